@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from posixpath import normpath
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -136,6 +137,7 @@ class ExportOutcome:
         steps: what would be done with each path; of one part only.
         lost: objects that a check did not find as they were exported.
         versions: what the bucket has by the names of those that are not listed.
+        has_twins: whether there are names that are spellings of one path, as ``a//b`` and ``a/b``.
     """
 
     new: ObjectTally = field(default_factory=ObjectTally)
@@ -151,6 +153,7 @@ class ExportOutcome:
     steps: list[PathStep] = field(default_factory=list)
     lost: ObjectTally = field(default_factory=ObjectTally)
     versions: set[Version] = field(default_factory=set)
+    has_twins: bool = False
 
     def fail(self, failure: ExportFailure) -> None:
         """Record an object that failed."""
@@ -163,6 +166,7 @@ class ExportOutcome:
         for name in ("new", "changed", "by_store", "unchanged", "deleted", "lost"):
             getattr(self, name).join(getattr(other, name))
         self.bare += other.bare
+        self.has_twins |= other.has_twins
         self.failed += other.failed
         self.failures += other.failures[: REPORTED_FAILURES - len(self.failures)]
         self.markers += other.markers
@@ -268,6 +272,8 @@ class _Export:
         self._lock = Lock()
         self._can_copy = True
         self._steps: list[PathStep] = []
+        self._spelled: dict[bytes, bytes] = {}
+        self._twins: set[bytes] = set()
         self._addresses = hands.addresses or job.location.addresses()
 
     def run(self, part: ExportPart) -> None:
@@ -309,9 +315,13 @@ class _Export:
         if not part.paths:
             found = diff(trees, job.since_tree, job.tree, start=part.start, stop=part.stop)
             for difference in found:
+                twin = None if difference.right is None else self._twin_of(difference.path)
                 yield difference
                 if job.checks and difference.left is None:
                     yield from self._unchanged_below(difference.path)
+                if job.checks and twin is not None:
+                    value = find(trees, job.tree, twin)
+                    yield Difference(ChangeType.CHANGED, twin, value, value)
             return
 
         for path in part.paths:
@@ -326,6 +336,25 @@ class _Export:
                 old = find(trees, job.since_tree, each)
                 if old is not None and is_same(old, value):
                     yield Difference(ChangeType.CHANGED, each, old, value)
+
+    def _twin_of(self, path: bytes) -> bytes | None:
+        """Return another exported path of which this one is a spelling, if there is one.
+
+        A server may list both and still have the bytes of one only: a check has to read them.
+        """
+        job = self._job
+        name = path[len(job.prefix) :]
+        plain = normpath(name.replace(b"\\", b"/")).lstrip(b"/")
+        if self._is_local or plain == name:
+            return None
+        twin = self._spelled.setdefault(plain, path)
+        if twin == path:
+            twin = job.prefix + plain
+            if find(self._hands.trees, job.tree, twin) is None:
+                return None
+        self._twins |= {path, twin}
+        self.outcome.has_twins = True
+        return twin
 
     def _item(self, difference: Difference) -> ExportItem:
         path, old, new = difference.path, difference.left, difference.right
@@ -409,7 +438,8 @@ class _Export:
             if not is_suspect or target.state_of(item, found) is FileComparison.SAME:
                 return
         elif found is not None and found.size == entry.size:
-            return
+            if item.path not in self._twins or self._has_bytes(target, found.key, entry):
+                return
         elif self.outcome.lost.count < SUSPECTS:
             versions = target.versions_of(item.name)
             with self._lock:
@@ -418,6 +448,15 @@ class _Export:
         with self._lock:
             self.outcome.lost.add(entry.size)
             self.outcome.fail(ExportFailure(item.path, why, is_of_name=True, lost=entry.size))
+
+    def _has_bytes(self, target: BucketTarget, key: str, entry: Entry) -> bool:
+        """Read an object of the destination; return whether it is what the entry says."""
+        try:
+            for _ in read_located(self._job.uri, target.store, key, entry):
+                self._workers.check()
+        except (NotFound, IntegrityError):
+            return False
+        return True
 
     def _makes_room(self, item: ExportItem) -> bool:
         """Return whether a file that is deleted stands where a directory of an object would be."""

@@ -352,8 +352,8 @@ class _Rounds:
         Some servers take two names for one object, or hide objects below the name of another one.
         """
         job = self._job
-        is_written = outcome.new.count or outcome.changed.count
-        if is_local(job.destination) or job.dry_run or not is_written:
+        is_needed = outcome.new.count or outcome.changed.count or outcome.has_twins
+        if is_local(job.destination) or job.dry_run or not is_needed:
             return
         checked = self._round(parts, job._replace(checks=True))
         if checked.versions:

@@ -198,10 +198,14 @@ class DirectoryTarget:
 
 
 class BucketTarget:
-    """A prefix of a bucket. `find` is called by one thread at a time, best in path order."""
+    """A prefix of a bucket. `find` is called by one thread at a time, best in path order.
+
+    Attributes:
+        store: of the prefix.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+        self.store = store
         parsed = parse(store.uri)
         self._room = _MAX_KEY - (len(os.fsencode(parsed.path)) + 1 if parsed.path else 0)
         self._is_strict = parsed.scheme != "gs"
@@ -220,13 +224,13 @@ class BucketTarget:
         except Unsupported:
             raise
         except Refused as error:
-            next(self._store.list(), None)  # raises if it refuses more than this name
+            next(self.store.list(), None)  # raises if it refuses more than this name
             raise UsageError(error.message) from error
 
     def versions_of(self, name: bytes) -> set[Version]:
         """Return the version of what the bucket has by a name, listed or not, if it says one."""
         try:
-            return {self._store.head(os.fsdecode(name)).version}
+            return {self.store.head(os.fsdecode(name)).version}
         except (NotFound, Refused, UsageError):
             return set()
 
@@ -238,7 +242,7 @@ class BucketTarget:
         if found.size != item.entry.size:
             return FileComparison.DIFFERENT
         try:
-            carried = self._store.head(found.key).metadata.get(IDENTITY)
+            carried = self.store.head(found.key).metadata.get(IDENTITY)
         except ObjectNotFound:
             return FileComparison.MISSING
         return FileComparison.SAME if carried == item.identity else FileComparison.DIFFERENT
@@ -259,17 +263,17 @@ class BucketTarget:
             else cast("BinaryIO", _LookaheadStream(pieces))
         )
         attributes, is_whole = self._attributes(item)
-        self._store.put(self._key(item), body, ANY, attributes)
+        self.store.put(self._key(item), body, ANY, attributes)
         return is_whole
 
     def may_copy(self, source: ObjectStore) -> bool:
         """Return whether source and destination are stores of one kind."""
-        return can_copy(source, self._store)
+        return can_copy(source, self.store)
 
     def copy(self, item: ExportItem, source: ObjectStore, key: str) -> bool:
         """Have the store copy an object."""
         attributes, _ = self._attributes(item)
-        return copy_across(source, key, self._store, self._key(item), attributes)
+        return copy_across(source, key, self.store, self._key(item), attributes)
 
     def is_there(self, item: ExportItem, found: ObjectInfo | None) -> bool:
         """Compare an object with what the earlier export wrote, without reading it.
@@ -284,7 +288,7 @@ class BucketTarget:
         if found is None:
             return False
         try:
-            carried = self._store.head(found.key).metadata.get(IDENTITY, item.old_identity)
+            carried = self.store.head(found.key).metadata.get(IDENTITY, item.old_identity)
         except ObjectNotFound:
             return False
         if found.size != item.old.size or carried != item.old_identity:
@@ -293,7 +297,7 @@ class BucketTarget:
 
     def delete(self, item: ExportItem) -> None:
         """Delete an object."""
-        self._store.delete([self._key(item)])
+        self.store.delete([self._key(item)])
 
     def _key(self, item: ExportItem) -> str:
         if len(item.name) > self._room:

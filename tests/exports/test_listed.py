@@ -49,6 +49,25 @@ class FoldingStore(CountingStore):
         return super().head(folded(key), version_id=version_id)
 
 
+class SharingStore(CountingStore):
+    """Lists ``x//y`` and ``x/y`` with sizes and metadata of their own, and the same bytes."""
+
+    def get(
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        matching: str = "",
+        version_id: str = "",
+    ) -> bytes:
+        del matching, version_id
+        objects = self._bucket.objects.items()
+        same = [item for name, item in objects if folded(name) == folded(self._prefix + key)]
+        body = max(same, key=lambda item: item.info.modified_at).body
+        return body[start : None if length is None else start + length]
+
+
 class HidingStore(CountingStore):
     """Does not list what is below ``a`` beside ``a``, but by its own name, as MinIO does."""
 
@@ -140,6 +159,30 @@ def test_objects_that_became_one_have_failed(repository: Repository, opened: Ope
         problem = summarise(report)
         assert problem is not None
         assert "rename the objects" in (problem.hint or "")
+
+
+@pytest.mark.parametrize("names", [(b"x/y", b"x//y"), (b"x//!", b"x/!"), (b"x//y", b"x/./y")])
+def test_objects_that_got_the_bytes_of_one_have_failed(
+    repository: Repository, opened: Opening, names: tuple[bytes, bytes]
+) -> None:
+    store = opened(SharingStore)
+    put(repository, {name: name[-3:] for name in (*names, b"z")})
+    for _ in range(2):
+        report = run(repository)
+        assert len(failures(report)) == 1
+        assert failures(report).keys() < set(names)
+        assert not has_success(store)
+
+
+def test_an_object_whose_bytes_another_one_replaced_has_failed(
+    repository: Repository, opened: Opening
+) -> None:
+    store = opened(SharingStore)
+    first = put(repository, {b"x/y": b"1", b"z": b"4"})
+    assert run(repository).outcome.failures == []
+    put(repository, {b"x//y": b"2"})
+    assert set(failures(run(repository, since=first))) == {b"x/y"}
+    assert not has_success(store)
 
 
 def test_an_object_that_another_one_replaced_has_failed(

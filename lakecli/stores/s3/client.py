@@ -34,10 +34,13 @@ CONNECTIONS: Final = 32
 """In a client's pool: more threads than that open and close their own."""
 
 _LISTINGS: Final = {
-    "ListObjectVersions": "ListVersionsResult",
-    "ListObjectsV2": "ListBucketResult",
+    "ListObjectVersions": ("ListVersionsResult", "ListBucketVersionsResult", "ListBucketResult"),
+    "ListObjectsV2": ("ListBucketResult",),
 }
-"""The root elements of listings of objects, which must say whether another page follows."""
+"""The root elements of listings of objects, which must say whether another page follows.
+
+The first is that of S3, the others are those of servers.
+"""
 
 _ANSWERS: Final = {
     "CompleteMultipartUpload": "CompleteMultipartUploadResult",
@@ -271,6 +274,7 @@ def _check(operation: str, body: bytes) -> None:
     # The SDK takes an `Error` for one, whatever the status says.
     also = frozenset({f"{operation}Result", f"{operation}Response", "Error"})
     if operation in _LISTINGS:
-        read_xml(body, _LISTINGS[operation], "IsTruncated", also=also)
+        root, *others = _LISTINGS[operation]
+        read_xml(body, root, "IsTruncated", also=also.union(others))
     elif operation in _ANSWERS:
         read_xml(body, _ANSWERS[operation], also=also)

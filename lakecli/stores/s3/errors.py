@@ -44,6 +44,10 @@ _NO_CREDENTIALS = (
 _RENEW = "log in again, for example with `aws sso login`, or set a fresh AWS_SESSION_TOKEN"
 _CLOCK = "set the clock of this machine"
 
+_BARE = "set AWS_REGION to the region of the bucket, and check that the credentials are valid"
+_NAME = "see whether the server takes an object of this name"
+_CREATES = frozenset({"CopyObject", "CreateMultipartUpload", "PutObject"})
+
 _CREDENTIALS = {
     "AuthorizationHeaderMalformed": "set AWS_REGION to the region of the bucket",
     "ExpiredToken": _RENEW,
@@ -74,10 +78,8 @@ _REFUSED = Words(Refused, "{host} refused {operation}: {code}, {text}: {what}")
 
 _BY_CODE = {
     **BY_XML_CODE,
-    "400": Words(  # the answer to a HEAD has no body that would say why
-        Refused,
-        "{host} refused {operation}: {code}, {text}: {what}",
-        "set AWS_REGION to the region of the bucket, and check that the credentials are valid",
+    "400": Words(  # an answer without a body that would say why
+        Refused, "{host} refused {operation}: {code}, {text}: {what}", "{action}"
     ),
     "BadDigest": GARBLED,
     "ConditionalRequestConflict": BUSY,
@@ -221,6 +223,9 @@ class S3Translator(Translator):
 
 
 def _explained(operation: str, code: str, text: str) -> dict[str, str]:
+    if code == "400":
+        action = _NAME if operation in _CREATES else _BARE
+        return {"operation": operation, "code": code, "action": action}
     action = _CREDENTIALS.get(code) or permission_hint(text)
     if code.isdigit() and operation in {"GetObject", "HeadObject"}:
         action += "; without the permission to list, a missing object looks like this, too"

@@ -272,6 +272,15 @@ def test_answers_to_head_have_no_body(
     assert (hint or "None") in str(raised.value.hint)
 
 
+def test_a_bare_refusal_of_a_name_is_not_blamed_on_the_region(
+    store: S3Store, server: StubServer
+) -> None:
+    server.answers = [Answer(400)]
+    with pytest.raises(Refused) as raised:
+        store.put("back\\slash", b"", ANY)
+    assert raised.value.hint == "see whether the server takes an object of this name"
+
+
 # Retries
 
 
