@@ -227,7 +227,7 @@ def test_the_architecture_names_what_there_is() -> None:
         assert any(file.endswith(f"/{name}") for file in files), name
 
 
-ACROSS = {"benchmarks", "data", "meetings", "mutants", "protocol", "support"}
+ACROSS = {"benchmarks", "data", "meetings", "mutants", "protocol", "servers", "support"}
 """Directories of tests that belong to no single package. Those named golden or data hold files."""
 
 
