@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, NamedTuple, cast
 
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CONTENT_ENCODING, Account, Entry
 from lakecli.engine.runner import open_by_uri
-from lakecli.errors import LakeError, NotFound, Refused, Unreachable, Unsupported, UsageError
+from lakecli.errors import LakeError, NotFound, Refused, Unsupported, UsageError
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.transfer.destination import (
     Destination,
@@ -346,14 +346,9 @@ class _Listed:
         if jumps:
             # A HEAD, or a listing of this name alone, may show what no listing of all does.
             self._items = self._store.list(after=_before(os.fsdecode(name)))
-            try:
+            self._advance()
+            while self._ahead is not None and os.fsencode(self._ahead.key) < name:
                 self._advance()
-                while self._ahead is not None and os.fsencode(self._ahead.key) < name:
-                    self._advance()
-            except Unreachable as error:
-                self._items = None
-                next(self._store.list(), None)  # raises if the store answers nothing at all
-                raise UsageError(error.message) from error
         self._last = name
         is_it = self._ahead is not None and os.fsencode(self._ahead.key) == name
         return self._ahead if is_it else None
