@@ -4,7 +4,7 @@
 
 CACHE is for Spark's files of this run, PACKAGES for what is downloaded: some 700 MB, once. It is a
 process of its own, as the connector has to be known when the JVM starts. It prints the files that
-Spark read, and the rows by both ways.
+Spark read, the rows by both ways, and how many bytes the connector had read after each.
 """
 
 from __future__ import annotations
@@ -34,6 +34,13 @@ def rows(frame: Any) -> list[str]:
     return sorted(map(str, frame.collect()))
 
 
+def bytes_read(spark: Any) -> int:
+    """Return how many bytes the connector has read."""
+    jvm = spark.sparkContext._jvm
+    found = jvm.org.apache.hadoop.fs.FileSystem.getAllStatistics()
+    return sum(each.getBytesRead() for each in found if each.getScheme() == "s3a")
+
+
 def main(cache: Path, packages: Path) -> None:
     """Read the table with and without the connector."""
     settings = {
@@ -59,7 +66,9 @@ def main(cache: Path, packages: Path) -> None:
             "files": sorted(native.inputFiles()),
             "native": rows(native),
             "where": rows(read_table(spark, URI, native=True, where="kind = 2 and id < 2010")),
-            "fetched": rows(read_table(spark, URI)),
+            "read": bytes_read(spark),
+            "fetched": rows(read_table(spark, URI, native=False)),
+            "read at the end": bytes_read(spark),
         }
     print(json.dumps(found))
 

@@ -65,7 +65,8 @@ def test_spark_reads_a_bucket_by_s3a(  # noqa: PLR0917 - fixtures
     assert done.returncode == 0, done.stderr[-4_000:]
     found = json.loads(done.stdout)
     assert len(found["files"]) == 2
-    assert all(each.startswith(f"s3a://{namespace[5:]}/data/") for each in found["files"])
+    assert all(each.startswith("lakecli://") for each in found["files"])
+    assert found["read at the end"] == found["read"] > 0
     assert len(found["native"]) == 200
     assert found["native"] == found["fetched"]
     assert found["where"] == [f"Row(id={number}, kind=2)" for number in range(2_000, 2_010)]
