@@ -17,7 +17,7 @@ from lakecli.repository.handle.lake import Lake
 from lakecli.spark import read_table, register, write_table
 from tests.support.golden import Cli
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
 DAYS: Final = 120
 ORDERS: Final = 1_200

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.contract import Repository
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
 PAGE = Path(__file__).parents[2] / "lakecli" / "cli" / "manual" / "topics" / "python.md"
 URI = "lakefs://sales/main/orders/"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.contract import Repository
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
 
 def test_tables_entries_commits_and_changes(

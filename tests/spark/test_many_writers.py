@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Write = Callable[..., Any]
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
 URI = "lakefs://demo/main/t"
 

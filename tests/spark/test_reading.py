@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.contract import Repository
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
 KEY = "org.apache.spark.sql.parquet.row.metadata"
 VECTOR = {

@@ -18,7 +18,7 @@ from tests.support.environments import spark_home
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 
