@@ -237,7 +237,12 @@ def git(tmp_path_factory: pytest.TempPathFactory) -> GitMerges:
 def test_merges_are_git_s(git: GitMerges, count: int) -> None:
     seen: list[int] = []
 
-    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(steps)
     def law(steps: Sequence[tuple[str, str, int, int, str]]) -> None:
         history = History(git)
