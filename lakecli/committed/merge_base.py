@@ -6,14 +6,16 @@ other one deleted or took back would look like a change of the side that still h
 of all of them are merged, path by path, as Git's recursive strategy does.
 
 Of two trees, the one wins at a path whose side changed it: the other has the content of the best
-common ancestors of their two commits, which is found in the same way. Of several, the one that wins
-against each that has another content. So the order of the commits does not matter. If none wins,
-the path is undecided: it was changed, or a conflict was resolved, in different ways.
+common ancestors of their two commits, which is found in the same way. Of several, the content wins
+whose trees all win against each that has another content. So the order of the commits does not
+matter. If none wins, the path is undecided: it was changed, or a conflict was resolved, in
+different ways.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress, islice, product
 from typing import NamedTuple, TypeVar
 
 from lakecli.base.model import MetarangeId
@@ -92,16 +94,17 @@ class MergeBase(NamedTuple):
             if not number:
                 raise
             contents = ()
-        for one, content in enumerate(contents):
-            for other, against in enumerate(contents):
-                if is_same(content, against):
+
+        def wins(content: T) -> bool:
+            has = [is_same(each, content) for each in contents]
+            for one, other in product(compress(range(len(has)), has), range(len(has))):
+                if has[other]:
                     continue
                 pair = below.get((min(one, other), max(one, other)))
                 before = () if pair is None else self._resolve(pair, content_of, is_same, known)
-                if len(before) != 1 or not is_same(before[0], against):
-                    break
-            else:
-                contents = (content,)
-                break
-        known[number] = contents
-        return contents
+                if len(before) != 1 or not is_same(before[0], contents[other]):
+                    return False
+            return True
+
+        known[number] = list(islice(filter(wins, contents), 1)) or contents
+        return known[number]
