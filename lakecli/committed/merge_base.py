@@ -6,16 +6,15 @@ other one deleted or took back would look like a change of the side that still h
 of all of them are merged, path by path, as Git's recursive strategy does.
 
 Of two trees, the one wins at a path whose side changed it: the other has the content of the best
-common ancestors of their two commits, which is found in the same way. Of several, the content wins
-whose trees all win against each that has another content. So the order of the commits does not
-matter. If none wins, the path is undecided: it was changed, or a conflict was resolved, in
-different ways.
+common ancestors of their two commits, which is found in the same way. Of several, those are left out
+that have at a path what they have in common with each other one. The content of the rest wins. So
+the order of the commits does not matter. If it is not one content, the path is undecided: it was
+changed, or a conflict was resolved, in different ways.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import compress, islice, product
 from typing import NamedTuple, TypeVar
 
 from lakecli.base.model import MetarangeId
@@ -95,16 +94,20 @@ class MergeBase(NamedTuple):
                 raise
             contents = ()
 
-        def wins(content: T) -> bool:
-            has = [is_same(each, content) for each in contents]
-            for one, other in product(compress(range(len(has)), has), range(len(has))):
-                if has[other]:
-                    continue
+        def is_changed(one: int) -> bool:
+            """Return whether a tree has other content than it had in common with some other one."""
+            for other in range(len(contents)):
                 pair = below.get((min(one, other), max(one, other)))
                 before = () if pair is None else self._resolve(pair, content_of, is_same, known)
-                if len(before) != 1 or not is_same(before[0], contents[other]):
-                    return False
-            return True
+                if one != other and (len(before) != 1 or not is_same(before[0], contents[one])):
+                    return True
+            return False
 
-        known[number] = list(islice(filter(wins, contents), 1)) or contents
+        if contents and all(is_same(contents[0], each) for each in contents):
+            contents = contents[:1]
+        else:
+            found = [each for at, each in enumerate(contents) if is_changed(at)]
+            if found and all(is_same(found[0], each) for each in found):
+                contents = found[:1]
+        known[number] = contents
         return known[number]

@@ -102,12 +102,21 @@ def test_of_three_trees_one_wins_whatever_their_order(
         assert resolve(base, given) == expected
 
 
-def test_what_resolved_a_conflict_of_two_others_wins_against_both() -> None:
-    """Git merges the first two of them first, and loses it."""
+def test_what_two_others_changed_in_different_ways_is_undecided() -> None:
+    """Whichever Git merges first, two of them conflict, though the third wins against each."""
     bases = Ancestors(("b", "c", "d"), {(0, 1): 1, (0, 2): 2, (1, 2): 3})  # type: ignore[arg-type]
     before = [Ancestors((each,), {}) for each in ("a", "b", "c")]  # type: ignore[arg-type]
     base = MergeBase((bases, *before))
-    assert resolve(base, {"a": A, "b": B, "c": C, "d": D}) == D
+    assert resolve(base, {"a": A, "b": B, "c": C, "d": D}) == UNDECIDED
+
+
+def test_what_two_others_changed_in_one_way_is_undecided() -> None:
+    """Both have made B of A; the third has made C of the B that it has in common with each."""
+    bases = Ancestors(("l", "m", "r"), {(0, 1): 1, (0, 2): 2, (1, 2): 2})  # type: ignore[arg-type]
+    before = [Ancestors((each,), {}) for each in ("new", "old")]  # type: ignore[arg-type]
+    base = MergeBase((bases, *before))
+    assert resolve(base, {"l": B, "m": B, "r": C, "new": A, "old": B}) == UNDECIDED
+    assert resolve(base, {"l": B, "m": B, "r": C, "new": B, "old": B}) == C
 
 
 def test_ancestors_are_merged_from_theirs() -> None:

@@ -186,7 +186,7 @@ class History:
             assert set(git.conflicts) <= set(asked.conflicts)
             lost = {path for pair in self.pairs(asked.bases) for path in inner[pair].conflicts}
             only_here = set(asked.conflicts) - set(git.conflicts)
-            assert all(path in lost or self.goes_round(asked.bases, path) for path in only_here)
+            assert all(path in lost or self.has_several(asked.bases, path) for path in only_here)
             source, into = (self.models[each] for each in (asked.source, asked.destination))
             left = {path: into.get(path) or source.get(path) for path in git.conflicts}
             possible = [
@@ -196,30 +196,14 @@ class History:
             trees = {self.git.tree(changed(asked.merged, left | each)) for each in possible}
             assert git.tree in trees
 
-    def goes_round(self, bases: Sequence[Commit], path: bytes) -> bool:
-        """Return whether pairs of three or more ancestors disagree on which content wins.
+    def has_several(self, bases: Sequence[Commit], path: bytes) -> bool:
+        """Return whether some three or more ancestors differ at a path.
 
         Git merges one after the other, so what it takes depends on the order of the commits.
         """
         below = [list(iter_merge_bases(self.refs, *pair)) for pair in self.pairs(bases)]
-        groups = (group for group in [bases, *below] if len(group) >= 3)
-        return not all(self.has_winner(group, path) for group in groups)
-
-    def has_winner(self, bases: Sequence[Commit], path: bytes) -> bool:
-        def wins(one: Commit, other: Commit) -> bool:
-            below = merge_base_of(self.refs, tuple(iter_merge_bases(self.refs, one.id, other.id)))
-            conflicts, result = self.merged(below, one.id, other.id)
-            return path not in conflicts and result.get(path) == contents[one.id]
-
-        contents = {each.id: self.models[each.id].get(path) for each in bases}
-        return any(
-            all(
-                wins(one, other)
-                for one, other in product(bases, repeat=2)
-                if contents[one.id] == content != contents[other.id]
-            )
-            for content in contents.values()
-        )
+        groups = (group for group in [bases, *below] if len(group) > 2)
+        return any(len({self.models[each.id].get(path) for each in group}) > 1 for group in groups)
 
     def pairs(self, bases: Sequence[Commit]) -> list[tuple[CommitId, CommitId]]:
         """Return the pairs of ancestors that are merged with each other for a merge base."""
