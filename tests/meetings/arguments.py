@@ -83,6 +83,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     ],
     "completion": [["completion", "bash"]],
     "config set": [["config", "set", "user.name", "Eve"]],
+    "doctor": [["doctor", REPOSITORY, "--again"]],
     "fs rm": [
         ["fs", "rm", f"{REPOSITORY}/main/t/1"],
         ["fs", "rm", "-r", f"{REPOSITORY}/main/t/"],
