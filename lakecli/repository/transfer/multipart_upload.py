@@ -255,7 +255,11 @@ class Sender:
         self._forget(contents.digest)
 
     def _resume(self, contents: FileContents) -> tuple[UploadId, dict[int, UploadedPart]] | None:
-        """Return the unfinished upload of these contents, and its parts that are correct."""
+        """Return the unfinished upload of these contents, and its parts that are correct.
+
+        Raises:
+            UploadNotFound: it was completed just now, or dropped.
+        """
         begun = self._find(contents.digest)
         if begun is None or begun.part_size != contents.part_size:
             return None
@@ -263,7 +267,7 @@ class Sender:
         sections = {section.number: section for section in contents.sections}
         try:
             listed = list(self.uploads.parts(data_key(contents.digest), upload))
-        except (UploadNotFound, PermissionDenied):
+        except PermissionDenied:
             return None
         right = {}
         for part in listed:

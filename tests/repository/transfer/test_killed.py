@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.support.crashes import Killer, Outcome
 
 PART_SIZE = 5 << 20
-SIZES = {"large": 6 * PART_SIZE + 17, "other/large": 3 * PART_SIZE}
+SIZES = {"large": 6 * PART_SIZE + 17, "other/large": 5 * PART_SIZE}
 
 
 class Watch:
@@ -188,6 +188,7 @@ def test_a_killed_upload_to_azure_resumes(azure_place: Place, parallelism: int) 
 
 
 def check_that_a_killed_upload_resumes(place: Place, parallelism: int) -> None:
+    # Fewer parts than any file has: an upload whose end is under way is not resumed.
     assert place.run("upload", "first", parallelism=parallelism, kill_after=4).killed
     with place.open() as lake, lake.kv.read() as txn:
         key = lake.repository("demo").key
@@ -200,7 +201,7 @@ def check_that_a_killed_upload_resumes(place: Place, parallelism: int) -> None:
     assert not arrived & sent
     begun = place.parts("first", "begin")
     assert (begun & sent).total() <= parallelism
-    assert (arrived + sent).total() <= 10
+    assert (arrived + sent).total() <= 12
     with place.open() as lake:
         repository = lake.repository("demo")
         assert read(repository, "main") == checksums(place.contents)
@@ -209,14 +210,16 @@ def check_that_a_killed_upload_resumes(place: Place, parallelism: int) -> None:
             assert repository.store.get(data_key) == place.contents[path]
         uploads = uploads_of(repository.store)
         assert uploads is not None
-        assert list(uploads.iter_unfinished()) == []
+        # One that was begun, but not recorded yet, is left to `drop_leftovers`.
+        recorded = {part.split()[0] for part in begun}
+        assert all(each.key not in recorded for each in uploads.iter_unfinished())
         with lake.kv.read() as txn:
             assert list(unfinished_uploads.iter_transfers(txn, repository.key)) == []
 
 
 def test_a_repeated_upload_sends_no_part(place: Place) -> None:
     assert not place.run("upload", "first", parallelism=3).killed
-    assert place.parts("first", "begin").total() == 10
+    assert place.parts("first", "begin").total() == 12
     assert not place.run("upload", "second", parallelism=3).killed
     assert place.parts("second", "begin").total() == 0
 
@@ -227,7 +230,7 @@ def test_an_upload_of_a_file_changed_since_the_kill_starts_over(place: Place) ->
     changed[7] ^= 1
     (place.directory / "source/large").write_bytes(changed)
     assert not place.run("upload", "second").killed
-    assert place.parts("second", "begin").total() == 10
+    assert place.parts("second", "begin").total() == 12
     with place.open() as lake:
         expected = place.contents | {b"large": bytes(changed)}
         assert read(lake.repository("demo"), "main") == checksums(expected)
@@ -241,7 +244,7 @@ def test_an_upload_that_the_server_has_dropped_starts_over(place: Place) -> None
         for each in uploads.iter_unfinished():
             uploads.abort(each.key, each.id)
     assert not place.run("upload", "second").killed
-    assert place.parts("second", "begin").total() == 10
+    assert place.parts("second", "begin").total() == 12
     with place.open() as lake:
         assert read(lake.repository("demo"), "main") == checksums(place.contents)
 
@@ -257,7 +260,7 @@ def test_a_killed_download_resumes(place: Place, parallelism: int) -> None:
     arrived, fetched = place.parts("first", "end"), place.parts("second", "begin")
     # The kill comes before the part that arrived is written: each request may lose one.
     assert (arrived & fetched).total() <= parallelism
-    assert arrived.total() + fetched.total() <= 10 + parallelism
+    assert arrived.total() + fetched.total() <= 12 + parallelism
     assert list((place.directory / "target").rglob(".lakecli-*")) == []
     assert files(place.directory / "target") == place.contents
 

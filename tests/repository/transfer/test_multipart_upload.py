@@ -30,6 +30,7 @@ from lakecli.repository.transfer.walk import FileChanged
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.capabilities import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of
+from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket, MemoryStore, MemoryUploads
 from tests.support.lakes import checksums, read, serve
 from tests.support.recorded_progress import RecordedProgress
@@ -269,6 +270,25 @@ def test_an_upload_that_the_store_drops_starts_over_once(
     store.parts.before = fail_at(1, UploadNotFound("gone"))
     with pytest.raises(Unreachable, match="lost parts"):
         upload(repository, source, UploadOptions())
+
+
+def test_an_upload_that_ends_while_it_is_resumed_is_not_sent_again(
+    repository: Repository, store: Bucket, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.parts.before = fail_at(8, Unreachable("cut off"))
+    with pytest.raises(Unreachable):
+        upload(repository, source)
+    store.parts.sent.clear()
+
+    def parts(key: str, _upload: UploadId) -> Iterator[UploadedPart]:
+        store.put(key, (source / "large").read_bytes(), ANY)
+        raise UploadNotFound("it was completed just now")
+
+    monkeypatch.setattr(store.parts, "parts", parts)
+    checksum = upload(repository, source)
+    assert store.parts.sent == []
+    assert h(store.get(data_key(checksum))).hex() == checksum
+    assert begun(repository) == []
 
 
 def test_damaged_parts_are_sent_again(repository: Repository, store: Bucket, source: Path) -> None:
