@@ -31,7 +31,7 @@ from lakecli.engine.errors_as_json import dump_error, load_error
 from lakecli.errors import LakeError
 from lakecli.gc.known_refs import LAST, read_last
 from lakecli.gc.policy import find_rules
-from lakecli.gc.report import RefGarbage, Summary, dump_summary, parse_summary
+from lakecli.gc.report import GarbageSummary, RefGarbage, dump_summary, parse_summary
 from lakecli.gc.state import Marks
 from lakecli.imports.report import pack_result, unpack_result
 from lakecli.proto.varint import Malformed
@@ -186,7 +186,7 @@ def targets() -> Iterator[Target]:
     line = f"2 {'a' * 32} _lakecli/refs/branches/main {'b' * 64}\n".encode()
     yield Target("refs seen", [line], at(LAST, lambda store: read_last(store, "lakefs://demo")))
     main = RefGarbage(RefKind.BRANCH, "main", deleted=False, trees=1, former_trees=2)
-    yield Target("summary", [dump_summary(Summary((main,), 3, 4))], parse_summary)
+    yield Target("summary", [dump_summary(GarbageSummary((main,), 3, 4))], parse_summary)
     yield Target("table", [*tables, *packs], read_table)
     yield Target("tree", tables, read_tree)
     yield Target("tree in use", tables, read_tree_by_use)

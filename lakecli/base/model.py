@@ -182,12 +182,13 @@ class Commit(NamedTuple):
     """One snapshot of a repository, and its parents.
 
     Attributes:
-        id: lakeFS's commit ID of the other fields, except generation, nanoseconds and version.
-        parents: first parent first; empty for the initial commit.
-        metarange_id: the tree.
-        committer: ``Name <email>``; may be empty.
-        created_at: whole seconds.
-        generation: 1 for the initial commit, else 1 + the largest among the parents.
+        id: ID as lakeFS computes it: of all other fields but the generation, nanoseconds and
+            version.
+        parents: parents, the first parent first; none of the initial commit.
+        metarange_id: ID of the list of all paths; empty for no paths.
+        committer: name and e-mail; may be empty.
+        created_at: time, in whole seconds.
+        generation: 1, or one more than the largest of its parents.
         nanoseconds: the rest of the time in commits that lakeFS made; they order the log.
         version: 1; 0 in commits of old lakeFS servers, which recorded the first parent last.
     """
@@ -228,7 +229,7 @@ class Branch(NamedTuple):
     """A movable name.
 
     Attributes:
-        commit_id: the head.
+        commit_id: the commit it points to.
         staging_token: the staging area for new writes.
         sealed_tokens: staging areas closed for writing that wait to be committed, newest first.
     """
@@ -255,7 +256,11 @@ NAMED_KINDS: Final = (RefKind.BRANCH, RefKind.TAG)
 
 
 class Tag(NamedTuple):
-    """A fixed name for a commit."""
+    """A fixed name for a commit.
+
+    Attributes:
+        commit_id: the commit it points to.
+    """
 
     name: str
     commit_id: CommitId
@@ -265,10 +270,11 @@ class RepositoryRecord(NamedTuple):
     """A clone's record of a repository.
 
     Attributes:
-        name: local to this machine.
+        name: name on this machine.
         uuid: 32 hex digits, the same in every clone.
-        storage_namespace: normalised URI, no trailing slash.
-        range_entries: the tree parameter N, a power of two.
+        storage_namespace: normalised URI of the storage namespace, without a slash at its end.
+        default_branch: the branch that cannot be deleted.
+        range_entries: average number of paths in a range, a power of two.
         region: of the bucket, if the store has regions; else ``""``.
         is_borrowed: the namespace belongs to a lakeFS, and nothing is written to it.
         is_from_lakefs: lakeFS works in the namespace, or did; unknown of clones by old versions.

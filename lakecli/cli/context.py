@@ -18,7 +18,7 @@ from lakecli.settings.home import HomePaths, chosen_home, home_paths, read_file
 if TYPE_CHECKING:
     from lakecli.cli.out.logs import Logs
     from lakecli.repository.contract import (
-        Finished,
+        FinishedMove,
         GivenLater,
         Home,
         Repository,
@@ -345,7 +345,7 @@ class Context:
             self.out.warn(unsent.message, unsent.hint)
         return repository
 
-    def tell_finished(self, finished: "Iterable[Finished]") -> None:
+    def tell_finished(self, finished: "Iterable[FinishedMove]") -> None:
         """Tell what became of moves in the bucket that an interrupted command began."""
         for each in finished:
             show = self.out.warn if each.state == "lost" else self.out.note

@@ -78,12 +78,12 @@ class Check(NamedTuple):
     """One check and its result.
 
     Attributes:
-        name: stable, such as ``create-only``.
-        verdict: the result.
-        seen: the observation in one line; for a skipped check, the reason.
-        fix: a command, a permission or a variable; empty if nothing is wrong.
-        kind: of the error that a failed check causes; ``None`` otherwise.
-        details: the same facts for programs.
+        name: name such as create-only; names do not change, new ones may come.
+        verdict: ok, warning, failed or skipped.
+        seen: result in one line; for a skipped check, the reason.
+        fix: the fix: a command, a permission or a variable; empty if nothing is wrong.
+        kind: kind of the error if it failed, as in errors.
+        details: further details, such as the difference of the clocks in seconds.
     """
 
     name: str
@@ -92,6 +92,11 @@ class Check(NamedTuple):
     fix: str = ""
     kind: ErrorKind | None = None
     details: Mapping[str, str] = NO_METADATA
+
+    @property
+    def known_fix(self) -> str | None:
+        """The fix: a command, a permission or a variable; null if nothing is wrong."""
+        return self.fix or None
 
 
 def ok(name: str, seen: str, **details: str) -> Check:

@@ -194,12 +194,12 @@ class LostRef(NamedTuple):
     """A ref that is missing, or older than it was.
 
     Attributes:
-        kind: a branch or a tag.
-        name: the name of the ref.
-        commit_id: the commit on which it was seen last; ``None``: it was deleted.
-        sequence: the number of its last move when it was seen; 0: unknown.
-        seen_by: who saw it.
-        now: what is in the bucket instead.
+        kind: branch or tag.
+        name: name of the branch or tag.
+        commit_id: the commit on which it was seen last; null if it was deleted.
+        sequence: number of its last move when it was seen; 0 if it is not known.
+        seen_by: who saw it: this clone, or the last garbage collection.
+        now: how it is now.
     """
 
     kind: RefKind

@@ -25,10 +25,10 @@ from lakecli.gc.report import (
     Action,
     Doomed,
     GarbageCounter,
+    GarbageSummary,
     GcReport,
     GcStatus,
     RefGarbage,
-    Summary,
     tables_left,
 )
 from lakecli.gc.roots import Roots
@@ -329,7 +329,7 @@ def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]
             yield each.key, each.id
 
 
-def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int) -> Summary:
+def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int) -> GarbageSummary:
     """Return what is about to be deleted, by branch and tag.
 
     Args:
@@ -369,4 +369,4 @@ def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int)
         for ref, old, gone in zip(ordered, heads, former, strict=True)
         if old or gone or (ref.kind, ref.name) == default
     ]
-    return Summary(tuple(found[:MOST_REFS]), len(left), objects)
+    return GarbageSummary(tuple(found[:MOST_REFS]), len(left), objects)

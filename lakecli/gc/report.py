@@ -82,9 +82,9 @@ class GarbageTotal(NamedTuple):
     """Garbage of one kind.
 
     Attributes:
-        kind: one of `KINDS`.
-        objects: how many.
-        size: in bytes.
+        kind: data, lakefs, range, metarange, pack, dump, reflog, incoming, doctor or upload.
+        objects: number of objects.
+        size: size in bytes.
     """
 
     kind: str
@@ -141,12 +141,11 @@ class RefGarbage(NamedTuple):
     """The garbage of one branch or tag.
 
     Attributes:
-        kind: a branch or a tag.
-        name: the name of the ref.
-        deleted: whether the ref is deleted.
-        trees: number of trees of commits that the ref reaches, and that retention rules let go.
-        former_trees: number of trees of commits that the ref reached before it was deleted or moved
-            elsewhere.
+        kind: branch or tag.
+        name: name of the branch or tag.
+        deleted: whether the branch or tag is deleted.
+        trees: number of trees of its old commits, which retention rules let go.
+        former_trees: number of trees that it reached before it was deleted or moved elsewhere.
     """
 
     kind: RefKind
@@ -170,13 +169,13 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-class Summary(NamedTuple):
+class GarbageSummary(NamedTuple):
     """What is about to be deleted.
 
     Attributes:
-        refs: the default branch, and the branches and tags that have garbage.
-        other_trees: number of trees that no branch or tag reached.
-        objects: number of data objects that nothing in use refers to.
+        refs: the default branch first, then branches and tags that have garbage.
+        other_trees: number of trees that no branch or tag had.
+        objects: number of data objects that no branch or tag reaches.
     """
 
     refs: tuple[RefGarbage, ...] = ()
@@ -224,23 +223,23 @@ _SUMMARY: Final = Record(
 )
 
 
-def fields_of(summary: Summary) -> dict[str, Any]:
+def fields_of(summary: GarbageSummary) -> dict[str, Any]:
     """Return a summary as JSON has it."""
     return {**summary._asdict(), "refs": [each._asdict() for each in summary.refs]}
 
 
-def dump_summary(summary: Summary) -> bytes:
+def dump_summary(summary: GarbageSummary) -> bytes:
     """Return the bytes of a summary."""
     return json.dumps(fields_of(summary)).encode("ascii") + b"\n"
 
 
-def parse_summary(data: bytes) -> Summary | None:
+def parse_summary(data: bytes) -> GarbageSummary | None:
     """Return a summary; ``None`` if it is not valid."""
     try:
         fields = _SUMMARY.read(parse_json_object(data, max_size=MAX_SUMMARY_SIZE))
     except (Invalid, Unparsable):
         return None
-    return Summary(**{**fields, "refs": tuple(fields["refs"])})
+    return GarbageSummary(**{**fields, "refs": tuple(fields["refs"])})
 
 
 class Action(StrEnum):
@@ -256,17 +255,16 @@ class GcStatus(NamedTuple):
     """The state of garbage collection.
 
     Attributes:
-        phase: ``idle``, ``condemned`` or ``sweeping``.
+        phase: idle, condemned or sweeping.
         epoch: number of condemnations so far.
         grace: grace period of this epoch.
-        since: when the phase began, by the store's clock; ``None``: there was no collection yet.
-        sweep_at: when condemned objects may be swept; ``None``: nothing is condemned.
-        resume_at: when an interrupted sweep may be continued or ended; ``None``: no sweep has
-            begun.
-        dumps: refs dumps that are kept, by date.
-        summary: what is condemned, by branch and tag; ``None``: nothing is, or it is not known.
-        lakefs_stopped: when somebody confirmed that lakeFS, from which the namespace was taken
-            over, has stopped; ``None``: nobody did, or it was not taken over.
+        since: time when the phase began, by the store's clock; null before the first collection.
+        sweep_at: time from which garbage can be deleted; null if nothing is condemned.
+        resume_at: time from which an interrupted sweep can be finished or ended; null without one.
+        dumps: refs dumps that are kept, oldest first.
+        lakefs_stopped: time when somebody confirmed that lakeFS has stopped, from which the
+            namespace was taken over.
+        summary: what is condemned, by branch and tag; null if nothing is, or if it is not known.
     """
 
     phase: Phase
@@ -277,7 +275,12 @@ class GcStatus(NamedTuple):
     resume_at: datetime | None = None
     dumps: tuple[KeptDump, ...] = ()
     lakefs_stopped: datetime | None = None
-    summary: Summary | None = None
+    summary: GarbageSummary | None = None
+
+    @property
+    def grace_seconds(self) -> int:
+        """Grace period in seconds."""
+        return int(self.grace.total_seconds())
 
     def with_grace(self, grace: timedelta) -> GcStatus:
         """Return the status for a machine with a grace period: it sweeps later if that is longer.
@@ -320,7 +323,7 @@ class GcReport(NamedTuple):
     size: int = 0
     lost: tuple[str, ...] = ()
     tables: int = 0
-    summary: Summary | None = None
+    summary: GarbageSummary | None = None
     accepted: tuple[LostRef, ...] = ()
 
 

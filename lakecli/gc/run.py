@@ -50,9 +50,9 @@ from lakecli.gc.report import (
     Action,
     Doomed,
     GarbageCounter,
+    GarbageSummary,
     GcReport,
     GcStatus,
-    Summary,
     fields_of,
     write_fields,
     write_report,
@@ -396,7 +396,7 @@ class Sweep:
         self._spared = 0
         self._others: list[Doomed] = []
         self._left = 0
-        self._summary = Summary()
+        self._summary = GarbageSummary()
 
     def prepare(self) -> None:
         """Follow all roots before the sweep begins, as writers wait for its end.
@@ -410,7 +410,7 @@ class Sweep:
         self._keep()
         self._check_lakefs()
 
-    def find(self) -> Summary:
+    def find(self) -> GarbageSummary:
         """Find garbage among the condemned objects; return it by branch and tag.
 
         Of the data objects, it counts as many as were condemned: `run` finds out which are garbage.
@@ -423,7 +423,7 @@ class Sweep:
         self._check_lakefs()
         self._others = [*self._tables(tables), *self._rest(roots)]
         self._left = len(tables) - self._garbage.objects("range", "metarange")
-        condemned = self.marks.summary() or Summary()
+        condemned = self.marks.summary() or GarbageSummary()
         self._summary = summary_of(self._work, roots, self._others, condemned.objects)
         return self._summary
 

@@ -34,8 +34,8 @@ from lakecli.gc.report import (
     KINDS,
     MAX_SUMMARY_SIZE,
     Doomed,
+    GarbageSummary,
     GcStatus,
-    Summary,
     dump_summary,
     parse_summary,
 )
@@ -120,11 +120,11 @@ class Marks:
             lines.append(line)
         self._put("others", "".join(lines).encode("ascii"))
 
-    def put_summary(self, summary: Summary) -> None:
+    def put_summary(self, summary: GarbageSummary) -> None:
         """Write what is condemned, by branch and tag."""
         self._put("summary", dump_summary(summary))
 
-    def summary(self) -> Summary | None:
+    def summary(self) -> GarbageSummary | None:
         """Return what is condemned, by branch and tag; ``None`` if it is not known.
 
         Nothing depends on it, so a missing or damaged one stops nobody.

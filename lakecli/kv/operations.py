@@ -70,8 +70,8 @@ class RefChange(NamedTuple):
     """One ref or repository record that an operation changed.
 
     Attributes:
-        kind: a branch, a tag or the record of a repository.
-        name: the name of the ref or repository.
+        kind: branch, tag or repository.
+        name: name of the branch, tag or repository.
         before: its fields before, as JSON; ``None`` if it did not exist.
         after: its fields after, as JSON; ``None`` if it was deleted.
         is_local: whether it undoes or redoes what came from the bucket, so is never sent there.
@@ -94,6 +94,16 @@ class RefChange(NamedTuple):
         return _commit_of(self.after)
 
     @property
+    def position_before(self) -> str | None:
+        """Previous commit ID, or UUID of a repository; null if it did not exist."""
+        return _position_of(self.before)
+
+    @property
+    def position_after(self) -> str | None:
+        """New commit ID or UUID; equal to before if only uncommitted changes changed."""
+        return _position_of(self.after)
+
+    @property
     def commits(self) -> tuple[CommitId | None, CommitId | None]:
         """Both of them."""
         return self.commit_before, self.commit_after
@@ -102,6 +112,10 @@ class RefChange(NamedTuple):
     def moves_commit(self) -> bool:
         """Whether it moved, made or deleted a branch or tag."""
         return self.commit_before != self.commit_after
+
+
+def _position_of(fields: Mapping[str, Any] | None) -> str | None:
+    return None if fields is None else str(fields.get("commit_id") or fields["uuid"])
 
 
 def _commit_of(fields: Mapping[str, Any] | None) -> CommitId | None:

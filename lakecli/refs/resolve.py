@@ -60,8 +60,8 @@ class ResolvedModifier(NamedTuple):
     """The result of one modifier.
 
     Attributes:
-        modifier: as typed, ``~2``.
-        commit_id: the commit that the expression up to here names.
+        modifier: modifier such as ~2.
+        commit_id: the commit it leads to.
     """
 
     modifier: str

@@ -90,10 +90,10 @@ class InvalidRecord(NamedTuple):
     """A record in the bucket that was left out because it is not valid.
 
     Attributes:
-        kind: ``branch``, ``tag``, ``pack`` or ``commit``.
-        name: the name of the branch or tag, or the ID of the pack or commit.
-        key: the key of the object.
-        what: the defect, in one line.
+        kind: branch, tag, pack or commit.
+        name: name of the branch or tag, or ID of the pack or commit.
+        key: key of the object in the storage namespace.
+        what: what is wrong.
     """
 
     kind: str

@@ -234,11 +234,11 @@ class Intent(NamedTuple):
     """A move to make once; the caller records it before `RefMove` sends anything.
 
     Attributes:
-        kind: a branch or a tag.
-        name: of the ref.
+        kind: branch or tag.
+        name: name of the branch or tag.
         write_id: random, 32 hex digits; every repetition of this move keeps it.
-        before: the commit the ref must point at; ``None`` if it must be absent or deleted.
-        after: the new commit; ``None`` to delete the ref.
+        before: its commit in the bucket before; null if it was not there.
+        after: its new commit there; null to delete it.
         who: ``Name <email>``.
         at: when, whole seconds.
         why: the command: ``push``, ``undo``, …

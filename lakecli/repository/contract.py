@@ -251,18 +251,17 @@ class AddressResolver(Protocol):
         """Refuse a place that may not be read; return bucket and key of another namespace."""
 
 
-class Finished:
+class FinishedMove(NamedTuple):
     """A move that an earlier command began, and what became of it.
 
-    Args:
+    Attributes:
         intent: the move.
-        state: ``applied``: it was made, and is recorded now; ``lost``: somebody else moved the ref
-            first, and it will never be made; ``open``: it is made when the command is repeated.
+        state: applied, lost (somebody else moved it first), or open: it is made when the command is
+            repeated.
     """
 
-    def __init__(self, intent: "Intent", state: "MoveOutcome") -> None:
-        self.intent = intent
-        self.state = state
+    intent: "Intent"
+    state: "MoveOutcome"
 
     def text(self) -> str:
         """Return what became of the move, in words."""
@@ -282,7 +281,7 @@ class CaughtUp:
         unsent: why refs that were moved here are not in the bucket.
     """
 
-    def __init__(self, finished: tuple[Finished, ...], unsent: tuple[LakeError, ...]) -> None:
+    def __init__(self, finished: tuple[FinishedMove, ...], unsent: tuple[LakeError, ...]) -> None:
         self.finished = finished
         self.unsent = unsent
 

@@ -31,7 +31,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.repository.branch import reset
-from lakecli.repository.contract import Finished, Notice, Repository
+from lakecli.repository.contract import FinishedMove, Notice, Repository
 from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import WantedMove, finish_pending
@@ -86,11 +86,11 @@ class RefPush(NamedTuple):
     """What a push did to one ref.
 
     Attributes:
-        kind: a branch or a tag.
-        name: the name of the ref.
-        before: its position in the bucket before; ``None``: it did not exist there.
-        after: its position there now; ``None``: it was deleted.
-        state: what was done.
+        kind: branch or tag.
+        name: name of the branch or tag.
+        before: its commit in the bucket before; null if it was not there.
+        after: its commit there now; null if it was deleted.
+        state: created, updated, forced, deleted, up to date or behind.
     """
 
     kind: RefKind
@@ -101,7 +101,13 @@ class RefPush(NamedTuple):
 
 
 class PushFailure(NamedTuple):
-    """A ref that was not pushed, and why."""
+    """A ref that was not pushed, and why.
+
+    Attributes:
+        kind: branch or tag.
+        name: name of the branch or tag.
+        error: the reason.
+    """
 
     kind: RefKind
     name: str
@@ -272,7 +278,7 @@ def push_deletion(
     return RefPush(remote.kind, name, before, None, Pushing.DELETED)
 
 
-def _finish(repository: Repository) -> list[Finished]:
+def _finish(repository: Repository) -> list[FinishedMove]:
     """Find out what became of moves that interrupted commands began, and leave notices of it."""
     finished = finish_pending(repository)
     for each in finished:
@@ -419,7 +425,7 @@ def _local(
 
 
 def _interrupted(
-    repository: Repository, kind: RefKind | None, name: str, finished: Sequence[Finished]
+    repository: Repository, kind: RefKind | None, name: str, finished: Sequence[FinishedMove]
 ) -> NotFound | None:
     """Return the error for a ref that is not here any more, if a push of it was interrupted."""
     for each in finished:

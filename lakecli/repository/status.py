@@ -23,9 +23,9 @@ class Distance(NamedTuple):
     """How far a branch is from its position in the bucket.
 
     Attributes:
-        upstream: that position; ``None``: never pushed, or deleted there.
-        ahead: how many commits are only here; 0 without an upstream.
-        behind: how many commits are only there.
+        upstream: commit of the branch in the bucket at the last fetch; null if it is not there.
+        ahead: commits that are only on this machine; 0 without an upstream.
+        behind: commits that are only in the bucket.
         is_deleted: whether it was deleted there.
     """
 
@@ -39,12 +39,12 @@ class BranchStatus(NamedTuple):
     """The state of a branch.
 
     Attributes:
-        name: the name of the branch.
+        name: name of the branch.
         commit_id: its head.
         distance: how far it is from the bucket's branch.
-        added: how many uncommitted objects are new.
-        changed: how many objects have uncommitted changes.
-        removed: how many uncommitted removals there are.
+        added: new uncommitted objects.
+        changed: changed uncommitted objects.
+        removed: uncommitted removals.
     """
 
     name: str

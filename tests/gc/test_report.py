@@ -13,7 +13,14 @@ from lakecli.base.layout import data_key
 from lakecli.base.model import RefKind
 from lakecli.base.progress import NoProgress
 from lakecli.gc import roots, run
-from lakecli.gc.report import GarbageTotal, GcReport, GcStatus, RefGarbage, Summary, fields_of
+from lakecli.gc.report import (
+    GarbageSummary,
+    GarbageTotal,
+    GcReport,
+    GcStatus,
+    RefGarbage,
+    fields_of,
+)
 from lakecli.gc.run import Action
 from lakecli.remote.gc_protocol import Phase
 from tests.gc.shared import GRACE, LONG, Shared, make_commit, push, upload
@@ -60,7 +67,7 @@ def test_reports_count_what_was_read_and_what_was_found(shared: Shared) -> None:
     assert progress.parts == progress.expected == 3
     garbage = GarbageTotal("data", 2, 9)
     since, sweep_at = report.status.since, report.status.sweep_at
-    summary = Summary(
+    summary = GarbageSummary(
         (RefGarbage(RefKind.BRANCH, "main", deleted=False, trees=0, former_trees=0),), 0, 2
     )
     # With the commit of the empty tree. The range with a and b is in two trees and read once.

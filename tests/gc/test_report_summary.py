@@ -10,7 +10,7 @@ import pytest
 
 from lakecli.base.model import RefKind
 from lakecli.gc.policy import Rules, put_rules
-from lakecli.gc.report import RefGarbage, Summary, dump_summary, fields_of, parse_summary
+from lakecli.gc.report import GarbageSummary, RefGarbage, dump_summary, fields_of, parse_summary
 from lakecli.gc.run import Action, status
 from lakecli.gc.state import Marks
 from lakecli.remote.gc_protocol import read_state
@@ -37,7 +37,7 @@ def garbage(name: str, old: int, former: int = 0, *, deleted: bool = False) -> R
 
 
 @pytest.fixture
-def condemned(shared: Shared) -> Summary:
+def condemned(shared: Shared) -> GarbageSummary:
     """A main with two old commits by the rules, and a deleted branch with two commits."""
     ada, ben = shared.clones
     put_rules(ada.store, Rules(7, {}))
@@ -59,17 +59,17 @@ def condemned(shared: Shared) -> Summary:
 
 
 def test_trees_count_for_the_branch_that_has_or_had_them(
-    shared: Shared, condemned: Summary
+    shared: Shared, condemned: GarbageSummary
 ) -> None:
     # The head of main stays, also as the tag. So does nothing of the deleted branch.
-    expected = Summary((garbage("main", 3), garbage("side", 0, 2, deleted=True)), 0, 5)
+    expected = GarbageSummary((garbage("main", 3), garbage("side", 0, 2, deleted=True)), 0, 5)
     assert condemned == expected
     assert str(condemned) == (
         "main: 3 old trees; side (deleted): 2 former trees; 5 objects that no ref reaches"
     )
 
 
-def test_another_clone_sees_what_is_condemned(shared: Shared, condemned: Summary) -> None:
+def test_another_clone_sees_what_is_condemned(shared: Shared, condemned: GarbageSummary) -> None:
     ada, ben = shared.clones
     assert status(ada).summary == status(ben).summary == condemned
     marks = Marks(shared.store, read_state(shared.store).mark)
@@ -79,7 +79,9 @@ def test_another_clone_sees_what_is_condemned(shared: Shared, condemned: Summary
     assert status(ada).summary is None
 
 
-def test_a_sweep_says_what_it_deletes_before_it_does(shared: Shared, condemned: Summary) -> None:
+def test_a_sweep_says_what_it_deletes_before_it_does(
+    shared: Shared, condemned: GarbageSummary
+) -> None:
     ada, ben = shared.clones
     shared.time.pass_by(LONG)
     questions: list[str] = []
@@ -111,14 +113,14 @@ def test_a_sweep_says_what_it_deletes_before_it_does(shared: Shared, condemned: 
     ],
 )
 def test_a_forged_summary_is_left_out(change: dict[str, object]) -> None:
-    good = Summary((garbage("main", 0), garbage("side", 1)), 2, 3)
+    good = GarbageSummary((garbage("main", 0), garbage("side", 1)), 2, 3)
     assert parse_summary(dump_summary(good)) == good
     assert parse_summary(json.dumps({**fields_of(good), **change}).encode()) is None
     assert parse_summary(b"x" * (2 << 20)) is None
 
 
 def test_long_summaries_name_some() -> None:
-    many = Summary(tuple(garbage(f"b{number}", number) for number in range(8)), 1, 1_000)
+    many = GarbageSummary(tuple(garbage(f"b{number}", number) for number in range(8)), 1, 1_000)
     assert str(many) == (
         "b0: 0; b1: 1 old tree; b2: 2 old trees; b3: 3 old trees; b4: 4 old trees; 3 more refs; "
         "1 tree that no ref had; 1,000 objects that no ref reaches"

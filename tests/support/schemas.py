@@ -85,4 +85,6 @@ def _holds(kind: str, value: Any) -> bool:
     if kind in RECORDS:
         check_record(kind, value)
         return True
+    if " or " in kind:  # of two records, which have the same fields
+        return all(_holds(each, value) for each in kind.split(" or "))
     return _CHECKS[kind](value)

@@ -11,13 +11,14 @@ How to write ``lakecli branch list``:
 
     from __future__ import annotations
 
+    from lakecli.base.model import Branch
     from lakecli.cli.context import Context
     from lakecli.cli.option_groups import PageOptions
     from lakecli.cli.params import RepositoryUri
-    from lakecli.cli.out.records import RefJson, answers, ref_record
+    from lakecli.cli.out.records import answers
 
 
-    @answers(RefJson, each=True)
+    @answers(Branch, each=True)
     def branch_list(
         context: Context,
         repository: RepositoryUri,
@@ -39,7 +40,6 @@ How to write ``lakecli branch list``:
             ("Branch", "Commit ID"),
             context.out.page(found, amount=page.amount, name=lambda item: item.name),
             row=lambda item: (item.name, item.commit_id),
-            record=ref_record,
         )
 
 3. Run ``python -m lakecli.cli.manual.generate``; it writes the man pages and the completion
@@ -73,7 +73,7 @@ last section, ``Examples:``, is required.
 
 Answers go through ``context.out``, never through ``print``:
 
-- ``emit(fields, text=lambda: lines)`` for one object: with ``--json`` the fields, else the lines;
+- ``emit(record, text=lambda: lines)`` for one object: with ``--json`` the record, else the lines;
 - ``stream(items, record=…, text=…)`` for listings: one JSON object or one text per item;
 - ``table(columns, items, row=…, record=…)`` for tables, aligned on a terminal;
 - ``page(items, amount=…, name=…)`` limits the items of a listing and says how to get the rest;
@@ -81,8 +81,9 @@ Answers go through ``context.out``, never through ``print``:
 - ``binary()`` for bytes; ``note``, ``warn``, ``hint`` and ``progress`` for stderr;
 - ``style(text, "green")`` colours on a terminal only.
 
-The JSON answer of a command is a class that ends in ``Json``, which ``@answers`` names above the
-function; ``cli/out/records.py`` has those of several commands, and `pick`, which fills one in.
+The JSON answer of a command is a record of the library, or a class that ends in ``Json`` where the
+library has none. ``@answers`` names it above the function. ``cli/out/records.py`` says which fields
+of a record are answered (`VIEWS`), and has `pick`, which fills in a class that ends in ``Json``.
 `Cli` of the tests checks every run with ``--json`` against them. ``cli/out/text.py`` has the texts
 of commits and objects, sizes, dates, and `quote_path` for every path in a text.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Final, TypedDict
 
+from lakecli.base.model import Commit
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import Option
-from lakecli.cli.out.records import CommitJson, answers, commit_record, pick
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date, one_line, quote_path
 from lakecli.cli.params import AtOp, PrefixOrFileUri, Recursive
 from lakecli.repository.annotate import Annotation
@@ -34,7 +35,7 @@ class AnnotationJson(TypedDict):
 
     type: str
     path: bytes | str
-    commit: CommitJson
+    commit: Commit
 
 
 @answers(AnnotationJson, each=True)
@@ -91,7 +92,7 @@ def blame(
 
 def _record(item: Annotation) -> AnnotationJson:
     kind = "common_prefix" if item.is_prefix else "object"
-    return pick(AnnotationJson, item, type=kind, commit=commit_record(item.commit))
+    return pick(AnnotationJson, item, type=kind)
 
 
 def _line(item: Annotation) -> str:

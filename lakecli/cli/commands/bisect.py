@@ -13,7 +13,7 @@ from lakecli.base.model import Commit, CommitId
 from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
 from lakecli.cli.line import Argument, Kind, argument
-from lakecli.cli.out.records import CommitJson, answers, commit_record, pick
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import log_lines, one_line
 from lakecli.cli.params import RepositoryOrRefExpression
 from lakecli.errors import NotFound, Refused, UsageError
@@ -76,22 +76,11 @@ class BisectionJson(TypedDict):
     bad: CommitId | None
     good: Sequence[CommitId]
     skipped: Sequence[CommitId]
-    current: CommitJson | None
+    current: Commit | None
     left: int | None
     steps: int | None
-    found: CommitJson | None
+    found: Commit | None
     untested: Sequence[CommitId]
-
-
-class VerdictJson(TypedDict):
-    """What was said about a commit in a bisect session.
-
-    Attributes:
-        verdict: good, bad or skip.
-    """
-
-    verdict: str
-    commit_id: CommitId
 
 
 class BisectResetJson(TypedDict):
@@ -321,7 +310,7 @@ def _run(context: Context, repository: Repository, commit: Commit, words: Sequen
     return code
 
 
-@answers(CommitJson, each=True)
+@answers(Commit, each=True)
 def bisect_view(context: Context, repository: BisectRepository = "") -> None:
     """Show the commits that may be the first bad one, newest first.
 
@@ -333,12 +322,11 @@ def bisect_view(context: Context, repository: BisectRepository = "") -> None:
     state = show(opened).state
     context.out.stream(
         [] if state is None else state.candidates,
-        record=commit_record,
         text=lambda commit: "\n".join(log_lines(commit, show_metarange=True)),
     )
 
 
-@answers(VerdictJson, each=True)
+@answers(BisectVerdict, each=True)
 def bisect_log(context: Context, repository: BisectRepository = "") -> None:
     """Show what was recorded in a bisect session.
 
@@ -355,7 +343,7 @@ def bisect_log(context: Context, repository: BisectRepository = "") -> None:
     def line(said: BisectVerdict) -> str:
         return f"lakecli bisect {session.word(said.verdict)} {opened.uri}/{said.commit_id}"
 
-    context.out.stream(session.said, record=lambda said: pick(VerdictJson, said), text=line)
+    context.out.stream(session.said, text=line)
 
 
 @answers(BisectResetJson)
@@ -437,10 +425,10 @@ def answer(context: Context, repository: Repository, session: Session) -> None:
         bad=None if session.bad is None else session.bad.id,
         good=session.good,
         skipped=session.skipped,
-        current=None if current is None else commit_record(current),
+        current=current,
         left=None if state is None or current is None else state.left,
         steps=None if state is None or current is None else state.steps,
-        found=None if found is None else commit_record(found),
+        found=found,
         untested=[] if state is None else [commit.id for commit in state.untested],
     )
     context.out.emit(record, text=lambda: _lines(repository, session))

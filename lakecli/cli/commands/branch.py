@@ -16,15 +16,7 @@ from lakecli.cli.commands.moved_refs import (
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, argument, flag, option
 from lakecli.cli.option_groups import PageOptions
-from lakecli.cli.out.records import (
-    BranchStatusJson,
-    CommitJson,
-    RefJson,
-    answers,
-    commit_record,
-    pick,
-    ref_record,
-)
+from lakecli.cli.out.records import answers, fields_of, pick
 from lakecli.cli.out.text import age, local_date, one_line, quote_path
 from lakecli.cli.params import (
     AllowEmptyCommit,
@@ -64,10 +56,10 @@ class ListedBranchJson(TypedDict):
     behind: NotRequired[int]
 
 
-class BranchShownJson(BranchStatusJson):
+class BranchShownJson(TypedDict):
     """A branch, its distance from the bucket, its uncommitted changes, and its head.
 
-    The other fields are those of `BranchStatusJson`.
+    The other fields are those of `BranchStatus`.
 
     Attributes:
         is_default: whether it is the default branch of the repository.
@@ -75,7 +67,7 @@ class BranchShownJson(BranchStatusJson):
     """
 
     is_default: bool
-    commit: CommitJson
+    commit: Commit
 
 
 class RevertsJson(TypedDict):
@@ -86,10 +78,10 @@ class RevertsJson(TypedDict):
     """
 
     branch: str
-    commits: Sequence[CommitJson]
+    commits: Sequence[Commit]
 
 
-@answers(RefJson)
+@answers(Branch)
 def branch_create(
     context: Context,
     branch: BranchUri,
@@ -116,7 +108,7 @@ def branch_create(
     repository = context.synced_repository(branch, start)
     created = library.create(repository, ref_of(branch), source=ref_of(start))
     context.out.emit(
-        lambda: ref_record(created),
+        created,
         text=lambda: [f"created branch '{created.name}' {created.commit_id}"],
     )
 
@@ -169,7 +161,6 @@ def branch_list(
             ("Branch", "Commit ID"),
             shown,
             row=lambda item: (item.name, item.commit_id),
-            record=ref_record,
         )
     context.out.say("")
 
@@ -195,7 +186,6 @@ def _list_for_people(context: Context, repository: Repository, found: Iterable[B
                 *([distance_text(head[1])] if is_shared else []),
                 one_line(head[2].message.partition("\n")[0]),
             ),
-            record=lambda head: ref_record(head[0]),
         )
 
 
@@ -222,12 +212,8 @@ def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> Non
     (state,) = status(repository, found.name)
     commit = show_commit(repository, found.commit_id)
 
-    def record() -> BranchShownJson:
-        is_default = found.name == repository.record.default_branch
-        record = commit_record(commit)
-        return pick(BranchShownJson, state, state.distance, is_default=is_default, commit=record)
-
-    context.out.emit(record, text=lambda: _lines(state, commit))
+    own = BranchShownJson(is_default=found.name == repository.record.default_branch, commit=commit)
+    context.out.emit(fields_of(state) | own, text=lambda: _lines(state, commit))
 
 
 def _lines(state: "BranchStatus", commit: Commit) -> Iterator[str]:
@@ -240,7 +226,7 @@ def _lines(state: "BranchStatus", commit: Commit) -> Iterator[str]:
     yield f"Uncommitted: {', '.join(staged) or 'nothing'}"
 
 
-@answers(RefJson)
+@answers(Branch)
 def branch_rename(
     context: Context,
     branch: BranchUri,
@@ -265,9 +251,7 @@ def branch_rename(
     repository = context.synced_repository(branch, *uris)
     new_name = ref_of(uris[0]) if uris else name
     renamed = library.rename(repository, ref_of(branch), new_name, expected=expected)
-    context.out.emit(
-        lambda: ref_record(renamed), text=lambda: [f"renamed to '{new_name}' {renamed.commit_id}"]
-    )
+    context.out.emit(renamed, text=lambda: [f"renamed to '{new_name}' {renamed.commit_id}"])
     if not repository.syncs and library.is_shared(repository):
         uri = repository.uri
         context.out.hint(
@@ -276,7 +260,7 @@ def branch_rename(
         )
 
 
-@answers(RefJson, each=True)
+@answers(Branch, each=True)
 def branch_delete(context: Context, branches: BranchUris, *, yes: Yes = False) -> None:
     """Delete branches of a repository with their uncommitted changes.
 
@@ -299,7 +283,7 @@ def branch_delete(context: Context, branches: BranchUris, *, yes: Yes = False) -
         library.check_delete(repository, name)
     context.confirm(f"delete {_named(names)} and uncommitted changes", yes=yes)
     for name in names:
-        context.out.emit(ref_record(library.delete(repository, name)))
+        context.out.emit(library.delete(repository, name))
 
 
 def _named(names: list[str]) -> str:
@@ -307,7 +291,7 @@ def _named(names: list[str]) -> str:
     return f"branch {listed}" if len(names) == 1 else f"branches {listed}"
 
 
-@answers(RefJson)
+@answers(Branch)
 def branch_reset(
     context: Context,
     branch: BranchUri,
@@ -364,7 +348,7 @@ def branch_reset(
         context.confirm(what, yes=yes)
         library.reset(repository, name)
         count = None
-    context.out.emit(lambda: ref_record(found))
+    context.out.emit(found)
     if count == 0:
         context.out.note("no uncommitted changes there")
 
@@ -398,7 +382,7 @@ def _move(
     else:
         options = PushOptions(who=context.committer(), lease=required)
         moved, pushed = push_reset(repository, branch, target.id, options)
-    context.out.emit(lambda: ref_record(moved), text=lambda: [f"Commit ID: {moved.commit_id}"])
+    context.out.emit(moved, text=lambda: [f"Commit ID: {moved.commit_id}"])
     if pushed is not None:
         context.out.note(pushed_line(pushed, dry_run=False))
     elif not repository.syncs and library.is_shared(repository):
@@ -460,7 +444,7 @@ def branch_revert(
             context.out.say(f"commit {one_line(expression)} successfully reverted")
     finally:
         if commits:
-            context.out.emit({"branch": name, "commits": list(map(commit_record, commits))})
+            context.out.emit({"branch": name, "commits": commits})
             bring_along(context, repository, name)
 
 

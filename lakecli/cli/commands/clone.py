@@ -6,31 +6,32 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 from lakecli.cli.commands.engine import SPARK_FROM, open_runner
-from lakecli.cli.commands.moved_refs import DamageJson, RefUpdateJson, update_lines
+from lakecli.cli.commands.moved_refs import update_lines
 from lakecli.cli.commands.refs_manifest import (
     NOT_IN_A_DUMP,
     left_out_lines,
-    left_out_record,
     read_manifest,
     show_updates,
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, flag, option
 from lakecli.cli.option_groups import EngineName, EngineOptions
-from lakecli.cli.out.records import OutsidePlaceJson, answers, pick, place_records
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line, place_lines
 from lakecli.cli.params import RepositoryUri, StorageNamespace
 from lakecli.engine.runner import count_head_entries
 from lakecli.errors import LakeError, Refused, UsageError
 from lakecli.imports.tree_parts import rebuild_heads
+from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.clone import Cloned, clone_counted, clone_known
 from lakecli.repository.contract import Repository
-from lakecli.repository.lakefs.dump import RefsManifest
+from lakecli.repository.lakefs.dump import LeftOut, RefsManifest
 from lakecli.repository.lakefs.hooks import branch_with_actions
-from lakecli.repository.lakefs.restore import Restored, clone_from_lakefs, update_refs
+from lakecli.repository.lakefs.restore import RefOutcome, Restored, clone_from_lakefs, update_refs
 from lakecli.repository.reading.addresses import remember, trust_of
 from lakecli.repository.reading.outside_counts import CountedPlace, allowable, look
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
+from lakecli.repository.sharing.fetch import RefUpdate
 
 
 class ClonedJson(TypedDict):
@@ -54,10 +55,10 @@ class ClonedJson(TypedDict):
     branches: int
     tags: int
     commits: int
-    left_out: Sequence[RefUpdateJson]
-    damaged: Sequence[DamageJson]
-    outside: Sequence[OutsidePlaceJson]
-    updated: Sequence[RefUpdateJson]
+    left_out: Sequence[RefUpdate | LeftOut]
+    damaged: Sequence[InvalidRecord]
+    outside: Sequence[CountedPlace]
+    updated: Sequence[RefOutcome]
 
 
 @answers(ClonedJson)
@@ -178,7 +179,8 @@ def _update(
         return None
     _, cloned = known
     updated = update_refs(context.synced_repository(uri), manifest)
-    _show_clone(context, cloned, updated, updates=show_updates(context, updated))
+    show_updates(context, updated)
+    _show_clone(context, cloned, updated, updates=updated.updated)
     return updated.repository
 
 
@@ -196,7 +198,7 @@ def _show_clone(
     cloned: Cloned | None,
     restored: Restored | None,
     *,
-    updates: Sequence[RefUpdateJson] | None = None,
+    updates: Sequence[RefOutcome] | None = None,
 ) -> None:
     """Report a new clone, and ask about the places outside its namespace that it needs.
 
@@ -210,16 +212,14 @@ def _show_clone(
     assert made is not None
     record = made.repository.record
     outside = _ask_about_outside(context, made.repository)
-    left_out: list[RefUpdateJson] = []
-    damaged: list[DamageJson] = []
+    left_out: list[RefUpdate | LeftOut] = []
     lines: Iterable[str] = ()
     source = "" if restored is None else "lakeFS in "
     if cloned is not None:
-        left_out += [pick(RefUpdateJson, each) for each in cloned.left_out]
-        damaged += [pick(DamageJson, each) for each in cloned.damaged]
+        left_out += cloned.left_out
         lines = update_lines(cloned.left_out)
     if restored is not None:
-        left_out += map(left_out_record, restored.left_out)
+        left_out += restored.left_out
         lines = left_out_lines(restored.left_out)
     for line in lines if updates is None else ():
         context.out.warn(f"left out: {line}")
@@ -232,8 +232,8 @@ def _show_clone(
             record,
             repository=made.repository.uri,
             left_out=left_out,
-            damaged=damaged,
-            outside=place_records(outside),
+            damaged=() if cloned is None else cloned.damaged,
+            outside=outside,
             updated=updates or (),
         ),
         text=lambda: [

@@ -6,12 +6,12 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from lakecli.base.model import MergeStrategy
+from lakecli.base.model import Commit, MergeStrategy
 from lakecli.base.uri import ref_of
 from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.context import Context
 from lakecli.cli.line import option
-from lakecli.cli.out.records import CommitJson, answers, commit_record
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (
     AllowEmptyCommit,
@@ -26,7 +26,7 @@ from lakecli.errors import UsageError
 from lakecli.repository.commit import commit as make_commit
 
 
-@answers(CommitJson)
+@answers(Commit)
 def commit(
     context: Context,
     branch: HereBranchUri = None,
@@ -115,9 +115,7 @@ def commit(
         paths=[os.fsencode(path) for path in paths],
         prefixes=[os.fsencode(prefix) for prefix in prefixes],
     )
-    context.out.emit(
-        lambda: commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch))
-    )
+    context.out.emit(made, text=lambda: commit_lines(made, branch=ref_of(branch)))
     bring_along(context, repository, ref_of(branch))
 
 

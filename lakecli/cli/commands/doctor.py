@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import groupby
 from operator import attrgetter
@@ -14,7 +14,7 @@ from lakecli.base.uri import SCHEME, LakeUri, NotUri
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag
 from lakecli.cli.out.output import Output
-from lakecli.cli.out.records import answers, pick
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import one_line
 from lakecli.cli.parsers import read_repository
 from lakecli.doctor.checks import Check, CheckVerdict
@@ -54,26 +54,6 @@ _STYLES: Final = {"ok": "green", "warning": "yellow", "failed": "bright red", "s
 _QUIET: Final = (CheckVerdict.OK, CheckVerdict.SKIPPED)
 
 
-class CheckJson(TypedDict):
-    """One check of the doctor.
-
-    Attributes:
-        name: name such as create-only; names do not change, new ones may come.
-        verdict: ok, warning, failed or skipped.
-        seen: result in one line; for a skipped check, the reason.
-        fix: the fix: a command, a permission or a variable.
-        kind: kind of the error if it failed, as in errors.
-        details: further details, such as the difference of the clocks in seconds.
-    """
-
-    name: str
-    verdict: str
-    seen: str
-    fix: str | None
-    kind: str | None
-    details: Mapping[str, str]
-
-
 class ExaminationJson(TypedDict):
     """The result of all checks of the doctor.
 
@@ -87,7 +67,7 @@ class ExaminationJson(TypedDict):
     target: str
     storage_namespace: str | None
     verdict: str
-    checks: Sequence[CheckJson]
+    checks: Sequence[Check]
 
 
 def read_target(text: str, context: Context) -> LakeUri | str:
@@ -182,7 +162,7 @@ def doctor(
             "target": str(target),
             "storage_namespace": examination.namespace,
             "verdict": verdict_of(found),
-            "checks": [pick(CheckJson, check, fix=check.fix or None) for check in found],
+            "checks": found,
         },
         text=lambda: [_summary(found)],
     )

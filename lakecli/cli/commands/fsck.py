@@ -14,7 +14,7 @@ from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag, option
 from lakecli.cli.option_groups import EngineOptions
-from lakecli.cli.out.records import OutsidePlaceJson, answers, place_records
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_size, one_line, place_lines, quote_path
 from lakecli.cli.params import DryRun, RepositoryUri
 from lakecli.errors import UsageError
@@ -90,7 +90,7 @@ class CheckedJson(TypedDict, total=False):
     collected: int
     findings: int
     damaged_refs: Sequence[str]
-    outside: Sequence[OutsidePlaceJson]
+    outside: Sequence[CountedPlace]
 
 
 def read_part(text: str, _context: Context) -> float:
@@ -282,7 +282,7 @@ def _finding_line(finding: Finding) -> str:
 def _summary(counts: FsckCounts, outside: Sequence[CountedPlace]) -> dict[str, object]:
     fields = asdict(counts) | {"damaged_refs": sorted(counts.damaged_refs)}
     del fields["places"]  # they are counted in `outside`
-    return {"type": "summary", **fields, "outside": place_records(outside)}
+    return {"type": "summary", **fields, "outside": outside}
 
 
 def _lines(counts: FsckCounts, outside: Sequence[CountedPlace]) -> Iterator[str]:

@@ -18,122 +18,11 @@ from lakecli.cli.out.text import human_size, local_date
 from lakecli.cli.params import DryRun, RepositoryUri, Yes
 from lakecli.cli.parsers import read_duration
 from lakecli.errors import NotFound
+from lakecli.gc.known_refs import LostRef
 from lakecli.gc.policy import Rules, delete_rules, get_rules, parse_rules, put_rules, rules_fields
-from lakecli.gc.report import Summary
+from lakecli.gc.report import GarbageSummary, GarbageTotal
 from lakecli.gc.run import Action, GcOptions, GcReport, GcStatus, prepare, status, take, undo
 from lakecli.remote.gc_protocol import Phase
-from lakecli.repository.lakefs.dump import manifest_fields
-
-
-class GarbageJson(TypedDict):
-    """Garbage of one kind.
-
-    Attributes:
-        kind: data, lakefs, range, metarange, pack, dump, reflog, incoming, doctor or upload.
-        prefix: prefix of the keys.
-        why: why it is garbage.
-        size: size in bytes.
-    """
-
-    kind: str
-    prefix: str
-    why: str
-    objects: int
-    size: int
-
-
-class KeptDumpJson(TypedDict):
-    """A refs dump that garbage collection keeps, with all that it refers to.
-
-    Attributes:
-        commits_meta_range_id: ID of the list of commits.
-        tags_meta_range_id: ID of the list of tags.
-        branches_meta_range_id: ID of the list of branches.
-        since: date of the dump, by the store's clock.
-        until: time from which it may be deleted.
-    """
-
-    commits_meta_range_id: str
-    tags_meta_range_id: str
-    branches_meta_range_id: str
-    since: datetime
-    until: datetime
-
-
-class RefGarbageJson(TypedDict):
-    """The garbage of one branch or tag.
-
-    Attributes:
-        kind: branch or tag.
-        deleted: whether the branch or tag is deleted.
-        trees: number of trees of its old commits, which retention rules let go.
-        former_trees: number of trees that it reached before it was deleted or moved elsewhere.
-    """
-
-    kind: str
-    name: str
-    deleted: bool
-    trees: int
-    former_trees: int
-
-
-class GarbageSummaryJson(TypedDict):
-    """Garbage by branch and tag.
-
-    Attributes:
-        refs: the default branch first, then branches and tags that have garbage.
-        other_trees: number of trees that no branch or tag had.
-        objects: number of data objects that no branch or tag reaches.
-    """
-
-    refs: Sequence[RefGarbageJson]
-    other_trees: int
-    objects: int
-
-
-class AcceptedRefJson(TypedDict):
-    """A branch or tag that --accept-restored accepted as it is now.
-
-    Attributes:
-        kind: branch or tag.
-        commit_id: the commit on which it was seen last, if it is known.
-        sequence: number of its last move when it was seen; 0 if it is not known.
-        seen_by: who saw it: this clone, or the last garbage collection.
-        now: how it is now.
-    """
-
-    kind: str
-    name: str
-    commit_id: str | None
-    sequence: int
-    seen_by: str
-    now: str
-
-
-class CollectionStateJson(TypedDict):
-    """The state of garbage collection.
-
-    Attributes:
-        phase: idle, condemned or sweeping.
-        epoch: number of condemnations so far.
-        grace_seconds: grace period in seconds.
-        since: time when the phase began, by the store's clock.
-        sweep_at: time from which garbage can be deleted.
-        resume_at: time from which an interrupted sweep can be finished or ended.
-        dumps: refs dumps that are kept, oldest first.
-        lakefs_stopped: time when --lakefs-stopped confirmed that lakeFS has stopped.
-        summary: what is condemned, by branch and tag; null if nothing is.
-    """
-
-    phase: str
-    epoch: int
-    grace_seconds: int
-    since: datetime | None
-    sweep_at: datetime | None
-    resume_at: datetime | None
-    dumps: Sequence[KeptDumpJson]
-    lakefs_stopped: datetime | None
-    summary: GarbageSummaryJson | None
 
 
 class CollectionJson(TypedDict):
@@ -171,13 +60,13 @@ class CollectionJson(TypedDict):
     objects: int
     size: int
     spared: int
-    garbage: Sequence[GarbageJson]
+    garbage: Sequence[GarbageTotal]
     commits: int
     ranges: int
     entries: int
     lost: Sequence[str]
-    summary: GarbageSummaryJson | None
-    accepted: Sequence[AcceptedRefJson]
+    summary: GarbageSummary | None
+    accepted: Sequence[LostRef]
 
 
 class RetentionRuleJson(TypedDict):
@@ -296,7 +185,7 @@ def gc_run(
     )
 
 
-@answers(CollectionStateJson)
+@answers(GcStatus)
 def gc_status(context: Context, repository: RepositoryUri) -> None:
     """Show the state of garbage collection, and the commands that are possible now.
 
@@ -307,10 +196,10 @@ def gc_status(context: Context, repository: RepositoryUri) -> None:
     """
     opened = context.repository(repository)
     found = status(opened).with_grace(context.settings.gc_grace)
-    context.out.emit(lambda: status_record(found), text=lambda: status_lines(found, opened.uri))
+    context.out.emit(found, text=lambda: status_lines(found, opened.uri))
 
 
-@answers(CollectionStateJson)
+@answers(GcStatus)
 def gc_undo(
     context: Context,
     repository: RepositoryUri,
@@ -336,7 +225,7 @@ def gc_undo(
     lines = ["Cancelled: nothing is condemned any more."]
     if force:
         lines.append(f"If a sweep had begun, see what is missing: lakecli fsck {opened.uri}")
-    context.out.emit(lambda: status_record(found), text=lambda: lines)
+    context.out.emit(found, text=lambda: lines)
 
 
 @answers(RetentionRulesJson)
@@ -425,37 +314,15 @@ def gc_delete_config(context: Context, repository: RepositoryUri) -> None:
     context.out.note("deleted the retention rules")
 
 
-def status_record(status: GcStatus) -> CollectionStateJson:
-    """Return the JSON answer about a state."""
-    dumps = [pick(KeptDumpJson, each, **manifest_fields(each.manifest)) for each in status.dumps]
-    return pick(
-        CollectionStateJson,
-        status,
-        grace_seconds=int(status.grace.total_seconds()),
-        dumps=dumps,
-        summary=_summary_record(status.summary),
-    )
-
-
-def _summary_record(summary: Summary | None) -> GarbageSummaryJson | None:
-    if summary is None:
-        return None
-    return pick(
-        GarbageSummaryJson, summary, refs=[pick(RefGarbageJson, each) for each in summary.refs]
-    )
-
-
 def report_record(report: GcReport, *, dry_run: bool) -> CollectionJson:
     """Return the JSON answer about a run."""
     return pick(
         CollectionJson,
         report,
-        **{**status_record(report.status), "summary": _summary_record(report.summary)},
+        report.status,
         dry_run=dry_run,
         objects=sum(each.objects for each in report.garbage),
         size=sum(each.size for each in report.garbage),
-        garbage=[each.fields() for each in report.garbage],
-        accepted=[pick(AcceptedRefJson, each) for each in report.accepted],
     )
 
 
@@ -484,7 +351,7 @@ def status_lines(status: GcStatus, uri: str) -> Iterator[str]:
         )
 
 
-def _summary_lines(summary: Summary | None) -> Iterator[str]:
+def _summary_lines(summary: GarbageSummary | None) -> Iterator[str]:
     if summary is not None:
         yield f"By branch: {summary}"
 

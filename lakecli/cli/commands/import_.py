@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TypedDict
 
+from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.engine import open_runner
 from lakecli.cli.commands.moved_refs import bring_along
@@ -20,7 +21,7 @@ from lakecli.cli.commands.transfers import (
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, flag, option
 from lakecli.cli.option_groups import EngineOptions, LinkOptions, TransferOptions, parallelism
-from lakecli.cli.out.records import CommitJson, FailureJson, answers, commit_record, pick
+from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size, local_date, one_line
 from lakecli.cli.params import AllowEmptyMessage, DryRun, Message, Metadata
 from lakecli.cli.parsers import (
@@ -71,7 +72,7 @@ class ImportedJson(TypedDict):
     left_out: Sequence[bytes | str]
     failed: int
     failures: Sequence[FailureJson]
-    commit: CommitJson | None
+    commit: Commit | None
 
 
 class ImportPlanJson(PlannedStep):
@@ -288,7 +289,6 @@ def _record(report: ImportReport, left_out: list[bytes]) -> ImportedJson:
         report.tally,
         left_out=left_out,
         failures=failure_records([(failure.path, failure.why) for failure in report.failures]),
-        commit=None if report.commit is None else commit_record(report.commit),
     )
 
 

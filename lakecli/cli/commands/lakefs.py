@@ -13,19 +13,17 @@ from typing import Any, NotRequired, TypedDict
 from lakecli.base.layout import MAX_TABLE_SIZE
 from lakecli.base.model import CommitId, RepositoryRecord
 from lakecli.base.pipes import is_stdout
-from lakecli.cli.commands.moved_refs import RefUpdateJson
 from lakecli.cli.commands.output_file import check_writable, replacing
 from lakecli.cli.commands.refs_manifest import (
     NOT_IN_A_DUMP,
     left_out_lines,
-    left_out_record,
     read_file,
     read_manifest,
     show_updates,
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, flag, option
-from lakecli.cli.out.records import answers, pick
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import local_date, one_line, rfc3339
 from lakecli.cli.params import RepositoryUri
 from lakecli.errors import UsageError
@@ -36,7 +34,7 @@ from lakecli.repository.lakefs.dump import (
     kind_of,
     manifest_fields,
 )
-from lakecli.repository.lakefs.restore import restore_refs, update_refs
+from lakecli.repository.lakefs.restore import Restored, restore_refs, update_refs
 from lakecli.repository.push import PushOptions, push_all
 from lakecli.repository.refs_dump import Loss, NotDumped
 from lakecli.repository.refs_dump import refs_dump as dump
@@ -57,30 +55,6 @@ class RefsManifestJson(TypedDict):
     commits_meta_range_id: str
     tags_meta_range_id: str
     branches_meta_range_id: str
-
-
-class RestoredRefsJson(TypedDict):
-    """The refs of a dump that are in a repository now.
-
-    Attributes:
-        repository: URI of the repository.
-        branches: number of branches.
-        tags: number of tags.
-        commits: number of commits.
-        left_out: branches and tags of the dump whose names lakecli does not allow, or whose commits
-            the dump lacks.
-        updated: with --update, the refs that are not as they were here; the change of one is new,
-            moved, diverged (made as lakefs:NAME), moved-back (lakeFS has taken back commits; stays
-            here), rebased (as diverged; with commits on those that lakeFS has taken back) or
-            differs (another one stays here).
-    """
-
-    repository: str
-    branches: int
-    tags: int
-    commits: int
-    left_out: Sequence[RefUpdateJson]
-    updated: Sequence[RefUpdateJson]
 
 
 class StoredRecordJson(TypedDict):
@@ -204,7 +178,7 @@ def refs_dump(
     context.out.note(f"garbage collection keeps the dump until {local_date(dumped.kept_until)}")
 
 
-@answers(RestoredRefsJson)
+@answers(Restored)
 def refs_restore(
     context: Context,
     repository: RepositoryUri,
@@ -240,25 +214,16 @@ def refs_restore(
     context.out.say(f"Repository: {repository}")
     opened = context.synced_repository(repository) if update else context.repository(repository)
     source = read_manifest(context, manifest)
-    updates: list[RefUpdateJson] = []
     if update:
         restored = update_refs(opened, source)
-        updates, done = show_updates(context, restored), f"New commits: {restored.commits}"
+        show_updates(context, restored)
+        done = f"New commits: {restored.commits}"
     else:
         restored = restore_refs(opened, source)
         done = "All references restored successfully!"
         for line in left_out_lines(restored.left_out):
             context.out.warn(f"left out: {line}")
-    context.out.emit(
-        pick(
-            RestoredRefsJson,
-            restored,
-            repository=restored.repository.uri,
-            left_out=[left_out_record(each) for each in restored.left_out],
-            updated=updates,
-        ),
-        text=lambda: ["", done],
-    )
+    context.out.emit(restored, text=lambda: ["", done])
     if not update:
         context.out.note(
             f"branches: {restored.branches}, tags: {restored.tags}, commits: {restored.commits}"

@@ -15,7 +15,7 @@ from lakecli.base.model import Commit
 from lakecli.base.uri import as_directory, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag, option
-from lakecli.cli.out.records import CommitJson, answers, commit_record
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefOrFileUri, ShowMetarangeId
 from lakecli.cli.parsers import read_list, read_patterns, read_time, ref_here
@@ -35,7 +35,7 @@ Patterns = Sequence[re.Pattern[str]]
 Texts = Sequence[str]
 
 
-@answers(CommitJson, each=True)
+@answers(Commit, each=True)
 def log(
     context: Context,
     ref: RefOrFileUri = None,
@@ -150,7 +150,7 @@ def log(
         if write is not None and not context.out.json:
             write(repository, shown)
             return
-        context.out.stream(shown, record=commit_record, text=text)
+        context.out.stream(shown, text=text)
     if not follows_metadata:
         context.out.say("")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypedDict
 
-from lakecli.base.model import ChangeType, CommitId, Difference, MergeStrategy
+from lakecli.base.model import ChangeType, Commit, CommitId, Difference, MergeStrategy
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.differences import (
     ChangeCountsJson,
@@ -17,7 +17,7 @@ from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import StatOptions
-from lakecli.cli.out.records import CommitJson, answers, commit_record
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (
     AllowEmptyCommit,
@@ -53,7 +53,7 @@ class MergeBaseJson(TypedDict):
     destination_commit_id: CommitId
 
 
-@answers(CommitJson)
+@answers(Commit)
 @answers(DifferenceJson, each=True, option="--dry-run")
 @answers(ChangeCountsJson, each=True, option="--stat")
 def merge(
@@ -123,7 +123,7 @@ def merge(
         return
     made = merging.merge(repository, from_, into, options)
     context.out.emit(
-        lambda: commit_record(made),
+        made,
         text=lambda: [f'Merged "{from_}" into "{into}" to get "{made.id}".'],
     )
     bring_along(context, repository, into)
@@ -146,7 +146,7 @@ def _list(context: Context, changes: Iterable[Difference], stat: StatOptions) ->
     conflicts.check()
 
 
-@answers(CommitJson)
+@answers(Commit)
 def cherry_pick(
     context: Context,
     ref: RefUri,
@@ -179,9 +179,7 @@ def cherry_pick(
         parent_number=parent_number,
         allow_empty=allow_empty_commit,
     )
-    context.out.emit(
-        lambda: commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch))
-    )
+    context.out.emit(made, text=lambda: commit_lines(made, branch=ref_of(branch)))
     bring_along(context, repository, ref_of(branch))
 
 

@@ -1,7 +1,7 @@
 """What commands say about refs that moved in the bucket, or were pushed there."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import CommitId
 from lakecli.base.uri import LakeUri
@@ -9,7 +9,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.parsers import linked
 from lakecli.errors import LakeError
 from lakecli.refs.names import is_full_commit_id
-from lakecli.repository.contract import Finished, Repository
+from lakecli.repository.contract import FinishedMove, Repository
 from lakecli.repository.reading.view import commit_at
 
 if TYPE_CHECKING:
@@ -55,54 +55,6 @@ _SHOWN: Final = 12
 """Digits of a commit ID in a line."""
 
 
-class RefNameJson(TypedDict):
-    """A branch or tag, by its name.
-
-    Attributes:
-        kind: branch or tag.
-        name: name of the branch or tag.
-    """
-
-    kind: str
-    name: str
-
-
-class MovedRef(RefNameJson):
-    """A branch or tag, and its commits before and after a move; null if it was not there."""
-
-    before: CommitId | None
-    after: CommitId | None
-
-
-class RefUpdateJson(MovedRef):
-    """A branch or tag that moved in the bucket.
-
-    Attributes:
-        kind: branch or tag.
-        name: name of the branch or tag.
-        before: its commit in the bucket at the last fetch; null if it was not there.
-        after: its commit there now; null if it was deleted.
-        change: new, moved, forced, deleted, incomplete or differs; in a refs dump illegal name or
-            missing commit.
-    """
-
-    change: str
-
-
-class DamageJson(RefNameJson):
-    """A record in the bucket that was left out because it is damaged.
-
-    Attributes:
-        kind: branch, tag, pack or commit.
-        name: name of the branch or tag, or ID of the pack or commit.
-        key: key of the object in the storage namespace.
-        what: what is wrong.
-    """
-
-    key: str
-    what: str
-
-
 def ref_of(uri: LakeUri, repository: Repository) -> str:
     """Return the branch or tag that a URI names, else the default branch."""
     return repository.record.default_branch if uri.ref is None else uri.ref
@@ -122,7 +74,7 @@ def read_lease(repository: Repository, text: str | None) -> "PushLease | None":
         return PushLease(commit_at(repository, txn, text).id)
 
 
-def finish_interrupted(context: Context, repository: Repository) -> list[Finished]:
+def finish_interrupted(context: Context, repository: Repository) -> list[FinishedMove]:
     """Finish what an interrupted command left, and show what became of it."""
     from lakecli.repository.journal.intents import finish_pending
 

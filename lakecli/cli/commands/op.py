@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
 from lakecli.base.model import RefKind
 from lakecli.cli.commands.moved_refs import bring_along
@@ -55,21 +55,6 @@ _COMPLETED: Final = "the {} before was interrupted; it is complete now"
 _SHOWN_CHANGES: Final = 3
 
 
-class RefChangeJson(TypedDict):
-    """A branch, tag or repository that an operation changed.
-
-    Attributes:
-        kind: branch, tag or repository.
-        before: previous commit ID, or UUID of a repository; null if it did not exist.
-        after: new commit ID or UUID; equal to before if only uncommitted changes changed.
-    """
-
-    kind: str
-    name: str
-    before: str | None
-    after: str | None
-
-
 class StagedPathJson(TypedDict):
     """A path that an operation staged.
 
@@ -98,7 +83,7 @@ class OperationJson(TypedDict):
     at: datetime
     kind: str
     command: str
-    refs: Sequence[RefChangeJson]
+    refs: Sequence[RefChange]
     staged: Sequence[str]
     undone: bool
     metadata: Mapping[str, str]
@@ -133,7 +118,7 @@ class UndoneJson(TypedDict):
     kind: str
     command: str
     appended: str
-    refs: Sequence[RefChangeJson]
+    refs: Sequence[RefChange]
     staged: Sequence[str]
     remote: Sequence[str]
 
@@ -505,7 +490,7 @@ def _answer(context: Context, word: str, done: Undone) -> None:
             operation,
             operation=operation.id.hex(),
             appended=appended.id.hex(),
-            refs=_ref_records(appended),
+            refs=appended.refs,
             staged=_staged(appended),
             remote=[each.name for each in done.remote],
         )
@@ -530,33 +515,13 @@ def operation_record(operation: Operation, *, undone: bool) -> OperationJson:
         OperationJson,
         operation,
         id=operation.id.hex(),
-        refs=_ref_records(operation),
         staged=_staged(operation),
         undone=undone,
     )
 
 
-def _ref_records(operation: Operation) -> list[RefChangeJson]:
-    return [
-        pick(
-            RefChangeJson,
-            change,
-            before=position(change, change.before),
-            after=position(change, change.after),
-        )
-        for change in operation.refs
-    ]
-
-
 def _staged(operation: Operation) -> list[str]:
     return sorted({change.branch for change in operation.staging})
-
-
-def position(change: RefChange, fields: Mapping[str, Any] | None) -> str | None:
-    """Return the commit ID of a ref, or the UUID of a repository; ``None`` if it did not exist."""
-    if fields is None:
-        return None
-    return str(fields["uuid" if change.kind is RefKind.REPOSITORY else "commit_id"])
 
 
 def changes_line(operation: Operation) -> str:
@@ -576,7 +541,7 @@ def changes_line(operation: Operation) -> str:
 
 
 def _change_text(change: RefChange) -> str:
-    before, after = position(change, change.before), position(change, change.after)
+    before, after = change.position_before, change.position_after
     named = f"{change.kind} {change.name}"
     if before is None or after is None:
         return f"+ {named}" if before is None else f"- {named}"
@@ -602,7 +567,7 @@ def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
     for name in sorted(metadata):
         yield f"{name.capitalize() + ':':<10} {one_line(metadata[name])}"
     for change in operation.refs:
-        before, after = position(change, change.before), position(change, change.after)
+        before, after = change.position_before, change.position_after
         yield ""
         yield f"{change.kind.capitalize()} {change.name}"
         yield f"  before: {before or '-'}"

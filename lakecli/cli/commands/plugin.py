@@ -8,10 +8,10 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import which
-from typing import Final, NamedTuple, NoReturn, TypedDict
+from typing import Final, NamedTuple, NoReturn
 
 from lakecli.cli.context import Context
-from lakecli.cli.out.records import answers, pick
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
 from lakecli.errors import Refused
 
@@ -20,7 +20,7 @@ PREFIX: Final = "lakecli-"
 _NAME: Final = re.compile(r"\w[\w.-]*", re.ASCII)
 
 
-class PluginJson(TypedDict):
+class Plugin(NamedTuple):
     """A plugin.
 
     Attributes:
@@ -32,7 +32,7 @@ class PluginJson(TypedDict):
     path: Path
 
 
-@answers(PluginJson, each=True)
+@answers(Plugin, each=True)
 def plugin_list(context: Context) -> None:
     """List the plugins: programs in PATH whose names begin with lakecli-.
 
@@ -50,21 +50,8 @@ def plugin_list(context: Context) -> None:
     context.out.say("Available plugins:")
     context.out.stream(
         found,
-        record=lambda plugin: pick(PluginJson, plugin),
         text=lambda plugin: f"  {quote_path(plugin.name)}",
     )
-
-
-class Plugin(NamedTuple):
-    """A plugin.
-
-    Attributes:
-        name: the command.
-        path: the program.
-    """
-
-    name: str
-    path: Path
 
 
 def find_plugin(name: str, environ: Mapping[str, str]) -> Plugin | None:

@@ -8,8 +8,6 @@ from typing import TypedDict
 from lakecli.base.model import CommitId, MergeStrategy
 from lakecli.cli.commands.moved_refs import (
     UP_TO_DATE,
-    DamageJson,
-    RefUpdateJson,
     bring_along,
     finish_interrupted,
     ref_of,
@@ -20,7 +18,7 @@ from lakecli.cli.commands.worktree_changes import follow_branch
 from lakecli.cli.commands.worktrees import linking
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
-from lakecli.cli.out.records import answers, pick
+from lakecli.cli.out.records import answers, fields_of, pick
 from lakecli.cli.params import (
     DryRun,
     HereRepositoryOrRefUri,
@@ -29,8 +27,10 @@ from lakecli.cli.params import (
     Winner,
 )
 from lakecli.cli.parsers import linked, ref_here, repository_here
+from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.pull import Pulling, PullOptions, PullReport
 from lakecli.repository.pull import pull as pull_branch
+from lakecli.repository.sharing.fetch import RefUpdate
 from lakecli.repository.sharing.fetch import fetch as fetch_refs
 from lakecli.worktree.worktree import Worktree
 
@@ -38,21 +38,13 @@ from lakecli.worktree.worktree import Worktree
 class FetchedJson(TypedDict):
     """The result of a fetch.
 
+    The other fields are those of `FetchReport`.
+
     Attributes:
         repository: URI of the repository.
-        refs: number of branches and tags in the bucket.
-        commits: number of new commits.
-        packs: number of commit packs that were read.
-        updated: branches and tags that moved since the last fetch.
-        damaged: records that were left out because they are damaged.
     """
 
     repository: str
-    refs: int
-    commits: int
-    packs: int
-    updated: Sequence[RefUpdateJson]
-    damaged: Sequence[DamageJson]
 
 
 class PulledJson(TypedDict):
@@ -75,8 +67,8 @@ class PulledJson(TypedDict):
     after: CommitId
     state: str
     dry_run: bool
-    updated: Sequence[RefUpdateJson]
-    damaged: Sequence[DamageJson]
+    updated: Sequence[RefUpdate]
+    damaged: Sequence[InvalidRecord]
 
 
 @answers(FetchedJson)
@@ -95,13 +87,7 @@ def fetch(context: Context, repository: HereRepositoryUri = None) -> None:
     with context.out.progress("fetch") as progress:
         report = fetch_refs(opened, progress=progress)
     context.out.emit(
-        pick(
-            FetchedJson,
-            report,
-            repository=opened.uri,
-            updated=[pick(RefUpdateJson, each) for each in report.updated],
-            damaged=[pick(DamageJson, each) for each in report.damaged],
-        ),
+        {"repository": opened.uri} | fields_of(report),
         text=lambda: list(update_lines(report.updated)) or [UP_TO_DATE],
     )
 
@@ -151,14 +137,7 @@ def pull(
     with context.out.progress("fetch") as progress:
         report = pull_branch(repository, ref_of(ref, repository), options, progress=progress)
     context.out.emit(
-        pick(
-            PulledJson,
-            report,
-            repository=repository.uri,
-            dry_run=dry_run,
-            updated=[pick(RefUpdateJson, each) for each in report.fetched.updated],
-            damaged=[pick(DamageJson, each) for each in report.fetched.damaged],
-        ),
+        pick(PulledJson, report, report.fetched, repository=repository.uri, dry_run=dry_run),
         text=lambda: [_line(report, dry_run=dry_run)],
     )
     if directory is not None:

@@ -5,48 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from lakecli.cli.commands.moved_refs import (
-    UP_TO_DATE,
-    MovedRef,
-    RefNameJson,
-    pushed_line,
-    read_lease,
-    ref_of,
-)
+from lakecli.cli.commands.moved_refs import UP_TO_DATE, pushed_line, read_lease, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
-from lakecli.cli.out.records import answers, pick
+from lakecli.cli.out.records import answers
 from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri
 from lakecli.cli.parsers import ref_here, repository_here
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.repository import push as pushing
-from lakecli.repository.push import Pushing, PushReport
-
-
-class PushedRefJson(MovedRef):
-    """A branch or tag that was pushed.
-
-    Attributes:
-        kind: branch or tag.
-        name: name of the branch or tag.
-        before: its commit in the bucket before; null if it was not there.
-        after: its commit there now; null if it was deleted.
-        state: created, updated, forced, deleted, up to date or behind.
-    """
-
-    state: str
-
-
-class FailedRefJson(RefNameJson):
-    """A branch or tag that was not pushed.
-
-    Attributes:
-        kind: branch or tag.
-        name: name of the branch or tag.
-        error: the reason.
-    """
-
-    error: str
+from lakecli.repository.push import PushFailure, Pushing, PushReport, RefPush
 
 
 class PushedJson(TypedDict):
@@ -61,8 +28,8 @@ class PushedJson(TypedDict):
 
     repository: str
     dry_run: bool
-    refs: Sequence[PushedRefJson]
-    failed: Sequence[FailedRefJson]
+    refs: Sequence[RefPush]
+    failed: Sequence[PushFailure]
 
 
 @answers(PushedJson)
@@ -124,8 +91,8 @@ def push(
         PushedJson(
             repository=repository.uri,
             dry_run=dry_run,
-            refs=[pick(PushedRefJson, each) for each in report.pushed],
-            failed=[pick(FailedRefJson, each, error=each.error.message) for each in report.failed],
+            refs=report.pushed,
+            failed=report.failed,
         ),
         text=lambda: _lines(report, dry_run=dry_run),
     )

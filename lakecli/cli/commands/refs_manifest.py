@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakecli.base.pipes import open_input
-from lakecli.cli.commands.moved_refs import UP_TO_DATE, RefUpdateJson, short
+from lakecli.cli.commands.moved_refs import UP_TO_DATE, short
 from lakecli.cli.context import Context
-from lakecli.cli.out.records import pick
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.repository.branch import is_shared
 from lakecli.repository.lakefs.dump import MAX_SIZE, LeftOut, Reason, RefsManifest, parse_manifest
@@ -40,12 +39,6 @@ def read_file(source: str, max_size: int) -> bytes:
         raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
 
 
-def left_out_record(left_out: LeftOut) -> RefUpdateJson:
-    """Return a ref that was left out, for ``--json``."""
-    kind, name, commit_id, reason = left_out
-    return RefUpdateJson(kind=kind, name=name, before=None, after=commit_id, change=reason)
-
-
 def left_out_lines(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
     """Yield one line for each ref of a dump that lakecli cannot hold."""
     told = {
@@ -56,8 +49,8 @@ def left_out_lines(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
         yield f"{each.kind} {each.name!r} at {each.commit_id}: {told[each.reason]}"
 
 
-def show_updates(context: Context, updated: Restored) -> list[RefUpdateJson]:
-    """Tell which refs a newer dump moved, and return them for ``--json``."""
+def show_updates(context: Context, updated: Restored) -> None:
+    """Tell which refs a newer dump moved."""
     uri = updated.repository.uri
     for each in updated.updated:
         before, after, ref = short(each.before), short(each.after), f"{each.kind} {each.name}"
@@ -99,7 +92,6 @@ def show_updates(context: Context, updated: Restored) -> list[RefUpdateJson]:
         context.out.note(UP_TO_DATE)
     for line in left_out_lines(updated.left_out):
         context.out.warn(f"left out: {line}")
-    return [pick(RefUpdateJson, each) for each in updated.updated]
 
 
 NOT_IN_A_DUMP = (

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from shlex import quote
 
+from lakecli.base.model import RepositoryRecord
 from lakecli.cli.context import Context
 from lakecli.cli.line import option
 from lakecli.cli.option_groups import PageOptions
-from lakecli.cli.out.records import RepositoryJson, answers, repository_record
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import RepositoryUri, StorageNamespace, Yes
 
 
-@answers(RepositoryJson)
+@answers(RepositoryRecord)
 def repo_create(
     context: Context,
     repository: RepositoryUri,
@@ -51,7 +52,7 @@ def repo_create(
     )
     record = created.record
     context.out.emit(
-        lambda: repository_record(record),
+        record,
         text=lambda: [
             f"Repository '{record.name}' created:",
             f"storage namespace: {one_line(record.storage_namespace)}",
@@ -73,7 +74,7 @@ def repo_create(
         )
 
 
-@answers(RepositoryJson, each=True)
+@answers(RepositoryRecord, each=True)
 def repo_list(
     context: Context,
     *,
@@ -96,12 +97,11 @@ def repo_list(
             item.name,  # as lakectl fills this column
             one_line(item.storage_namespace),
         ),
-        record=repository_record,
     )
     context.out.say("")
 
 
-@answers(RepositoryJson)
+@answers(RepositoryRecord)
 def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False) -> None:
     """Delete a repository from this machine; the objects in its namespace stay.
 
@@ -120,7 +120,7 @@ def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False
     context.confirm(f"delete repository '{name}' and all its branches, tags and commits", yes=yes)
     record = repo.delete(context.lake(), name)
     context.out.emit(
-        lambda: repository_record(record),
+        record,
         text=lambda: [f"Repository '{name}' deleted"],
     )
     context.out.note(f"its objects stay in {one_line(record.storage_namespace)}")

@@ -10,7 +10,7 @@ from lakecli.cli.commands.names_from_file import answer, bytes_of, check_found, 
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.option_groups import StatOptions
-from lakecli.cli.out.records import CommitJson, answers, commit_record, pick
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefUri, RefUris, ShowMetarangeId
 from lakecli.cli.parsers import read_ref
@@ -20,19 +20,7 @@ from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
     from lakecli.cli.commands.differences import ChangeCountsJson
-    from lakecli.refs.resolve import Resolved
-
-
-class StepJson(TypedDict):
-    """A modifier of a ref expression.
-
-    Attributes:
-        modifier: modifier such as ~2.
-        commit_id: the commit it leads to.
-    """
-
-    modifier: str
-    commit_id: CommitId
+    from lakecli.refs.resolve import Resolved, ResolvedModifier
 
 
 class ResolvedJson(TypedDict):
@@ -52,7 +40,7 @@ class ResolvedJson(TypedDict):
     base: str
     base_commit_id: CommitId
     staging: bool
-    steps: Sequence[StepJson]
+    steps: Sequence["ResolvedModifier"]
 
 
 class AskedRefJson(TypedDict):
@@ -75,7 +63,7 @@ class CommitChangesJson(TypedDict):
         changes: compared with its first parent, by prefix; the last one is the total.
     """
 
-    commit: CommitJson
+    commit: Commit
     changes: Sequence["ChangeCountsJson"]
 
 
@@ -156,11 +144,10 @@ def _record(uri: LakeUri, resolved: "Resolved") -> ResolvedJson:
         commit_id=resolved.commit.id,
         base=resolved.name,
         base_commit_id=resolved.base_id,
-        steps=[pick(StepJson, step) for step in resolved.steps],
     )
 
 
-@answers(CommitJson)
+@answers(Commit)
 @answers(CommitChangesJson, option="--stat")
 def show_commit(
     context: Context,
@@ -186,7 +173,7 @@ def show_commit(
         _show_changes(context, repository, found, metarange=show_meta_range_id, depth=stat.depth)
         return
     context.out.emit(
-        lambda: commit_record(found),
+        found,
         text=lambda: log_lines(found, show_metarange=show_meta_range_id),
     )
 
@@ -201,7 +188,7 @@ def _show_changes(
     changes = diff_commit(repository, commit)
     if context.out.json:
         counts = [counts_record(row) for row in count_changes(changes, depth=depth)]
-        context.out.emit({"commit": commit_record(commit), "changes": counts})
+        context.out.emit({"commit": commit, "changes": counts})
         return
     context.out.say(*log_lines(commit, show_metarange=metarange), "")
     show_counts(context.out, changes, depth=depth)

@@ -5,35 +5,40 @@ from datetime import datetime
 from typing import NotRequired, TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.cli.commands.moved_refs import (
-    MovedRef,
-    RefNameJson,
-    distance_text,
-    finish_interrupted,
-)
+from lakecli.cli.commands.moved_refs import distance_text, finish_interrupted
 from lakecli.cli.context import Context
-from lakecli.cli.out.records import BranchStatusJson, LocalChangeJson, RefJson, answers, pick
+from lakecli.cli.out.records import LocalChangeJson, answers
 from lakecli.cli.out.text import human_seconds, quote_path
 from lakecli.cli.params import AtOp, HereRepositoryOrBranchUri
 from lakecli.cli.parsers import linked, repository_or_ref_here
 from lakecli.errors import Unreachable
 from lakecli.repository import status as states
-from lakecli.repository.contract import Finished, Repository
+from lakecli.repository.contract import FinishedMove, Repository
 from lakecli.repository.status import BranchStatus
 
 
-class MoveJson(MovedRef):
-    """A move in the bucket that an interrupted command began.
+class RefJson(TypedDict):
+    """A branch of the bucket.
+
+    Attributes:
+        name: name of the branch.
+        commit_id: the commit it points to.
+    """
+
+    name: str
+    commit_id: CommitId
+
+
+class RefNameJson(TypedDict):
+    """A branch or tag, by its name.
 
     Attributes:
         kind: branch or tag.
         name: name of the branch or tag.
-        before: its commit in the bucket before; null if it was not there.
-        after: its new commit there; null if it is deleted.
-        state: applied, lost (somebody else moved it first), or open.
     """
 
-    state: str
+    kind: str
+    name: str
 
 
 class StatusJson(TypedDict):
@@ -56,9 +61,9 @@ class StatusJson(TypedDict):
     storage_namespace: str
     fetched_at: datetime | None
     pushed_at: datetime | None
-    branches: Sequence[BranchStatusJson]
+    branches: Sequence[BranchStatus]
     only_in_bucket: Sequence[RefJson]
-    pending: Sequence[MoveJson]
+    pending: Sequence[FinishedMove]
     went_back: Sequence[RefNameJson]
     directory: NotRequired[str]
     changes: NotRequired[Sequence[LocalChangeJson]]
@@ -103,9 +108,9 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
             storage_namespace=repository.record.storage_namespace,
             fetched_at=fetched_at,
             pushed_at=pushed_at,
-            branches=[pick(BranchStatusJson, each, each.distance) for each in found],
+            branches=found,
             only_in_bucket=[RefJson(name=name, commit_id=commit_id) for name, commit_id in missing],
-            pending=[pick(MoveJson, each, each.intent) for each in pending],
+            pending=pending,
             went_back=[RefNameJson(kind=kind, name=name) for kind, name in went_back],
         )
         if here is not None:
@@ -134,7 +139,7 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
             show_changes(context, worktree, compared, nothing=nothing)
 
 
-def _finish(context: Context, repository: Repository) -> list[Finished]:
+def _finish(context: Context, repository: Repository) -> list[FinishedMove]:
     try:
         return finish_interrupted(context, repository)
     except Unreachable as error:

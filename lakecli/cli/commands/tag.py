@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from lakecli.base.model import Tag
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag
 from lakecli.cli.option_groups import PageOptions
-from lakecli.cli.out.records import RefJson, answers, ref_record
+from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, HereRepositoryUri, TagUri, TagUris, Yes
 from lakecli.cli.parsers import read_ref_of, repository_here
 from lakecli.repository import tag as library
 
 
-@answers(RefJson)
+@answers(Tag)
 def tag_create(
     context: Context,
     tag: TagUri,
@@ -31,12 +32,12 @@ def tag_create(
         context.synced_repository(tag, start), ref_of(tag), ref_of(start), force=force
     )
     context.out.emit(
-        lambda: ref_record(made),
+        made,
         text=lambda: [f"Created tag '{made.name}' ({made.commit_id})"],
     )
 
 
-@answers(RefJson, each=True)
+@answers(Tag, each=True)
 def tag_list(
     context: Context,
     repository: HereRepositoryUri = None,
@@ -63,12 +64,11 @@ def tag_list(
         ("Tag", "Commit ID"),
         context.out.page(found, amount=page.amount, name=lambda item: item.name),
         row=lambda item: (item.name, item.commit_id),
-        record=ref_record,
     )
     context.out.say("")
 
 
-@answers(RefJson)
+@answers(Tag)
 def tag_show(context: Context, tag: TagUri, *, at_op: AtOp = "") -> None:
     """Show the commit a tag points to.
 
@@ -77,12 +77,12 @@ def tag_show(context: Context, tag: TagUri, *, at_op: AtOp = "") -> None:
     """
     found = library.show(context.synced_repository(tag, at_op=at_op), ref_of(tag))
     context.out.emit(
-        lambda: ref_record(found),
+        found,
         text=lambda: [f"{found.name} {found.commit_id}"],
     )
 
 
-@answers(RefJson, each=True)
+@answers(Tag, each=True)
 def tag_delete(context: Context, tags: TagUris, *, yes: Yes = False) -> None:
     """Delete tags of a repository; their commits stay.
 
@@ -101,4 +101,4 @@ def tag_delete(context: Context, tags: TagUris, *, yes: Yes = False) -> None:
     listed = ", ".join(f"'{name}'" for name in names)
     context.confirm(f"delete tag{'s' if len(names) > 1 else ''} {listed}", yes=yes)
     for name in names:
-        context.out.emit(ref_record(library.delete(repository, name)))
+        context.out.emit(library.delete(repository, name))

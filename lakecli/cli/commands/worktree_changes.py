@@ -16,7 +16,7 @@ from lakecli.cli.commands.transfers import (
 from lakecli.cli.commands.worktrees import LocalCommitJson, SyncedJson
 from lakecli.cli.context import Context
 from lakecli.cli.option_groups import TransferOptions, parallelism
-from lakecli.cli.out.records import commit_record, pick
+from lakecli.cli.out.records import fields_of, pick
 from lakecli.cli.out.text import commit_lines, quote_path
 from lakecli.cli.parsers import check_message
 from lakecli.errors import LakeError, is_interrupt
@@ -275,9 +275,10 @@ def commit_worktree(
             ),
         )
     context.out.emit(
-        commit_record(made.commit)
+        made.commit
         if is_plain
-        else pick(LocalCommitJson, made, made.commit, downloaded=made.brought.downloaded),
+        else fields_of(made.commit)
+        | pick(LocalCommitJson, made, downloaded=made.brought.downloaded),
         text=lambda: _lines(made, branch=worktree.link.ref),
     )
     raise_failures(

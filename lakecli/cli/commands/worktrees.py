@@ -11,7 +11,7 @@ from lakecli.base.model import ChangeType, CommitId
 from lakecli.cli.commands.differences import LOOKS, show_counts, stream_differences, stream_paths
 from lakecli.cli.context import Context
 from lakecli.cli.option_groups import LinkOptions
-from lakecli.cli.out.records import CommitJson, FailureJson, LocalChangeJson, pick
+from lakecli.cli.out.records import FailureJson, LocalChangeJson, pick
 from lakecli.cli.out.text import quote_path, shell_word
 from lakecli.cli.parsers import absolute
 from lakecli.repository.contract import Repository
@@ -54,10 +54,10 @@ class SyncedJson(TypedDict):
     failures: Sequence[FailureJson]
 
 
-class LocalCommitJson(CommitJson):
+class LocalCommitJson(TypedDict):
     """A commit of a working directory.
 
-    The other fields are those of `CommitJson`.
+    The other fields are those of `Commit`.
 
     Attributes:
         uploaded: number of files that were added or changed.

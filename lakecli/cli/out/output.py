@@ -50,6 +50,10 @@ _ITEMS_AT_ONCE: Final = 64
 """Items of a stream that are written together where no person reads along."""
 
 
+def _itself(item: object) -> object:
+    return item
+
+
 class Output:
     """The answer of one command.
 
@@ -95,18 +99,18 @@ class Output:
 
     def emit(
         self,
-        record: Mapping[str, object] | Callable[[], Mapping[str, object]],
+        record: object,
         *,
         text: Callable[[], Iterable[str]] | None = None,
     ) -> None:
         """Answer with one object: its fields as JSON, or the lines of `text`.
 
-        Fields that take imports or work come from a function, which is called for JSON only.
+        A record that takes imports or work comes from a function, which is called for JSON only.
         """
         if self.json:
             from lakecli.cli.out.records import to_json
 
-            self._write(to_json(record if isinstance(record, Mapping) else record()) + "\n")
+            self._write(to_json(record() if callable(record) else record) + "\n")
         elif text is not None:
             for line in text():
                 self._write(format_.harmless(line).replace("\n", "\\n") + "\n")
@@ -115,7 +119,7 @@ class Output:
         self,
         items: Iterable[T],
         *,
-        record: Callable[[T], Mapping[str, object]],
+        record: Callable[[T], object] = _itself,
         text: Callable[[T], str],
     ) -> int:
         """Answer with one JSON object or one text per item, and return the number of items.
@@ -146,7 +150,7 @@ class Output:
         items: Iterable[T],
         *,
         row: Callable[[T], Sequence[str]],
-        record: Callable[[T], Mapping[str, object]],
+        record: Callable[[T], object] = _itself,
         style: Callable[[T], str] | None = None,
     ) -> None:
         """Answer with a table: aligned on a terminal, else one tab-joined row per line, no header.

@@ -1,27 +1,50 @@
-"""JSON answers: the records that several commands have, and how a command names its own.
+"""JSON answers: records of the library as they are, and the records that only commands have.
 
-A record is a class that ends in ``Json``, beside its command. `answers` names it at the command,
-and `lakecli.cli.out.schemas` derives the documentation of its fields from it: ``ListedBranchJson``
-is documented as "listed branch". mypy compares records with what the commands answer. Fields are
-snake_case. Times stay datetimes and paths bytes here; `to_json` writes them.
+`answers` names the record at the command. A record of the library, a named tuple or a dataclass, is
+answered with all its fields, or with those that `VIEWS` lists. What no record of the library has is
+a class that ends in ``Json``, beside its command: mypy compares it with what the command answers.
+`lakecli.cli.out.schemas` derives the documentation from both: ``BranchStatus`` is documented as
+"branch status", and ``ListedBranchJson`` as "listed branch". Fields are snake_case. Times stay
+datetimes and paths bytes here; `to_json` writes them.
 """
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from json import JSONEncoder
-from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
+from operator import attrgetter
+from typing import Any, Final, TypedDict, TypeVar, cast
 
-from lakecli.base import model
-from lakecli.base.model import CommitId
+from lakecli.base.model import Entry
 from lakecli.cli.out.text import rfc3339
-
-if TYPE_CHECKING:
-    from lakecli.repository.reading.outside_counts import CountedPlace
+from lakecli.errors import LakeError
 
 T = TypeVar("T")
+
+VIEWS: Final[Mapping[str, str]] = {
+    "Branch": "name commit_id",
+    "BranchStatus": "name commit_id distance.upstream distance.ahead distance.behind "
+    "added changed removed",
+    "Check": "name verdict seen fix=known_fix kind details",
+    "Commit": "id parents message committer created_at metadata metarange_id generation",
+    "CountedPlace": "place=uri objects allowed",
+    "FinishedMove": "intent.kind intent.name intent.before intent.after state",
+    "FetchReport": "refs commits packs updated damaged",
+    "GarbageTotal": "kind prefix why objects size",
+    "GcStatus": "phase epoch grace_seconds since sweep_at resume_at dumps lakefs_stopped summary",
+    "KeptDump": "commits_meta_range_id=manifest.commits tags_meta_range_id=manifest.tags "
+    "branches_meta_range_id=manifest.branches since until",
+    "LeftOut": "kind name before after=commit_id change=reason",
+    "RefChange": "kind name before=position_before after=position_after",
+    "RefOutcome": "kind name before after change",
+    "RepositoryRecord": "name storage_namespace default_branch created_at range_entries uuid",
+    "Restored": "repository=uri branches tags commits left_out updated",
+}
+"""The fields that the answer has of a record of the library, in this order, where these are not all
+its fields: an attribute, whose last name is that of the field, or ``field=attribute``."""
 
 
 class Answer:
@@ -68,6 +91,13 @@ def answers(
     return name
 
 
+def fields_of(record: Any) -> dict[str, object]:  # noqa: ANN401 - a record of any class
+    """Return the fields that the answer has of a record of the library."""
+    view = view_of(type(record))  # type: ignore[arg-type]  # every class can be hashed
+    assert view is not None, record
+    return {name: attrgetter(path)(record) for name, path in view.items()}
+
+
 def pick(answer: type[T], /, *sources: object, **given: object) -> T:
     """Return an answer whose fields are `given`, and otherwise attributes of the `sources`.
 
@@ -83,9 +113,38 @@ def pick(answer: type[T], /, *sources: object, **given: object) -> T:
     return cast("T", picked)
 
 
-def to_json(record: Mapping[str, object]) -> str:
+@cache
+def view_of(record: type) -> Mapping[str, str] | None:
+    """Return the fields of an answer and their attributes of a record of the library.
+
+    ``None``: the class is no record.
+    """
+    if record.__name__ in VIEWS:
+        listed = VIEWS[record.__name__].split()
+    elif is_dataclass(record):
+        listed = [field.name for field in fields(record)]
+    elif hasattr(record, "_fields"):
+        listed = list(record._fields)
+    else:
+        return None
+    named = (each.partition("=") for each in listed)
+    return {name.rpartition(".")[2]: attribute or name for name, _, attribute in named}
+
+
+def to_json(record: object) -> str:
     """Return one line of JSON: times as RFC 3339, bytes as text with surrogate escapes."""
-    return _ENCODER.encode(record)
+    return _ENCODER.encode(_plain(record))
+
+
+def _plain(value: Any) -> object:  # noqa: ANN401 - as above
+    """Return a value with the records of the library in it as dictionaries."""
+    if isinstance(value, str | int | bytes | None):
+        return value
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if view_of(type(value)) is not None:  # type: ignore[arg-type]  # as above
+        return _plain(fields_of(value))
+    return list(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
 _rfc3339 = lru_cache(maxsize=256)(rfc3339)
@@ -99,68 +158,12 @@ def _json_default(value: object) -> object:
         return _rfc3339(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if isinstance(value, Mapping):
-        return dict(value)
+    if isinstance(value, LakeError):
+        return value.message
     raise TypeError(f"no JSON for {value!r}")
 
 
 _ENCODER = JSONEncoder(default=_json_default)
-
-
-class RepositoryJson(TypedDict):
-    """A repository of this machine.
-
-    Attributes:
-        name: name on this machine.
-        storage_namespace: URI of the storage namespace.
-        default_branch: the branch that cannot be deleted.
-        created_at: time of its creation.
-        range_entries: average number of paths in a range.
-        uuid: 32 hex digits, the same in every clone.
-    """
-
-    name: str
-    storage_namespace: str
-    default_branch: str
-    created_at: datetime
-    range_entries: int
-    uuid: str
-
-
-class RefJson(TypedDict):
-    """A branch or tag.
-
-    Attributes:
-        name: name of the branch or tag.
-        commit_id: the commit it points to.
-    """
-
-    name: str
-    commit_id: CommitId
-
-
-class BranchStatusJson(TypedDict):
-    """A branch, its distance from the bucket, and its uncommitted changes.
-
-    Attributes:
-        name: name of the branch.
-        commit_id: its head.
-        upstream: its commit in the bucket at the last fetch; null if it is not there.
-        ahead: commits that are only on this machine; 0 without an upstream.
-        behind: commits that are only in the bucket.
-        added: new uncommitted objects.
-        changed: changed uncommitted objects.
-        removed: uncommitted removals.
-    """
-
-    name: str
-    commit_id: CommitId
-    upstream: CommitId | None
-    ahead: int
-    behind: int
-    added: int
-    changed: int
-    removed: int
 
 
 class LocalChangeJson(TypedDict):
@@ -179,27 +182,6 @@ class LocalChangeJson(TypedDict):
     path: bytes | str
     here: str | None
     there: str | None
-
-
-class CommitJson(TypedDict):
-    """A commit.
-
-    Attributes:
-        id: ID as lakeFS computes it.
-        parents: parents, the first parent first.
-        committer: name and e-mail; may be empty.
-        metarange_id: ID of the list of all paths; empty for no paths.
-        generation: 1, or one more than the largest of its parents.
-    """
-
-    id: CommitId
-    parents: Sequence[CommitId]
-    message: str
-    committer: str
-    created_at: datetime
-    metadata: Mapping[str, str]
-    metarange_id: str
-    generation: int
 
 
 class EntryJson(TypedDict):
@@ -235,36 +217,7 @@ class FailureJson(TypedDict):
     error: str
 
 
-class OutsidePlaceJson(TypedDict):
-    """A place outside the storage namespace where objects are.
-
-    Attributes:
-        place: bucket or directory.
-        objects: number of objects there, as far as counted.
-        allowed: whether this machine may read them.
-    """
-
-    place: str
-    objects: int
-    allowed: bool
-
-
-def repository_record(record: model.RepositoryRecord) -> RepositoryJson:
-    """Return the JSON answer about a repository."""
-    return pick(RepositoryJson, record)
-
-
-def commit_record(commit: model.Commit) -> CommitJson:
-    """Return the JSON answer about a commit."""
-    return pick(CommitJson, commit)
-
-
-def ref_record(ref: model.Branch | model.Tag) -> RefJson:
-    """Return the JSON answer about a branch or a tag."""
-    return pick(RefJson, ref)
-
-
-def entry_record(path: bytes, entry: model.Entry, *, physical_address: str) -> EntryJson:
+def entry_record(path: bytes, entry: Entry, *, physical_address: str) -> EntryJson:
     """Return the JSON answer about an object; the address is the full URI."""
     # Not by `pick`: a listing has one for each object.
     return {
@@ -276,8 +229,3 @@ def entry_record(path: bytes, entry: model.Entry, *, physical_address: str) -> E
         "metadata": entry.metadata,
         "physical_address": physical_address,
     }
-
-
-def place_records(places: "Iterable[CountedPlace]") -> list[OutsidePlaceJson]:
-    """Return the JSON answer about places."""
-    return [pick(OutsidePlaceJson, place, place=place.uri) for place in places]

@@ -6,8 +6,8 @@ but ``branch list --json`` would take three quarters longer.
 The manual pages print the descriptions, and every test that runs a command with ``--json`` checks
 its answer against them. They are derived from the classes that `lakecli.cli.out.records.answers`
 names at the commands: names and types of fields from the annotations, meanings from the section
-``Attributes:`` of the docstring. For inherited fields it names the base: "the other fields are
-those of `Base`".
+``Attributes:`` of the docstring, or from the docstring of a property. A class that adds fields to a
+record of the library names it: "The other fields are those of `Record`".
 
 A field is never left out, unless its type says ``optional``; without a value it is null or empty.
 New fields may be added; none changes its meaning or disappears.
@@ -18,14 +18,15 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NotRequired, Required, get_args, get_origin, get_type_hints
 
 from lakecli.base.model import CommitId
-from lakecli.cli.out.records import Answer, record_name
+from lakecli.cli.out.records import Answer, record_name, view_of
 from lakecli.cli.tree import COMMANDS
+from lakecli.errors import LakeError
 
 Record = dict[str, tuple[str, str]]
 """Fields: name, then type and meaning. A type is one of `TYPES` or a name of `RECORDS`, with
@@ -60,55 +61,106 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
 }
 """The answers of every command; a command without one has no JSON answer."""
 
-_CLASSES: Final[dict[str, Any]] = {
-    name: value
-    for module in [each for name, each in sys.modules.items() if name.startswith("lakecli.cli.")]
-    for name, value in vars(module).items()
-    if name.endswith("Json")
-}
 _ALSO: Final = {each.record: each.also for named in ANSWERS.values() for each in named}
 
 
+_DOCUMENTED: Final[dict[str, Record]] = {}
+
+_CLASSES: Final = {
+    name: value
+    for module in [each for name, each in sys.modules.items() if name.startswith("lakecli.")]
+    for name, value in vars(module).items()
+    if isinstance(value, type)
+}
+
+
 def _type_name(hint: Any) -> str:  # noqa: ANN401 - a type as `get_type_hints` returns it
+    arguments = get_args(hint)
+    origin = get_origin(hint)
     if hint in _NAMES:
         return _NAMES[hint]
-    arguments = get_args(hint)
-    if get_origin(hint) in (Required, NotRequired):
+    if origin in (Required, NotRequired):
         return _type_name(arguments[0])
-    if get_origin(hint) is Sequence:
+    if origin in (Sequence, tuple):
         return f"list of {_type_name(arguments[0])}"
     if arguments:
-        names = {_type_name(each) for each in arguments if each is not type(None)}
-        return " ".join([*names, *["or null"] * (type(None) in arguments)])
-    return record_name(hint)
+        names = dict.fromkeys(_type_name(each) for each in arguments if each is not type(None))
+        return " or ".join([*names, *["null"] * (type(None) in arguments)])
+    if isinstance(hint, type) and issubclass(hint, str | LakeError):
+        return "text"
+    return "null" if hint is type(None) else _documented(hint)
+
+
+def _documented(record: type) -> str:
+    """Return the name of a record, which is documented with what it refers to."""
+    name = record_name(record)
+    if name not in _DOCUMENTED:
+        _DOCUMENTED[name] = _fields(record)
+    return name
+
+
+def _names(record: type) -> dict[str, Any]:
+    """Return what the annotations of a class may name: some names are imported for types only."""
+    return _CLASSES | vars(sys.modules[record.__module__])
 
 
 def _meanings(record: type) -> dict[str, str]:
-    """Return the descriptions in the docstring of a class, and those of its base, by field."""
-    docstring = inspect.getdoc(record) or ""
+    """Return the descriptions in the docstring of a class, by field."""
     entries = re.findall(
-        r"^    (\w+): (.*(?:\n     .*)*)", docstring.partition("Attributes:\n")[2], re.MULTILINE
+        r"^    (\w+): (.*(?:\n     .*)*)",
+        (inspect.getdoc(record) or "").partition("Attributes:\n")[2],
+        re.MULTILINE,
     )
-    own = {name: " ".join(text.split()).removesuffix(".") for name, text in entries}
-    base = re.search(r"other fields are those of `(\w+)`", docstring)
-    return own if base is None else _meanings(_CLASSES[base[1]]) | own
+    return {name: _plain(text) for name, text in entries}
+
+
+def _plain(text: str) -> str:
+    words = " ".join(text.split()).removesuffix(".")
+    words = words if words[:2].isupper() else words[:1].lower() + words[1:]
+    return words.replace("``None``", "null").replace("`", "")
+
+
+def _field_of_record(record: Any, path: str) -> tuple[str, str]:  # noqa: ANN401 - as above
+    """Return the type and the meaning of an attribute, or of one of an attribute."""
+    head, _, rest = path.partition(".")
+    attribute = getattr(record, head, None)
+    if isinstance(attribute, property):
+        hint = get_type_hints(attribute.fget, localns=_names(record))["return"]
+        meaning = _plain((inspect.getdoc(attribute) or "").partition("\n")[0])
+    else:
+        hint, meaning = (
+            get_type_hints(record, localns=_names(record))[head],
+            _meanings(record).get(head, ""),
+        )
+    return _field_of_record(hint, rest) if rest else (_type_name(hint), meaning)
 
 
 def _fields(record: Any) -> Record:  # noqa: ANN401 - mypy has no name for a TypedDict's class
+    if (view := view_of(record)) is not None:
+        return {name: _field_of_record(record, path) for name, path in view.items()}
     meanings = _meanings(record)
-    hints = get_type_hints(record, localns=_CLASSES | {"Path": Path}, include_extras=True)
     fields = {}
-    for name, hint in hints.items():
+    base = re.search(r"other fields are those of `(\w+)`", inspect.getdoc(record) or "")
+    if base is not None:
+        fields = _fields(_names(record)[base[1]])
+    for name, hint in get_type_hints(record, localns=_names(record), include_extras=True).items():
         is_whole = name in record.__required_keys__ and get_origin(hint) is not NotRequired
         is_optional = not is_whole and get_origin(hint) is not Required
-        fields[name] = _type_name(hint) + " optional" * is_optional, meanings.get(name, "")
+        meaning = meanings.get(name) or fields.get(name, ("", ""))[1]
+        fields[name] = _type_name(hint) + " optional" * is_optional, meaning
     also = _ALSO.get(record)
     for name, (type_, meaning) in ({} if also is None else _fields(also)).items():
         fields.setdefault(name, (f"{type_} optional", meaning))
     return fields
 
 
-RECORDS: Final = {
-    record_name(each): _fields(each) for each in sorted(_CLASSES.values(), key=record_name)
-}
+def _reached() -> Iterator[tuple[str, Record]]:
+    """Yield the records of all answers, and those that these refer to, by name."""
+    for named in ANSWERS.values():
+        for each in named:
+            _documented(each.record)
+    yield from sorted(_DOCUMENTED.items())
+
+
+RECORDS: Final = dict(_reached())
 """Every kind of object, by its name."""

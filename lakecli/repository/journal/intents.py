@@ -44,7 +44,7 @@ from lakecli.remote.refs import (
     look_up_move,
     sequence_of,
 )
-from lakecli.repository.contract import Finished, Repository
+from lakecli.repository.contract import FinishedMove, Repository
 from lakecli.repository.journal import bucket_state, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
 
@@ -384,7 +384,7 @@ def _load(row: Mapping[str, Any]) -> Begun:
     return Begun(intent, landing, sent)
 
 
-def finish_pending(repository: Repository) -> list[Finished]:
+def finish_pending(repository: Repository) -> list[FinishedMove]:
     """Find out what became of the moves that interrupted commands began, and record it.
 
     The bucket is asked only if there are any. Nothing is sent: an open move is made by the command
@@ -399,12 +399,12 @@ def finish_pending(repository: Repository) -> list[Finished]:
     for each in begun:
         result = look_up_move(repository.store, each.intent)
         if result is None:
-            finished.append(Finished(each.intent, MoveOutcome.OPEN))
+            finished.append(FinishedMove(each.intent, MoveOutcome.OPEN))
             continue
         repository.lake.runtime.on_step("track")
         with repository.lake.kv.write() as txn:
             record_outcome(txn, repository, each, result)
-        finished.append(Finished(each.intent, result.outcome))
+        finished.append(FinishedMove(each.intent, result.outcome))
     return finished
 
 

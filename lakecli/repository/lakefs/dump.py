@@ -70,13 +70,21 @@ class LeftOut(NamedTuple):
     """A ref of the dump that lakecli cannot hold.
 
     Attributes:
-        kind: a branch or a tag.
+        kind: branch or tag.
+        name: name of the branch or tag.
+        commit_id: its commit.
+        reason: why: illegal name or missing commit.
     """
 
     kind: RefKind
     name: str
     commit_id: CommitId
     reason: Reason = Reason.NAME
+
+    @property
+    def before(self) -> CommitId | None:
+        """Null: it is not on this machine."""
+        return None
 
 
 class Dump(NamedTuple):
@@ -289,7 +297,10 @@ class RefsManifest(NamedTuple):
     """The metaranges of the three lists.
 
     Attributes:
-        default_branch: if the document names it.
+        commits: ID of the list of commits.
+        branches: ID of the list of branches.
+        tags: ID of the list of tags.
+        default_branch: the default branch, if the document names it.
     """
 
     commits: MetarangeId

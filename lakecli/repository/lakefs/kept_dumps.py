@@ -76,7 +76,7 @@ class KeptDump(NamedTuple):
 
     Attributes:
         key: of the object whose date counts.
-        since: that date, by the bucket's clock.
+        since: date of the dump, by the store's clock.
         by_lakefs: whether lakeFS wrote it, at some time before that date.
         made_at: when it was made, as its record says; ``None``: the record is of an old version.
         is_copy: whether the record is of another date than it says.

@@ -114,11 +114,13 @@ class RefOutcome(NamedTuple):
     """A ref of a dump that is not as it was here.
 
     Attributes:
-        kind: a branch or a tag.
+        kind: branch or tag.
         name: its name here; of a branch that has diverged, the name of its own.
-        before: where it stood here; ``None``: it did not exist.
-        after: where it stands in lakeFS.
-        change: what became of it.
+        before: its commit here before; null if it was not there.
+        after: its commit in lakeFS.
+        change: new, moved, diverged (made as lakefs:NAME), moved-back (lakeFS has taken back
+            commits; stays here), rebased (as diverged; with commits on those that lakeFS has taken
+            back) or differs (another one stays here).
         own: if it was rebased, the first commit here that lakeFS does not have.
     """
 
@@ -135,11 +137,13 @@ class Restored(NamedTuple):
 
     Attributes:
         repository: the repository that has it now.
-        branches: number of branches in the dump.
-        tags: number of tags in the dump.
-        commits: number of commits in the dump; of an update, those that were new here.
-        left_out: refs of the dump that lakecli cannot hold, and why.
-        updated: of an update, refs that moved, or that differ, branches first, by name.
+        branches: number of branches.
+        tags: number of tags.
+        commits: number of commits; of an update, of those that were new here.
+        left_out: branches and tags of the dump whose names lakecli does not allow, or whose commits
+            the dump lacks.
+        updated: of an update, branches and tags that are not as they were here, branches first, by
+            name.
         is_older: nothing was taken, since a newer dump has come in before.
     """
 
@@ -150,6 +154,11 @@ class Restored(NamedTuple):
     left_out: tuple[LeftOut, ...]
     updated: tuple[RefOutcome, ...] = ()
     is_older: bool = False
+
+    @property
+    def uri(self) -> str:
+        """URI of the repository."""
+        return self.repository.uri
 
 
 def clone_from_lakefs(

@@ -31,9 +31,9 @@ class CountedPlace(NamedTuple):
     """A place outside the namespace: a bucket, a directory, or a prefix in the namespace's bucket.
 
     Attributes:
-        uri: its URI, or `OTHERS`, or `NO_STORE`.
-        objects: the number of entries that name an object in it.
-        allowed: whether this user allows reading them.
+        uri: URI of the bucket, directory or prefix, or `OTHERS`, or `NO_STORE`.
+        objects: number of objects there, as far as counted.
+        allowed: whether this machine may read them.
     """
 
     uri: str

@@ -62,11 +62,11 @@ class RefUpdate(NamedTuple):
     """A ref in the bucket that moved.
 
     Attributes:
-        kind: a branch or a tag.
-        name: the name of the ref.
-        before: where it was last seen; ``None``: it was never seen.
-        after: its position now; ``None``: it was deleted.
-        change: what happened to it.
+        kind: branch or tag.
+        name: name of the branch or tag.
+        before: its commit in the bucket at the last fetch; null if it was not there.
+        after: its commit there now; null if it was deleted.
+        change: new, moved, forced, went back, deleted, incomplete or differs.
     """
 
     kind: RefKind
@@ -80,12 +80,12 @@ class FetchReport(NamedTuple):
     """What a fetch brought.
 
     Attributes:
-        updated: the refs that moved, branches first, by name.
-        commits: how many commits were new here.
-        packs: how many packs were read.
-        refs: how many refs the bucket has, deleted ones included.
-        damaged: malformed objects, which were left out; refs among them keep their last known
-            position.
+        updated: branches and tags that moved since the last fetch, branches first, by name.
+        commits: number of new commits.
+        packs: number of commit packs that were read.
+        refs: number of branches and tags in the bucket, with deleted ones.
+        damaged: records that were left out because they are damaged; branches and tags among them
+            keep their last known position.
     """
 
     updated: tuple[RefUpdate, ...]

@@ -5,8 +5,11 @@ Every run of a command in these tests that was given ``--json`` is checked by `C
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from lakecli.cli.out.records import VIEWS
 from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
 from lakecli.cli.tree import COMMANDS
 from tests.support.schemas import check_answer, check_record, words_of
@@ -26,10 +29,17 @@ def test_every_record_is_made_of_known_types_and_used() -> None:
         for kind, _ in fields.values():
             for word in (" optional", " or null"):
                 kind = kind.removesuffix(word)  # noqa: PLW2901 - peeled off step by step
-            kind = kind.removeprefix("list of ")  # noqa: PLW2901 - as above
-            assert kind in TYPES or kind in RECORDS
-            used.add(kind)
+            kinds = kind.removeprefix("list of ").split(" or ")
+            assert set(kinds) <= {"null", *TYPES, *RECORDS}
+            used.update(kinds)
     assert set(RECORDS) <= used
+
+
+def test_every_view_is_of_a_record_that_is_answered() -> None:
+    extended = {"fetch report"}  # an answer has its fields, and more
+    for name in VIEWS:
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+        assert words in RECORDS.keys() | extended, name
 
 
 def test_the_check_finds_wrong_records() -> None:
