@@ -22,7 +22,7 @@ from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.destination import Destination, FileComparison
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.parallel import Workers
-from lakecli.repository.transfer.plan import PathAction, PathStep
+from lakecli.repository.transfer.plan import Listed, PathAction, PathStep
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.uri import is_local
 
@@ -68,8 +68,12 @@ def download_object(
     *,
     target: Path,
     options: DownloadOptions = DEFAULTS,
+    listed: Listed | None = None,
 ) -> Entry:
     """Download one object to a file, verified; a failed download leaves no file.
+
+    With `listed`, nothing is written; it gets what would be done. A file of the size of the
+    object is read and compared.
 
     Raises:
         NotFound: the ref, the path or its data does not exist.
@@ -78,26 +82,14 @@ def download_object(
         PermissionDenied: `target` cannot be written.
     """
     entry, target = _find_target(repository, ref, path, target)
+    name = os.fsencode(target.name)
     with Destination(os.fsencode(target.parent)) as destination:
-        Downloader(repository, options).fetch(destination, os.fsencode(target.name), entry)
+        if listed is None:
+            Downloader(repository, options).fetch(destination, name, entry)
+        else:
+            state = destination.state_of(name, size=entry.size, digest=content_digest(entry))
+            listed(PathStep(ACTIONS[state], path, entry.size))
     return entry
-
-
-def plan_object(repository: Repository, ref: str, path: bytes, *, target: Path) -> PathStep:
-    """Return what `download_object` would find at the file that it writes.
-
-    A file of the size of the object is read and compared.
-
-    Raises:
-        NotFound: the ref or the path does not exist.
-        UsageError: `target` cannot be a file.
-    """
-    entry, target = _find_target(repository, ref, path, target)
-    with Destination(os.fsencode(target.parent)) as destination:
-        state = destination.state_of(
-            os.fsencode(target.name), size=entry.size, digest=content_digest(entry)
-        )
-    return PathStep(ACTIONS[state], path, entry.size)
 
 
 def _find_target(repository: Repository, ref: str, path: bytes, target: Path) -> tuple[Entry, Path]:

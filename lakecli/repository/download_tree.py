@@ -1,8 +1,8 @@
 """Downloading all objects below a directory, or those that a list names.
 
 `_TreeDownload` compares each object with its file, decides what is done with the path, and hands
-that to a sink: `_Writing` does it and counts it (`download_tree`), `_DryRun` only lists it
-(`plan_download`). With `deletes`, the files that the ref lacks are deleted at the end.
+that to a sink: `_Writing` does it and counts it, `_DryRun` only lists it. With `deletes`, the files
+that the ref lacks are deleted at the end.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from lakecli.repository.transfer.destination import (
 )
 from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
-from lakecli.repository.transfer.plan import PathAction, PathStep
+from lakecli.repository.transfer.plan import Listed, PathAction, PathStep
 from lakecli.repository.transfer.walk import AscendingNames, LinkPolicy, walk
 from lakecli.stores.contract import BucketNotFound
 from lakecli.stores.uri import is_local
@@ -85,6 +85,7 @@ def download_tree(
     target: Path,
     options: DownloadOptions = DEFAULTS,
     names: Sequence[bytes] | None = None,
+    listed: Listed | None = None,
 ) -> DownloadReport:
     """Download every object below a directory; report those that fail, and write the others.
 
@@ -104,6 +105,8 @@ def download_tree(
         target: the directory to write to.
         options: of the download.
         names: of the objects below the prefix, if not all are meant.
+        listed: gets in path order what would be done, deletions last, and nothing is written;
+            the report stays empty. A file of the size of its object is read and compared.
 
     Raises:
         NotFound: the ref does not exist, or there is nothing below the prefix.
@@ -113,6 +116,16 @@ def download_tree(
     """
     report = DownloadReport()
     with _opened(repository, ref, prefix, target, options) as place:
+        if listed is not None:
+            dry_run = _DryRun()
+            download = _TreeDownload(place, dry_run, Workers(options.parallelism))
+            records = download.records(names)
+            while batch := list(islice(records, LOOK_AHEAD)):
+                download.bring(iter(batch))
+                dry_run.drain(listed)
+            download.delete_surplus()
+            dry_run.drain(listed)
+            return report
         count = len(place.surplus.files)
         if options.max_delete is not None and count > options.max_delete:
             raise Refused(
@@ -125,35 +138,6 @@ def download_tree(
         download.delete_surplus()
     report.failures.sort()
     return report
-
-
-def plan_download(
-    repository: Repository,
-    ref: str,
-    prefix: bytes,
-    *,
-    target: Path,
-    options: DownloadOptions = DEFAULTS,
-    names: Sequence[bytes] | None = None,
-) -> Iterator[PathStep]:
-    """Yield what `download_tree` would do, in path order, without fetching or writing.
-
-    A file of the size of its object is read and compared. The deletions come last.
-
-    Raises:
-        NotFound: the ref does not exist, or there is nothing below the prefix.
-        Refused: as `download_tree`, but for the number of files.
-        UsageError: `target` cannot be a directory.
-    """
-    with _opened(repository, ref, prefix, target, options) as place:
-        dry_run = _DryRun()
-        download = _TreeDownload(place, dry_run, Workers(options.parallelism))
-        records = download.records(names)
-        while batch := list(islice(records, LOOK_AHEAD)):
-            download.bring(iter(batch))
-            yield from dry_run.drain()
-        download.delete_surplus()
-        yield from dry_run.drain()
 
 
 class _Place(NamedTuple):
@@ -401,10 +385,11 @@ class _DryRun:
         """List a file that would be deleted."""
         self._steps.append(step)
 
-    def drain(self) -> list[PathStep]:
-        """Return the steps since the last call, in path order."""
-        steps, self._steps = self._steps, []
-        return sorted(steps, key=lambda step: step.path)
+    def drain(self, listed: Listed) -> None:
+        """Tell the steps since the last call, in path order."""
+        for step in sorted(self._steps, key=lambda step: step.path):
+            listed(step)
+        self._steps.clear()
 
 
 class _Surplus(NamedTuple):

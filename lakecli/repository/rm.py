@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from lakecli.base.uri import as_directory
-from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import Stager, batches_of, remove_unchanged
-from lakecli.repository.transfer.plan import PathAction, PathStep
+from lakecli.repository.transfer.plan import Listed, RecordingStager
 from lakecli.staging.area import TOMBSTONE
 
 
@@ -24,7 +23,12 @@ def rm(repository: Repository, branch: str, path: bytes) -> bool:
 
 
 def rm_paths(
-    repository: Repository, branch: str, paths: Iterable[bytes], *, must_exist: bool = False
+    repository: Repository,
+    branch: str,
+    paths: Iterable[bytes],
+    *,
+    must_exist: bool = False,
+    listed: Listed | None = None,
 ) -> list[bytes]:
     """Stage the deletion of objects, as one operation; return the paths that have none.
 
@@ -33,6 +37,7 @@ def rm_paths(
         branch: to stage on.
         paths: of the objects.
         must_exist: remove all of them or, if a path has none, nothing.
+        listed: only tell this what would be removed.
 
     Raises:
         NotFound: no such branch; or with `must_exist` no such object.
@@ -46,12 +51,18 @@ def rm_paths(
     if absent and must_exist:
         raise _not_there(repository, branch, absent)
     if present:
-        Stager(repository, branch).write([(path, TOMBSTONE) for path in present], kind="rm")
+        stager = _stager(repository, branch, listed)
+        stager.write([(path, TOMBSTONE) for path in present], kind="rm")
     return absent
 
 
 def rm_trees(
-    repository: Repository, branch: str, paths: Sequence[bytes], *, must_exist: bool = False
+    repository: Repository,
+    branch: str,
+    paths: Sequence[bytes],
+    *,
+    must_exist: bool = False,
+    listed: Listed | None = None,
 ) -> int:
     """Stage the deletion of objects and of everything below them; return how many objects.
 
@@ -63,12 +74,13 @@ def rm_trees(
         branch: to stage on.
         paths: of objects and directories.
         must_exist: remove nothing if there is nothing at one of them.
+        listed: only tell this what would be removed.
 
     Raises:
         NotFound: no such branch; or with `must_exist` nothing at a path.
         LostRace: the objects kept changing.
     """
-    stager = Stager(repository, branch)
+    stager = _stager(repository, branch, listed)
     check_branch(repository, branch)
     if must_exist:
         with open_view(repository, branch) as view:
@@ -76,13 +88,23 @@ def rm_trees(
         if absent:
             raise _not_there(repository, branch, absent)
     count = 0
-    for path in paths:
+    done: list[bytes] = []
+    for path in sorted(set(paths)):
+        if any(path.startswith(as_directory(each)) for each in done):
+            continue  # it lies below another one
+        done.append(path)
         with open_view(repository, branch) as view:
             count += sum(
                 remove_unchanged(stager, view, branch, batch, "rm")
                 for batch in batches_of(view, path)
             )
     return count
+
+
+def _stager(repository: Repository, branch: str, listed: Listed | None) -> Stager:
+    if listed is None:
+        return Stager(repository, branch)
+    return RecordingStager(repository, branch, listed)
 
 
 def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> NotFound:
@@ -95,42 +117,6 @@ def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> N
         hint="without --must-exist the others are removed",
         paths=paths,
     )
-
-
-def plan_rm_paths(
-    repository: Repository, branch: str, paths: Iterable[bytes]
-) -> Iterator[PathStep]:
-    """Yield the deletions that `rm_paths` would stage.
-
-    Raises:
-        NotFound: no such branch.
-    """
-    check_branch(repository, branch)
-    with open_view(repository, branch) as view:
-        for path in sorted(set(paths)):
-            value = view.find(path)
-            if value is not None:
-                yield PathStep(PathAction.DELETED, path, decode_entry(value).size)
-
-
-def plan_rm_trees(
-    repository: Repository, branch: str, paths: Sequence[bytes]
-) -> Iterator[PathStep]:
-    """Yield the deletions that `rm_trees` would stage, each once.
-
-    Raises:
-        NotFound: no such branch.
-    """
-    check_branch(repository, branch)
-    with open_view(repository, branch) as view:
-        done: list[bytes] = []
-        for path in sorted(set(paths)):
-            if any(path.startswith(as_directory(each)) for each in done):
-                continue  # it lies below another one
-            done.append(path)
-            for batch in batches_of(view, path):
-                for found, value in batch:
-                    yield PathStep(PathAction.DELETED, found, decode_entry(value).size)
 
 
 def find_nearest(repository: Repository, branch: str, path: bytes) -> bytes | None:

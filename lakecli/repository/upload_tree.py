@@ -1,8 +1,8 @@
 """Uploading many files: those of a directory, those that a list names, or several by their names.
 
 Each is compared with what the branch has at its path. `upload_tree` brings in what is new, by
-several threads, and stages it in chunks; `plan_upload` makes the same walk and only tells what
-would be done. With `delete`, the objects that the directory lacks are removed with the last files.
+several threads, and stages it in chunks; in a dry run it only tells what would be done. With
+`delete`, the objects that the directory lacks are removed with the last files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lakecli.repository.transfer.destination import is_marker
 from lakecli.repository.transfer.ignore_patterns import Selection, is_own
 from lakecli.repository.transfer.ingest import SMALL, look
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
-from lakecli.repository.transfer.plan import PathAction, PathStep
+from lakecli.repository.transfer.plan import Listed, PathAction, PathStep
 from lakecli.repository.transfer.walk import (
     AscendingNames,
     FileChanged,
@@ -98,6 +98,7 @@ def upload_tree(
     names: Sequence[bytes] | None = None,
     delete: bool = False,
     max_delete: int | None = None,
+    listed: Listed | None = None,
 ) -> UploadReport:
     """Upload every file below a directory; report files that fail, and upload the others.
 
@@ -118,6 +119,9 @@ def upload_tree(
         names: of the files below the directory, if not all are meant.
         delete: delete the objects below the prefix that the directory lacks.
         max_delete: refuse to delete more objects than this.
+        listed: gets in path order what would be done, from what this machine knows, deletions
+            last; nothing is written, and the report stays empty. A file is read and compared if the
+            branch has an object of its size at its path. Names that are not data are excluded.
 
     Raises:
         NotFound: no such directory or branch.
@@ -128,6 +132,9 @@ def upload_tree(
     """
     target = _UploadTarget(repository, branch, as_directory(prefix), options)
     with _files(target, source, names, delete=delete) as files:
+        if listed is not None:
+            _list(target, files, listed)
+            return UploadReport()
         count = len(files.surplus)
         if max_delete is not None and count > max_delete:
             raise Refused(
@@ -137,39 +144,16 @@ def upload_tree(
         return _StagedUpload(target, files).run()
 
 
-def plan_upload(
+def plan_file(
     repository: Repository,
     branch: str,
-    prefix: bytes,
+    path: bytes,
     *,
-    source: Path | Sequence[Path],
+    source: Path,
     options: UploadOptions,
-    names: Sequence[bytes] | None = None,
-    delete: bool = False,
-) -> Iterator[PathStep]:
-    """Yield what `upload_tree` would do, in path order, from what this machine knows.
-
-    Nothing is written. A file is read and compared if the branch has an object of its size at its
-    path. Names that are not data are excluded. The deletions come last.
-
-    Raises:
-        NotFound: no such directory or branch.
-        Refused: as `upload_tree`, but for the number of objects.
-    """
-    target = _UploadTarget(repository, branch, as_directory(prefix), options)
-    with _files(target, source, names, delete=delete) as files:
-        failed = False
-        for step in _plan(target, files):
-            failed = failed or step.action is PathAction.FAILED
-            yield step
-        for path, value in () if failed else files.surplus:
-            yield PathStep(PathAction.DELETED, path, decode_entry(value).size)
-
-
-def plan_file(
-    repository: Repository, branch: str, path: bytes, *, source: Path, options: UploadOptions
-) -> Iterator[PathStep]:
-    """Yield what `upload_file` would do, as `plan_upload` does.
+    listed: Listed,
+) -> None:
+    """Tell what `upload_file` would do, as `upload_tree` does in a dry run.
 
     Raises:
         NotFound: the file or the branch does not exist.
@@ -180,7 +164,7 @@ def plan_file(
         raise NotFound(f"no such file: {source}")
     found = WalkedFile(os.path.realpath(os.fsencode(source)), path)
     target = _UploadTarget(repository, branch, b"", options)
-    return _plan(target, _UploadFiles(iter([found])))
+    _list(target, _UploadFiles(iter([found])), listed)
 
 
 class _UploadTarget(NamedTuple):
@@ -438,8 +422,8 @@ class _StagedUpload:
             self._report.size += sum(each.ingested.size for each in pending)
 
 
-def _plan(target: _UploadTarget, files: _UploadFiles) -> Iterator[PathStep]:
-    """Yield what an upload would do, a batch of files at a time; nothing is written."""
+def _list(target: _UploadTarget, files: _UploadFiles, listed: Listed) -> None:
+    """Tell what an upload would do, a batch of files at a time; nothing is written."""
     repository, _, prefix, options = target
     options.check(repository.lake.runtime.now())
     workers = Workers(options.parallelism)
@@ -474,11 +458,15 @@ def _plan(target: _UploadTarget, files: _UploadFiles) -> Iterator[PathStep]:
     def add(item: _Item) -> None:
         steps.append((item.found.relative, item.refusal or compare(item)))
 
-    items = _items(target, files.found)
+    items, failed = _items(target, files.found), False
     while batch := list(islice(items, LOOK_AHEAD)):
         workers.for_each(batch, add)
-        yield from (step for _, step in sorted(steps))
+        for _, step in sorted(steps):
+            failed = failed or step.action is PathAction.FAILED
+            listed(step)
         steps.clear()
+    for path, value in () if failed else files.surplus:
+        listed(PathStep(PathAction.DELETED, path, decode_entry(value).size))
 
 
 class _WalkedFiles:

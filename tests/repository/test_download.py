@@ -15,10 +15,10 @@ from lakecli.base.model import CLIENT_MTIME, Entry
 from lakecli.committed.values import encode_entry
 from lakecli.errors import IntegrityError, NotFound, Unreachable, UsageError
 from lakecli.repository.download import DownloadOptions, download_object
-from lakecli.repository.download_tree import DownloadReport, download_tree, plan_download
+from lakecli.repository.download_tree import DownloadReport, download_tree
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.transfer.destination import NoRoom, ReadOnlyDisk
-from lakecli.repository.transfer.plan import PathAction
+from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.contract import ANY
@@ -215,7 +215,8 @@ def test_an_object_with_bytes_whose_name_ends_in_a_slash_fails(
     assert [path for path, _ in report.failures] == [b"t/", b"t/dir/"]
     assert report.failures[0][1] == "no file can have a name that ends in a slash"
     assert report.downloaded == 1
-    steps = list(plan_download(anywhere, "main", b"t", target=tmp_path / "t"))
+    steps: list[PathStep] = []
+    download_tree(anywhere, "main", b"t", target=tmp_path / "t", listed=steps.append)
     assert [each.path for each in steps if each.action is PathAction.FAILED] == [b"t/", b"t/dir/"]
 
 

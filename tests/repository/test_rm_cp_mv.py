@@ -14,9 +14,10 @@ from lakecli.repository import branch as branches
 from lakecli.repository.commit import commit
 from lakecli.repository.cp import cp, cp_tree
 from lakecli.repository.mv import mv, mv_tree
-from lakecli.repository.rm import plan_rm_trees, rm, rm_trees
+from lakecli.repository.rm import rm, rm_paths, rm_trees
 from lakecli.repository.staged import stager as module
 from lakecli.repository.staged.stager import Stager
+from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.undo.undo import undo
 from tests.support.lakes import checksums, read, stage
 
@@ -79,15 +80,30 @@ def test_nothing_to_remove(filled: Repository, path: bytes) -> None:
     newest = count_operations(filled)
     assert rm_trees(filled, "main", [path]) == 0
     assert not rm(filled, "main", path)
-    assert list(plan_rm_trees(filled, "main", [path])) == []
     assert count_operations(filled) == newest
     expect(filled, TREE)
     with pytest.raises(NotFound, match="no branch"):
         rm(filled, "nope", path)
     with pytest.raises(NotFound, match="no branch"):
         rm_trees(filled, "nope", [path])
-    with pytest.raises(NotFound, match="no branch"):
-        list(plan_rm_trees(filled, "nope", [path]))
+
+
+@pytest.mark.parametrize("remove", [rm_paths, rm_trees])
+def test_a_dry_run_tells_what_a_removal_would_remove_and_removes_nothing(
+    filled: Repository, remove: Callable[..., object]
+) -> None:
+    newest, steps = count_operations(filled), list[PathStep]()
+    paths = [b"a", b"a/b", b"z", b"nothing"]
+    before = read(filled, "main")
+    remove(filled, "main", paths, listed=steps.append)
+    assert count_operations(filled) == newest
+    assert read(filled, "main") == before
+    with pytest.raises(NotFound):
+        remove(filled, "main", paths, must_exist=True, listed=steps.append)
+    remove(filled, "main", paths)
+    gone = sorted(before.keys() - read(filled, "main").keys())
+    assert gone
+    assert steps == [(PathAction.DELETED, path, len(TREE[path]), "") for path in gone]
 
 
 def test_copy(filled: Repository) -> None:

@@ -11,7 +11,7 @@ from lakecli.errors import Refused
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
-from lakecli.repository.upload_tree import UploadReport, files_of, plan_upload, upload_tree
+from lakecli.repository.upload_tree import UploadReport, files_of, upload_tree
 from tests.support.lakes import read, stage
 
 if TYPE_CHECKING:
@@ -40,9 +40,12 @@ def mirror(
     return upload_tree(repository, "main", b"p", source=source, options=options, delete=True)
 
 
-def plan(repository: Repository, source: Path) -> Iterator[PathStep]:
+def plan(repository: Repository, source: Path) -> list[PathStep]:
+    steps: list[PathStep] = []
     options = UploadOptions()
-    return plan_upload(repository, "main", b"p", source=source, options=options, delete=True)
+    where = (repository, "main", b"p")
+    upload_tree(*where, source=source, options=options, delete=True, listed=steps.append)
+    return steps
 
 
 def first_walk_misses(monkeypatch: pytest.MonkeyPatch, name: bytes) -> list[str]:
@@ -129,9 +132,8 @@ def test_where_much_is_missing_a_second_walk_must_find_the_same(
     stage(repository, "main", dict.fromkeys([b"p/c", b"p/gone"], b"old"))
     before = read(repository, "main")
     walks = first_walk_misses(monkeypatch, b"a")
-    steps = plan(repository, source)
     with pytest.raises(Refused, match="lacks 1 of 2 objects of the branch, and a second walk"):
-        list(steps)
+        plan(repository, source)
     walks.clear()
     with pytest.raises(Refused, match="a second walk found other files"):
         mirror(repository, source)

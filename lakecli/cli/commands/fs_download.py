@@ -16,7 +16,7 @@ from lakecli.cli.commands.names_from_file import NamesOptions, read_names
 from lakecli.cli.commands.transfers import (
     TransferPlanJson,
     answer_transfer,
-    show_plan,
+    shown_plan,
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
@@ -27,8 +27,8 @@ from lakecli.cli.params import AtOp, PrefixUri, PreSign, Recursive
 from lakecli.cli.parsers import check_local
 from lakecli.errors import AlreadyExists, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.download import DownloadOptions, download_object, plan_object
-from lakecli.repository.download_tree import download_tree, plan_download
+from lakecli.repository.download import DownloadOptions, download_object
+from lakecli.repository.download_tree import download_tree
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.stat import stat
 from lakecli.repository.transfer.ignore_patterns import IGNORE_FILE, Ignore, is_own
@@ -179,8 +179,9 @@ def fs_download(
         target = Path(destination)
         where = (repository, ref_of(path), path.path or b"")
         if chosen.dry_run:
-            steps = plan_download(*where, target=target, options=options, names=listed)
-            show_plan(context, steps, verb="download", hint="all others would be downloaded")
+            hint = "all others would be downloaded"
+            with shown_plan(context, verb="download", hint=hint) as plan:
+                download_tree(*where, target=target, options=options, names=listed, listed=plan)
         else:
             report = download_tree(*where, target=target, options=options, names=listed)
             answer_transfer(
@@ -240,9 +241,9 @@ def _answer_one(
 
 
 def _plan_one(context: Context, repository: Repository, uri: LakeUri, target: Path) -> None:
-    step = plan_object(repository, ref_of(uri), path_of(uri), target=target)
     context.out.note(f"the file is {quote_path(str(target.absolute()))}")
-    show_plan(context, iter([step]), verb="download", hint="", destination=target.absolute())
+    with shown_plan(context, verb="download", hint="", destination=target.absolute()) as plan:
+        download_object(repository, ref_of(uri), path_of(uri), target=target, listed=plan)
 
 
 def _download_one(

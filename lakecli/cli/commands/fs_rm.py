@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from shlex import quote
 from typing import NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri, as_directory, check_path, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
-from lakecli.cli.commands.transfers import step_line, step_record
+from lakecli.cli.commands.transfers import listed_in
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag, option
 from lakecli.cli.out.records import answers
@@ -19,12 +19,10 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.rm import (
     find_nearest,
     is_directory,
-    plan_rm_paths,
-    plan_rm_trees,
     rm_paths,
     rm_trees,
 )
-from lakecli.repository.transfer.plan import PathAction, PathStep, PlanTotals
+from lakecli.repository.transfer.plan import ObjectTally, PathAction, PlanTotals
 
 
 class RemovedJson(TypedDict):
@@ -100,8 +98,10 @@ def fs_rm(
     targets = _targets(paths, listed, recursive=recursive)
     repository, branch = context.synced_repository(*paths), ref_of(first)
     if dry_run:
-        plan = plan_rm_trees if recursive else plan_rm_paths
-        _show_plan(context, plan(repository, branch, targets))
+        plan = PlanTotals()
+        remove = rm_trees if recursive else rm_paths
+        remove(repository, branch, targets, must_exist=must_exist, listed=listed_in(context, plan))
+        _show_totals(context, plan.tallies[PathAction.DELETED])
         return
     if recursive:
         removed = rm_trees(repository, branch, targets, must_exist=must_exist)
@@ -141,10 +141,7 @@ def _note_absent(
             context.out.hint(f"did you mean {quote(str(uri._replace(path=near)))}?")
 
 
-def _show_plan(context: Context, steps: Iterable[PathStep]) -> None:
-    plan = PlanTotals()
-    context.out.stream(plan.counted(steps), record=step_record, text=step_line)
-    deleted = plan.tallies[PathAction.DELETED]
+def _show_totals(context: Context, deleted: ObjectTally) -> None:
     count, size = deleted.count, deleted.size
     context.out.emit(
         {"action": "total", "path": None, "objects": count, "size": size},

@@ -13,7 +13,7 @@ from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, b
 from lakecli.cli.commands.transfers import (
     TransferPlanJson,
     answer_transfer,
-    show_plan,
+    shown_plan,
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
@@ -175,21 +175,28 @@ def fs_upload(
             return
         from pathlib import Path
 
-        from lakecli.repository.upload_tree import plan_file, plan_upload, upload_tree
+        from lakecli.repository.upload_tree import plan_file, upload_tree
 
         branch, files = ref_of(target), [Path(each) for each in sources]
         where = (repository, branch, target.path or b"")
         source_files = files if len(files) > 1 else files[0]
         deletes = delete and is_tree
         if chosen.dry_run:
-            if is_many:
-                steps = plan_upload(
-                    *where, source=source_files, options=options, names=listed, delete=deletes
-                )
-            else:
-                own = _path_for(target, sources[0], is_whole=is_whole)
-                steps = plan_file(repository, branch, own, source=files[0], options=options)
-            show_plan(context, steps, verb="upload", hint="all others would be staged")
+            with shown_plan(context, verb="upload", hint="all others would be staged") as plan:
+                if is_many:
+                    upload_tree(
+                        *where,
+                        source=source_files,
+                        options=options,
+                        names=listed,
+                        delete=deletes,
+                        listed=plan,
+                    )
+                else:
+                    own = _path_for(target, sources[0], is_whole=is_whole)
+                    plan_file(
+                        repository, branch, own, source=files[0], options=options, listed=plan
+                    )
             return
         if is_tree:
             tell_directory(context, sources[0], target)

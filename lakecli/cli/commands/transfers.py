@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakecli.cli.context import Context
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.download_tree import DownloadReport
-    from lakecli.repository.transfer.plan import PathStep, PlanTotals
+    from lakecli.repository.transfer.plan import Listed, PathStep, PlanTotals
     from lakecli.repository.upload_tree import UploadReport
 
 
@@ -152,19 +153,14 @@ def answer_transfer(
     raise_failures(context, report.failures, verb=verb, hint=hint)
 
 
-def show_plan(
-    context: Context,
-    steps: Iterable[PathStep],
-    *,
-    verb: str,
-    hint: str,
-    destination: Path | None = None,
-) -> None:
-    """Answer a dry run: each path as soon as it is known, then the totals.
+@contextmanager
+def shown_plan(
+    context: Context, *, verb: str, hint: str, destination: Path | None = None
+) -> Iterator[Listed]:
+    """Answer a dry run: each path as soon as the transfer tells it, then the totals.
 
     Args:
         context: of the command.
-        steps: what would be done.
         verb: the action, for failures.
         hint: what would become of the others, if some fail.
         destination: the file, for JSON, if there is only one.
@@ -175,12 +171,20 @@ def show_plan(
     from lakecli.repository.transfer.plan import PlanTotals
 
     plan = PlanTotals()
-    place = {} if destination is None else {"destination": destination}
-    context.out.stream(
-        plan.counted(steps), record=lambda step: step_record(step) | place, text=step_line
-    )
+    yield listed_in(context, plan, {} if destination is None else {"destination": destination})
     context.out.emit(lambda: _plan_record(plan), text=lambda: _plan_lines(plan))
     raise_failures(context, plan.failures, verb=verb, hint=hint)
+
+
+def listed_in(context: Context, plan: PlanTotals, more: Mapping[str, object] = {}) -> Listed:
+    """Return what shows each step of a dry run and counts it; `more` are fields for JSON."""
+    put = context.out.lister(record=lambda step: {**step_record(step), **more}, text=step_line)
+
+    def listed(step: PathStep) -> None:
+        plan.count(step)
+        put(step)
+
+    return listed
 
 
 def show_steps(context: Context, steps: Iterable[PathStep]) -> None:

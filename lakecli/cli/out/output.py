@@ -127,6 +127,17 @@ class Output:
         A text may have several lines; a newline is appended. On a terminal each item is shown at
         once; a program gets several at a time, as it does of any output that goes through a buffer.
         """
+        put, count = self.lister(record=record, text=text), 0
+        for item in items:
+            put(item)
+            count += 1
+        self._write_held()
+        return count
+
+    def lister(
+        self, *, record: Callable[[T], object] = _itself, text: Callable[[T], str]
+    ) -> Callable[[T], None]:
+        """Return what answers with an item, as `stream` does; the next answer writes the rest."""
         line: Callable[[T], str] = text
         if self.json:
             from lakecli.cli.out.records import to_json
@@ -134,15 +145,14 @@ class Output:
             def line(item: T) -> str:
                 return to_json(record(item))
 
-        count = 0
         most = 1 if self.terminal or self._bar is not None else _ITEMS_AT_ONCE
-        for item in items:
+
+        def put(item: T) -> None:
             self._held.append(line(item))
-            count += 1
             if len(self._held) >= most:
                 self._write_held()
-        self._write_held()
-        return count
+
+        return put
 
     def table(
         self,

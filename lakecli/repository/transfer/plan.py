@@ -1,11 +1,16 @@
-"""What a recursive transfer would do: a step for each path, and the totals."""
+"""What a command would do in a dry run: a step for each path, and the totals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+from lakecli.committed.values import decode_entry
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard import Change
+from lakecli.repository.staged.stager import Parts, Stager, values_on
 
 
 @dataclass(slots=True)
@@ -54,6 +59,40 @@ class PathStep(NamedTuple):
     error: str = ""
 
 
+Listed = Callable[[PathStep], None]
+"""Gets, in a dry run, what would be done with each path; nothing is done."""
+
+
+class RecordingStager(Stager):
+    """Tells which removals would be staged on a branch, and stages nothing.
+
+    Args:
+        repository: the repository of the branch.
+        branch: the branch.
+        listed: gets each object that would be removed.
+    """
+
+    def __init__(self, repository: Repository, branch: str, listed: Listed) -> None:
+        super().__init__(repository, branch)
+        self._listed = listed
+
+    def write(self, changes: Sequence[Change], *, kind: str) -> None:
+        """Report what would be removed."""
+        del kind
+        paths = [path for path, _ in changes]
+        for path, value in zip(
+            paths, values_on(self._repository, self._branch, paths), strict=True
+        ):
+            if value is not None:
+                self._listed(PathStep(PathAction.DELETED, path, decode_entry(value).size))
+
+    def _write_unless_changed(self, parts: Parts, *others: object, **more: object) -> bool:
+        del others, more
+        for _, changes in parts:
+            self.write(changes, kind="")
+        return True
+
+
 @dataclass(slots=True)
 class PlanTotals:
     """The totals of what a recursive transfer would do.
@@ -70,11 +109,9 @@ class PlanTotals:
     )
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
-    def counted(self, steps: Iterable[PathStep]) -> Iterator[PathStep]:
-        """Yield steps unchanged, and count them."""
-        for step in steps:
-            if step.action is PathAction.FAILED:
-                self.failures.append((step.path, step.error))
-            else:
-                self.tallies[step.action].add(step.size)
-            yield step
+    def count(self, step: PathStep) -> None:
+        """Count a step."""
+        if step.action is PathAction.FAILED:
+            self.failures.append((step.path, step.error))
+        else:
+            self.tallies[step.action].add(step.size)

@@ -16,7 +16,7 @@ from lakecli.repository.download_tree import download_tree
 from lakecli.repository.reading.addresses import Resolver
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.ingest import SMALL
-from lakecli.repository.transfer.plan import PathAction
+from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.upload import (
     UploadOptions,
     deposit,
@@ -24,7 +24,7 @@ from lakecli.repository.upload import (
     upload_file,
     upload_stream,
 )
-from lakecli.repository.upload_tree import plan_upload, upload_tree
+from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.contract import ANY
 from tests.repository.lakefs.test_restore import files
 from tests.support.lakefs_entries import address_of, lakefs_value, stage_lakefs, stage_values
@@ -68,7 +68,8 @@ def test_uploading_what_was_downloaded_changes_nothing(
     overlay = files(tmp_path / "objects") if (tmp_path / "objects").exists() else {}
     entries = values_of(borrowed, "main")
     count = sum(not path.endswith(b"/") and path not in too_long for path in entries)
-    steps = list(plan_upload(borrowed, "main", b"", source=target, options=OPTIONS))
+    steps: list[PathStep] = []
+    upload_tree(borrowed, "main", b"", source=target, options=OPTIONS, listed=steps.append)
     assert [step.action for step in steps] == [PathAction.UNCHANGED] * count
     report = upload_tree(borrowed, "main", b"", source=target, options=OPTIONS)
     assert (report.uploaded, report.unchanged) == (0, count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,16 +12,16 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.download_tree import download_tree, plan_download
+from lakecli.repository.download_tree import download_tree
 from lakecli.repository.transfer.ignore_patterns import Selection
-from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep, PlanTotals
+from lakecli.repository.transfer.plan import ObjectTally, PathAction, PlanTotals
 from lakecli.repository.upload import UploadOptions
-from lakecli.repository.upload_tree import plan_upload, upload_tree
+from lakecli.repository.upload_tree import upload_tree
 from tests.support.lakes import read, stage
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
@@ -95,9 +96,9 @@ def source(tmp_path: Path) -> Path:
     return root
 
 
-def totals(steps: Iterable[PathStep]) -> PlanTotals:
+def totals(transfer: Callable[..., object]) -> PlanTotals:
     plan = PlanTotals()
-    assert all(plan.counted(steps))
+    transfer(listed=plan.count)
     return plan
 
 
@@ -118,7 +119,7 @@ def test_an_upload_plan_agrees_with_the_upload(repository: Repository, source: P
     (source / "pipe").symlink_to("nowhere")
     before = list(repository.store.list())
     options = UploadOptions(selection=Selection((), ["skip/"]), parallelism=2)
-    plan = totals(plan_upload(repository, "main", b"p", source=source, options=options))
+    plan = totals(partial(upload_tree, repository, "main", b"p", source=source, options=options))
     assert plan.tallies[PathAction.NEW] == ObjectTally(1, 3)
     assert plan.tallies[PathAction.CHANGED] == ObjectTally(2, 4 + 18)
     assert plan.tallies[PathAction.UNCHANGED] == ObjectTally(1, 3)
@@ -128,10 +129,10 @@ def test_an_upload_plan_agrees_with_the_upload(repository: Repository, source: P
     with diff_uncommitted(repository, "main") as differences:
         assert list(differences) == []
     typed = UploadOptions(content_type="text/x-other")
-    retyped = plan_upload(repository, "main", b"p", source=source, options=typed)
+    retyped = partial(upload_tree, repository, "main", b"p", source=source, options=typed)
     assert totals(retyped).tallies[PathAction.UNCHANGED].count == 0
     with pytest.raises(NotFound):
-        list(plan_upload(repository, "main", b"", source=source / "none", options=options))
+        upload_tree(repository, "main", b"", source=source / "none", options=options, listed=print)
 
 
 def test_a_download_takes_the_selected_objects(
@@ -155,7 +156,7 @@ def test_a_download_plan_agrees_with_the_download(
     upload_tree(repository, "main", b"p", source=source, options=UploadOptions())
     target = tmp_path / "t"
     options = DownloadOptions(selection=Selection((), ["skip/"]), parallelism=2)
-    plan = totals(plan_download(repository, "main", b"p", target=target, options=options))
+    plan = totals(partial(download_tree, repository, "main", b"p", target=target, options=options))
     assert (
         plan.tallies[PathAction.NEW],
         plan.tallies[PathAction.CHANGED],
@@ -170,7 +171,7 @@ def test_a_download_plan_agrees_with_the_download(
     (target / "a.txt").write_text("two")
     (target / "b/d").unlink()
     (target / "b/d").mkdir()
-    plan = totals(plan_download(repository, "main", b"p", target=target, options=options))
+    plan = totals(partial(download_tree, repository, "main", b"p", target=target, options=options))
     assert plan.tallies[PathAction.CHANGED] == ObjectTally(2, 8)
     assert plan.tallies[PathAction.UNCHANGED] == ObjectTally(1, 4)
     assert plan.tallies[PathAction.EXCLUDED] == ObjectTally(1, 1)
@@ -183,7 +184,7 @@ def test_own_files_are_neither_uploaded_nor_removed(repository: Repository, sour
         (source / name).write_text("own")
     stage(repository, "main", {b"p/.DS_Store": b"uploaded by others", b"p/gone": b"1"})
     options = UploadOptions()
-    plan = totals(plan_upload(repository, "main", b"p", source=source, options=options))
+    plan = totals(partial(upload_tree, repository, "main", b"p", source=source, options=options))
     assert plan.tallies[PathAction.NEW].count == 4
     done = upload_tree(repository, "main", b"p", source=source, options=options, delete=True)
     assert (done.uploaded, done.deleted) == (4, 1)
