@@ -26,7 +26,7 @@ class MalformedId(IntegrityError):
         super().__init__(
             f"not {what}: {shown}",
             hint="the record that holds it is damaged or forged; find what it affects: "
-            "lakecli fsck lakefs://REPOSITORY",
+            "`fsck REPOSITORY`",
         )
 
 

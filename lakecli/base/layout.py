@@ -261,6 +261,6 @@ def _checked(escaped: str) -> str:
     if not _can_be_in_key(escaped):
         raise IntegrityError(
             f"not a name that a ref can have: {escaped[:80]!r}",
-            hint="find what is damaged: lakecli fsck lakefs://REPOSITORY",
+            hint="find what is damaged: `fsck REPOSITORY`",
         )
     return escaped

@@ -173,7 +173,7 @@ class Entry(NamedTuple):
         if abs(seconds) > MAX_FILE_TIME:
             raise IntegrityError(
                 "the recorded modification time is out of the range of file times",
-                hint="read the object with `lakecli fs cat`, and upload it again",
+                hint="read the object, and upload it again: `fs cat PATH`",
             )
         return seconds
 

@@ -22,10 +22,9 @@ from lakecli.base.model import MAX_PATH_SIZE, is_repository_name
 from lakecli.errors import UsageError, without_passwords
 
 SCHEME = "lakefs://"
-_OF_FILES = f"files of this machine: lakecli fs upload FILE {SCHEME}REPOSITORY/BRANCH/"
+_OF_FILES = "files of this machine: `fs upload FILE REPOSITORY/BRANCH/`"
 _NO_DEFAULT = (
-    f"write {SCHEME}REPOSITORY[/REF[/PATH]], or set a default repository: "
-    f"lakecli use {SCHEME}REPOSITORY[/BRANCH]"
+    f"write {SCHEME}REPOSITORY[/REF[/PATH]], or set a default repository: `use REPOSITORY`"
 )
 
 _NAMESPACE = (
@@ -93,7 +92,7 @@ def check_no_password(text: str) -> None:
     if without_passwords(text) != text:
         raise UsageError(
             f"a user name and a password in the URI {text!r}",
-            hint="credentials are those of the cloud's own tools: lakecli help clouds",
+            hint="credentials are those of the cloud's own tools: `help clouds`",
         )
 
 
@@ -157,13 +156,12 @@ def _meant(text: str) -> str | None:
         namespace = text.partition("@")[0].rstrip("/")
         name = namespace.rpartition("/")[2]
         name = name if is_repository_name(name) else "NAME"
-        return f"this command needs a clone: lakecli clone {quote(namespace)} {SCHEME}{name}"
+        return f"this command needs a clone: `clone {quote(namespace)} {SCHEME}{name}`"
     is_uri = bool(colon) and rest.startswith("//")
     if text.startswith(("/", ".", "~")) or (is_uri and scheme.lower() in ("file", "local")):
         return _OF_FILES
     if is_uri:
-        start = f"objects of a bucket: lakecli import --from {quote(text)}"
-        return f"{start} --to {SCHEME}REPOSITORY/BRANCH/"
+        return f"objects of a bucket: `import --from {quote(text)} --to REPOSITORY/BRANCH/`"
     return None
 
 
@@ -183,13 +181,26 @@ def parse_ref(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
     uri = parse(text, base=base, anywhere=anywhere)
     if uri.ref is None:
         raise _no_ref(uri, text, _form(uri, "REF"))
+    uri = _joined(uri)
+    ref = ref_of(uri)
     if uri.path:
         raise UsageError(
             f"expected a ref, got a path too: {text!r}",
-            hint=f"the ref: {_form(uri, uri.ref)}; a new name has no '/': "
-            + _form(uri, f"{uri.ref}-{os.fsdecode(uri.path).strip('/').replace('/', '-')}"),
+            hint=f"the ref: {_form(uri, ref)}; a new name has no '/': "
+            + _form(uri, f"{ref}-{os.fsdecode(uri.path).strip('/').replace('/', '-')}"),
         )
-    return LakeUri(uri.repository, uri.ref)
+    return LakeUri(uri.repository, ref)
+
+
+def _joined(uri: LakeUri) -> LakeUri:
+    """Return a URI; that of two refs, if it is two URIs with ``..`` or ``...`` between them."""
+    ref = ref_of(uri)
+    if not ref.endswith(f"..{SCHEME[:-2]}"):
+        return uri
+    other, _, right = os.fsdecode(uri.path or b"").lstrip("/").partition("/")
+    if other != uri.repository:
+        raise UsageError(f"not of the same repository: {uri}", hint="a repository has its own refs")
+    return LakeUri(uri.repository, ref.removesuffix(SCHEME[:-2]) + right)
 
 
 def _form(uri: LakeUri, ref: str) -> str:

@@ -10,6 +10,7 @@
     parsers        from typed text to values, and what is meant without a URI
     context        settings, lake, clock and output for a command
     commands       the commands, and what several share; its docstring is the guide to writing one
+    hints          hints of the library, as commands
     out            answers: text, tables, JSON, progress, the log
     manual         help, manual pages, topics, completion, answers to mistakes
 

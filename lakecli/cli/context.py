@@ -258,7 +258,7 @@ class Context:
             if other.repository != uri.repository:
                 raise UsageError(
                     f"not of the same repository: {uri} and {other}",
-                    hint="objects of one repository in another one: lakecli fs cp -r",
+                    hint="objects of one repository in another one: `fs cp -r PATH DEST`",
                 )
         if uri.namespace is not None:
             return self.repository_in_place(uri.namespace, at_op=at_op)
@@ -354,6 +354,8 @@ class Context:
     def keep(self, repository: "Repository") -> "Repository":
         """Return a repository after registering it: `finish` pushes, `close` shows its notices."""
         self._repositories.append(repository)
+        opened = {each.uri for each in self._repositories}
+        self.out.repository = repository.uri if len(opened) == 1 else None
         return repository
 
     def finish(self) -> None:

@@ -86,7 +86,9 @@ class SelectionOptions(NamedTuple):
             UsageError: a pattern that matches nothing, or options for many objects without ``-r``.
         """
         if self.dry_run and not (recursive or may_plan):
-            raise UsageError("--dry-run needs -r", hint="add -r")
+            raise UsageError(
+                "--dry-run needs -r", hint="leave it out for one object; for several, add -r"
+            )
         if (self.include or self.exclude) and not recursive:
             raise UsageError("--include and --exclude need -r", hint="add -r")
         from lakecli.repository.transfer.ignore_patterns import Selection
@@ -145,7 +147,8 @@ def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_li
     if max_delete is not None and not delete:
         raise UsageError("--max-delete needs --delete", hint="add --delete")
     if delete and (is_listed or not recursive):
-        raise UsageError("--delete needs -r, and no --files-from", hint="add -r")
+        hint = "leave out --files-from" if is_listed else "add -r"
+        raise UsageError("--delete needs -r, and no --files-from", hint=hint)
 
 
 class EngineOptions(NamedTuple):

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakecli.base.uri import NotUri
 from lakecli.cli.context import Context, Environment
+from lakecli.cli.hints import as_commands
 from lakecli.cli.line import Globals, find_action, split, take_globals
 from lakecli.cli.out.text import one_line
 from lakecli.cli.tree import COMMANDS, GROUPS, PAGED, find_command, instead, is_prefix
-from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
+from lakecli.errors import ErrorKind, LakeError, NotFound, UsageError, is_interrupt
 
 if TYPE_CHECKING:
     from lakecli.cli.manual.topics import Topic
     from lakecli.cli.out.logs import Logs
+
+_HEAD = r"(?:branch|tag|file:) 'HEAD\b"
+"""What is said of a HEAD that names no ref."""
 
 INTERRUPTED = "interrupted"
 """The kind of an interrupt in JSON errors."""
@@ -44,7 +49,9 @@ def _with_habit(
     error: BaseException, argv: Sequence[str], environment: Environment
 ) -> BaseException:
     """Return an error, with a hint that explains what was probably meant by the line."""
-    if isinstance(error, UsageError):
+    if isinstance(error, NotFound | UsageError) and re.search(_HEAD, error.message):
+        error.hint = "there is no HEAD: a branch stands for its newest commit, so write main~1"
+    elif isinstance(error, UsageError):
         from lakecli.cli.manual.mistakes import meant_line, meant_repository
 
         hint = meant_line(argv, error.message)
@@ -84,6 +91,7 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
     except BaseException as error:
         if isinstance(error, LakeError) and not is_interrupt(error):
             context.answered()  # `run` is about to write it
+            error.hint = error.hint and as_commands(error.hint, context.out.repository)
         if logs is not None:
             code = _log_error(logs, error)
         raise
@@ -187,7 +195,7 @@ def _configure(context: Context) -> int:
     from lakecli.cli.commands.config import configure, is_asked
 
     if not is_asked(context):
-        find_command(("config",), None)
+        find_command(("config",))
     return configure(context)
 
 
@@ -205,7 +213,7 @@ def _find_plugin(
     plugin = find_plugin(rest[0], environ) if rest and not words else None
     if plugin is None:
         take_globals(rest, given)
-        find_command(words, rest[0] if rest else None, topics=topic_names())
+        find_command(words, *rest, topics=topic_names())
         raise AssertionError(words)
     passed = ["--help"] if given.help else rest[1:]
     return lambda context: run_plugin(context, plugin, passed)
@@ -279,7 +287,8 @@ def _report(error: BaseException, context: Context, *, interrupted: bool) -> int
         if context.verbose and kind != INTERRUPTED:
             context.out.traceback(error)
         message = one_line(reported.message)
-        hint = "\n  ".join(map(one_line, reported.hint.split("\n  "))) if reported.hint else None
+        hint = reported.hint and as_commands(reported.hint, None)
+        hint = hint and "\n  ".join(map(one_line, hint.split("\n  ")))
         if context.out.json:
             record = {"kind": kind, "exit_code": int(code), "message": message, "hint": hint}
             context.out.error_record({**record, **_paths(reported)})

@@ -11,6 +11,7 @@ completion scripts build all.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -200,14 +201,12 @@ def _names_repository(word: str) -> bool:
     return word.startswith(SCHEME) and "/" not in word.removeprefix(SCHEME).rstrip("/")
 
 
-def find_command(
-    words: tuple[str, ...], next_word: str | None, *, topics: Sequence[str] = ()
-) -> Command:
+def find_command(words: tuple[str, ...], *rest: str, topics: Sequence[str] = ()) -> Command:
     """Return the command of these words.
 
     Args:
         words: the longest beginning of the command line that begins a command.
-        next_word: the word after them, for the error.
+        rest: the words after them, for the error.
         topics: the topics of help, one of which may be meant.
 
     Raises:
@@ -216,14 +215,14 @@ def find_command(
     command = COMMANDS.get(" ".join(words))
     if command is not None:
         return command
-    asked = " ".join((*words, next_word or ""))
+    next_word = next(iter(rest), None)
     helps = " ".join((PROGRAM, *words, "--help"))
     if next_word is None or next_word.startswith("-"):
         if next_word is not None and not words:
             raise UsageError(f"unknown option {next_word} before a command", hint=helps)
         raise UsageError(f"{' '.join((PROGRAM, *words))} needs a command", hint=_choices(words))
-    hint = _suggest(words, asked, topics) or (_choices(words) if words else helps)
-    raise UsageError(f"unknown command {asked!r}", hint=hint)
+    hint = _suggest(words, rest, topics) or (_choices(words) if words else helps)
+    raise UsageError(f"unknown command {' '.join((*words, next_word))!r}", hint=hint)
 
 
 def _choices(words: tuple[str, ...]) -> str:
@@ -233,16 +232,24 @@ def _choices(words: tuple[str, ...]) -> str:
     return f"{PROGRAM} {' '.join(words)} {'|'.join(_WORDS[words[0]].split())}"
 
 
-def _suggest(words: tuple[str, ...], asked: str, topics: Sequence[str]) -> str | None:
+_ALIKE: Final = 0.7
+"""How much a word must be like another one to be a slip of it; ``serve`` is no ``merge``."""
+
+
+def _suggest(words: tuple[str, ...], rest: Sequence[str], topics: Sequence[str]) -> str | None:
+    """Return the commands that a line may mean; a single one with the words that followed."""
+    asked, *after = rest
     if words:
-        candidates = [name for name in COMMANDS if name.startswith(" ".join(words) + " ")]
+        candidates = {name.split()[1]: name for name in COMMANDS if name.split()[0] == words[0]}
     else:
-        candidates = list(dict.fromkeys(name.split()[0] for name in COMMANDS))
-        pages = {name: f"help {name}" for name in topics if name not in candidates}
-        candidates += pages
+        candidates = {name.split()[0]: name.split()[0] for name in COMMANDS}
+        candidates = {name: f"help {name}" for name in topics} | candidates
     # `lakecli unset` and `lakecli delete` lack their group.
     whole = [name for name in COMMANDS if name.split()[-1] == asked][:3]
-    begun = [each for each in candidates if each.startswith(asked) or asked.startswith(each)]
-    near = whole or begun[:3] or get_close_matches(asked, candidates, n=3)
-    near = [name if words else pages.get(name, name) for name in near]
-    return f"did you mean {' or '.join(f'{PROGRAM} {name}' for name in near)}?" if near else None
+    begun = [each for each in candidates if asked and each.startswith(asked)]
+    begun += [each for each in candidates if asked.startswith(each)]
+    near = begun[:3] or get_close_matches(asked, candidates, n=3, cutoff=_ALIKE)
+    names = (whole if not words else []) or [candidates[each] for each in near]
+    if len(names) == 1:
+        return f"did you mean {shlex.join((PROGRAM, *names[0].split(), *after))}?"
+    return f"did you mean {' or '.join(f'{PROGRAM} {name}' for name in names)}?" if names else None

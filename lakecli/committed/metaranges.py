@@ -223,7 +223,7 @@ class WrongTable(IntegrityError):
     def __init__(self, key: str, kind: str) -> None:
         super().__init__(
             f"{key} is not a {kind}",
-            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths that need it",
+            hint="see which commits and paths need it: `fsck REPOSITORY`",
         )
 
 
@@ -233,7 +233,7 @@ class MisnamedTable(IntegrityError):
     def __init__(self, key: str) -> None:
         super().__init__(
             f"{key}: its name is not the digest of its records",
-            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths that need it",
+            hint="see which commits and paths need it: `fsck REPOSITORY`",
         )
 
 
@@ -336,7 +336,8 @@ class Mismatch(IntegrityError):
 
     def __init__(self, name: str, what: str) -> None:
         super().__init__(
-            f"{name} is not the range that its metarange describes: {what}", hint="run lakecli fsck"
+            f"{name} is not the range that its metarange describes: {what}",
+            hint="see what it affects: `fsck REPOSITORY`",
         )
 
 

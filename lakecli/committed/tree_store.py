@@ -426,8 +426,8 @@ class MissingTable(IntegrityError):
     def __init__(self, key: str, uri: str) -> None:
         super().__init__(
             f"missing from {uri}: {key}",
-            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths it holds, or "
-            "counts it among what retention rules let go",
+            hint="see which commits and paths it held, or whether retention rules let it go: "
+            "`fsck REPOSITORY`",
         )
 
 

@@ -449,7 +449,7 @@ def check_checksums(scratch: ScratchObjects) -> Check:
         name,
         "bytes that do not match their checksum are accepted",
         fix="lakecli verifies every download; after uploads over an unreliable network run "
-        "`lakecli fsck --data`",
+        "`fsck REPOSITORY --data`",
     )
 
 

@@ -74,4 +74,4 @@ class Remedies:
         }
         values[self.bucket] = remedy.value
         text = " ".join(f"{place}={value}" if place else value for place, value in values.items())
-        return f"lakecli config set {remedy.demand} {quote(text)}"
+        return f"`config set {remedy.demand} {quote(text)}`"

@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Final, NamedTuple
 
 from lakecli.base.layout import MAX_SHARING_SIZE, SHARING
@@ -236,5 +237,5 @@ def _parse(store: ObjectStore, data: bytes) -> SharingEvidence:
     except (Unparsable, Invalid) as error:
         raise IntegrityError(
             f"{store.uri}/{SHARING} does not hold results of tests: {error}",
-            hint=f"test the store again, which replaces it: lakecli doctor {store.uri} --again",
+            hint=f"test the store again, which replaces it: `doctor {quote(store.uri)} --again`",
         ) from error

@@ -201,7 +201,7 @@ def inside_error(address: str, namespace: str) -> Refused:
     """Return the error of a source in the repository's own namespace."""
     return Refused(
         f"the source {address} lies in the repository's own namespace {namespace}",
-        hint="copy objects between branches with lakecli fs cp, or merge",
+        hint="merge, or copy objects between branches: `fs cp PATH DEST`",
     )
 
 

@@ -106,9 +106,9 @@ def damaged_store(directory: StrPath, reason: str) -> IntegrityError:
     """Return the error for a damaged store."""
     return IntegrityError(
         f"the local store is damaged ({reason[:1].lower()}{reason[1:]}): {directory}",
-        hint="move that directory away, then clone each repository again with lakecli clone, and "
-        "check it with lakecli fsck --repair; staged changes and commits that were not pushed are "
-        "in that directory only",
+        hint="move that directory away, then clone each repository again, and check it: "
+        "`clone NAMESPACE REPOSITORY`, `fsck REPOSITORY --repair`; staged changes and commits that "
+        "were not pushed are in that directory only",
     )
 
 

@@ -48,7 +48,7 @@ def get_commit(reader: CommitReader, id: CommitId) -> Commit:
     """
     commit = reader.find_commit(id)
     if commit is None:
-        raise DamagedHistory(f"missing commit {id}", hint="look for more damage: lakecli fsck")
+        raise DamagedHistory(f"missing commit {id}", hint="look for more damage: `fsck REPOSITORY`")
     return commit
 
 
@@ -62,13 +62,13 @@ def get_parent(reader: CommitReader, child: Commit, id: CommitId) -> Commit:
     if parent is None:
         raise DamagedHistory(
             f"missing commit {id}, a parent of {child.id}",
-            hint="look for more damage: lakecli fsck",
+            hint="look for more damage: `fsck REPOSITORY`",
         )
     if parent.generation >= child.generation:
         raise DamagedHistory(
             f"generation {child.generation} of commit {child.id} is not above "
             f"{parent.generation}, that of its parent {id}",
-            hint="look for more damage: lakecli fsck",
+            hint="look for more damage: `fsck REPOSITORY`",
         )
     return parent
 

@@ -195,7 +195,7 @@ def parse_state(data: bytes) -> GcState:
         raise DamagedState(
             f"{GC_STATE} is not a state that lakecli wrote: {error}",
             hint="replace it with an idle state, which deletes nothing: "
-            "lakecli gc undo --force lakefs://REPOSITORY",
+            "`gc undo REPOSITORY --force`",
         ) from error
     unknown = _RECORD.unknown(fields)
     return GcState(
@@ -301,8 +301,8 @@ def wait_for_sweep(store: ObjectStore, retries: Retries) -> GcState:
             return state
     raise SweepRunning(
         f"garbage collection is deleting objects in {store.uri}; nothing can be written meanwhile",
-        hint="wait until it ends; if it was interrupted, finish it: lakecli gc run "
-        "lakefs://REPOSITORY (or end it: lakecli gc undo --force)",
+        hint="wait until it ends; if it was interrupted, finish it: "
+        "`gc run REPOSITORY`; or end it: `gc undo REPOSITORY --force`",
     )
 
 
@@ -353,7 +353,7 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
         except Unreachable:
             raise OutcomeUnknown(
                 f"cannot find out whether garbage collection in {store.uri} is {after.phase} now",
-                hint="check the state: lakecli gc status lakefs://REPOSITORY",
+                hint="check the state: `gc status REPOSITORY`",
             ) from error
         if (now.state, now.version) == (seen.state, seen.version):
             if not isinstance(error, ConditionFailed):
@@ -365,7 +365,7 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
             ) from error
         raise StateMoved(
             f"another garbage collection runs in {store.uri}",
-            hint="see its state: lakecli gc status lakefs://REPOSITORY",
+            hint="see its state: `gc status REPOSITORY`",
         ) from error
 
 

@@ -66,8 +66,8 @@ class DamagedPack(IntegrityError):
         self.pack_id = pack_id
         super().__init__(
             f"damaged commit pack {pack_key(pack_id)}: {what}",
-            hint="write it again from a clone that has its commits: lakecli fsck --repair "
-            "REPOSITORY; or restore the object from a backup",
+            hint="write it again from a clone that has its commits: "
+            "`fsck REPOSITORY --repair`; or restore the object from a backup",
         )
 
 

@@ -285,7 +285,7 @@ def _not_ours(what: str, reason: ValueError) -> NotOurs:
     return NotOurs(
         f"{what} was not written by lakecli: {reason}",
         hint="another program writes into this namespace; restore the object from a clone that has "
-        "seen it: lakecli fsck --repair lakefs://REPOSITORY; or from a backup",
+        "seen it: `fsck REPOSITORY --repair`; or from a backup",
     )
 
 

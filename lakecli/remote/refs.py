@@ -455,7 +455,7 @@ class RefMove:
             self._result = Unreachable(
                 f"the store refused {attempts} times to move {self._what}, although nobody else "
                 "moved it",
-                hint="wait and repeat the command; lakecli doctor tests what the store can do",
+                hint="repeat the command; to test what the store can do: `doctor REPOSITORY`",
             )
             self._result.__cause__ = self._error
         return False

@@ -94,7 +94,7 @@ def cp_tree(
 def _same() -> UsageError:
     return UsageError(
         "source and destination are the same path",
-        hint="to change metadata in place: lakecli fs update-metadata",
+        hint="to change metadata in place: `fs update-metadata PATH --meta KEY=VALUE`",
     )
 
 

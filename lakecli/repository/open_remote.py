@@ -318,7 +318,7 @@ class Fetching:
             return RefStore(txn, self._repository.key).find_commit(commit_id) is not None
 
     def _report(self, damaged: Sequence[InvalidRecord]) -> None:
-        hint = "examine and repair it from a clone: lakecli fsck --repair"
+        hint = "examine and repair it from a clone: `fsck REPOSITORY --repair`"
         notify(self._repository, damaged, hint=hint)
 
 

@@ -287,8 +287,8 @@ def _check_staged(
             uri = f"{repository.uri}/{name}"
             raise IncomingConflict(
                 f"{staged_paths(paths, f' of {name}')} changed in the bucket too",
-                hint=f"commit first, then pull merges: lakecli commit {uri}; or discard what is "
-                f"staged: lakecli branch reset {uri}",
+                hint=f"commit first, then pull merges: lakecli commit {uri} -m MESSAGE; or discard "
+                f"what is staged: lakecli branch reset {uri}",
                 paths=paths,
             )
         return _fingerprint(view)

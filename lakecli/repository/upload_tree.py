@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryFile
 from threading import Lock
 from typing import Final, NamedTuple, Self
@@ -561,7 +562,7 @@ def _surplus(repository: Repository, branch: str, below: bytes, walked: _WalkedF
     if found and not names.any:
         raise Refused(
             f"there is no file in {walked.source}, so everything would be deleted",
-            hint="if that is meant: lakecli fs rm -r",
+            hint=f"if that is meant: `fs rm -r {quote(repository.at(branch, os.fsdecode(below)))}`",
         )
     if is_much_less(before - len(found), before):
         _walk_again(repository, walked, f"{len(found):,} of {before:,} objects of the branch")

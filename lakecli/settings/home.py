@@ -195,7 +195,7 @@ def unset_value(path: StrPath, name: str) -> None:
 
     find_key(name)
     if name not in read_file(path):
-        raise NotFound(f"{name} is not set in {path}", hint="lakecli config list --show-origin")
+        raise NotFound(f"{name} is not set in {path}", hint="`config list --show-origin`")
 
     def without(before: str) -> str:
         document = tomlkit.parse(before)

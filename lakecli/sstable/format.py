@@ -118,7 +118,8 @@ class CorruptTable(IntegrityError):
 
     def __init__(self, name: str, offset: int, what: str) -> None:
         super().__init__(
-            f"damaged SSTable {name} at offset {offset}: {what}", hint="run lakecli fsck"
+            f"damaged SSTable {name} at offset {offset}: {what}",
+            hint="see what it affects: `fsck REPOSITORY`",
         )
         self.name = name
         self.offset = offset
@@ -131,7 +132,7 @@ class UnknownTableFormat(CorruptTable):
         super().__init__(name, offset, what)
         self.message = f"{name} is not an SSTable that this lakecli reads, offset {offset}: {what}"
         self.args = (self.message,)
-        self.hint = "update lakecli if a newer program wrote it, else run lakecli fsck"
+        self.hint = "update lakecli if a newer one wrote it; see what it affects: `fsck REPOSITORY`"
 
 
 MAX_COMPONENT_SIZE: Final = 640 << 16
@@ -142,7 +143,7 @@ class MalformedValue(IntegrityError):
     """A record whose value does not follow the format."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"damaged record: {what}", hint="run lakecli fsck")
+        super().__init__(f"damaged record: {what}", hint="see what it affects: `fsck REPOSITORY`")
 
 
 def encode_value(identity: bytes, data: bytes) -> bytes:

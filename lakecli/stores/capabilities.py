@@ -450,7 +450,7 @@ def versions_of(store: ObjectStore) -> VersionedStore:
     if not isinstance(store, VersionedStore):
         raise Unsupported(
             f"only buckets keep versions of objects: {store.uri}",
-            hint="copy the bytes into the repository instead: lakecli import --copy",
+            hint="copy the bytes into the repository: `import --from SOURCE --to PATH --copy`",
         )
     return store
 

@@ -117,7 +117,7 @@ def permission_hint(text: str) -> str:
     """
     found = _PERMISSION.search(text)
     if found is None:
-        return "check the credentials in use and their permissions, see `lakecli help clouds`"
+        return "check the credentials in use and their permissions, see `help clouds`"
     return (
         f"policies of the identity, the bucket, the key and the organisation decide on {found[0]}: "
         "change the one that refuses it"
@@ -143,7 +143,7 @@ def split_server(url: str, what: str) -> SplitResult | None:
         raise UsageError(
             f"a user name or a password in {what}",
             hint="leave them out, http[s]://HOST[:PORT]; credentials have settings of their own, "
-            "see `lakecli help clouds`",
+            "see `help clouds`",
         )
     return parts if is_usable else None
 

@@ -25,7 +25,7 @@ SUPPORTED = (
     "local:///ABSOLUTE/PATH, file:///ABSOLUTE/PATH or /ABSOLUTE/PATH"
 )
 _OF_REPOSITORIES = (
-    "from a branch to a branch: lakecli fs cp; lakefs:// names a repository, not where it stores"
+    "lakefs:// names no storage namespace; from a branch to a branch: `fs cp PATH DEST`"
 )
 AZURE = "az://ACCOUNT/CONTAINER/PREFIX"
 

@@ -49,6 +49,13 @@ class Policy(Enum):
     """All changes are undone."""
 
 
+RESOLVE: Final = (
+    "take the branch's file: `restore FILE`; or commit the directory's files: "
+    "`local commit --ours -m MESSAGE`"
+)
+"""How to resolve conflicts between a directory and its branch."""
+
+
 class WorktreeConflict(ConflictError):
     """Files were changed both in the working directory and in the commit to bring."""
 

@@ -23,7 +23,14 @@ from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.walk import FileChanged, FileOpener, SpecialFile
 from lakecli.repository.upload import Uploader, UploadOptions
-from lakecli.worktree.checkout import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
+from lakecli.worktree.checkout import (
+    MAX_LISTED,
+    RESOLVE,
+    Brought,
+    Policy,
+    WorktreeConflict,
+    bring,
+)
 from lakecli.worktree.index import state_of
 from lakecli.worktree.kept_for_undo import claimed_files
 from lakecli.worktree.linked_files import restore_objects
@@ -190,12 +197,13 @@ class _Committing:
             raise WorktreeConflict(
                 f"unresolved conflict: {_count(unresolved)} changed both in {worktree.root} and on "
                 f"{self._branch}",
-                hint="take the branch's file: lakecli restore FILE; or commit the directory's "
-                "files: lakecli local commit --ours",
+                hint=RESOLVE,
                 paths=unresolved[:MAX_LISTED],
             )
         if not chosen:
-            raise NothingToDo(f"no changes in {worktree.root}", hint="lakecli local status")
+            raise NothingToDo(
+                f"no changes in {worktree.root}", hint="see what is compared: `local status`"
+            )
 
     # -- bytes -------------------------------------------------------------------------------
 
@@ -344,10 +352,9 @@ def _has_same_contents(left: bytes | None, right: bytes | None) -> bool:
 
 def _conflict(listed: list[bytes], what: str, *, is_staged: bool = False) -> WorktreeConflict:
     hint = (
-        "commit or reset what is staged first: lakecli status, lakecli branch reset"
+        "see what is staged, and commit or reset it first: `status REPOSITORY`"
         if is_staged
-        else "bring what others changed: lakecli local pull; take the branch's file: lakecli "
-        "restore FILE; or commit the directory's files: lakecli local commit --ours"
+        else f"bring what others changed: `local pull`; {RESOLVE}"
     )
     message = f"conflict: {_count(listed)} {what}"
     return WorktreeConflict(message, hint=hint, paths=listed[:MAX_LISTED])

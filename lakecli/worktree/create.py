@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 from lakecli.base.directories import make_durable
 from lakecli.base.model import Commit
@@ -99,7 +100,8 @@ def clone(
         if names and not is_begun:
             raise Refused(
                 f"directory {root} exists and is not empty",
-                hint="link it as it is: lakecli local init; or clone into another directory",
+                hint="clone into another directory; or link it as it is: "
+                f"`local init {quote(str(link.src))} {quote(str(root))}`",
             )
         if not is_begun:
             write_link(root, link)

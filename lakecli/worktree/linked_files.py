@@ -165,8 +165,8 @@ def restore_objects(worktree: Worktree, changes: Mapping[bytes, LocalChange]) ->
         name = os.fsdecode(lost[0])
         raise IntegrityError(
             f"{name} is a hard link, and the object in the namespace was overwritten with it",
-            hint="restore the object: lakecli fsck --repair --from DIRECTORY "
-            f"{worktree.repository.uri}, with a directory that has the old file",
+            hint="restore the object from a directory that has the old file: "
+            f"`fsck {worktree.repository.uri} --repair --from DIRECTORY`",
             paths=lost,
         )
     return [each.path for each in found]

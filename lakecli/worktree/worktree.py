@@ -457,9 +457,14 @@ def lock(root: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def not_linked(directory: Path) -> NotFound:
-    """Return the error for a directory that is neither linked nor below one that is."""
+def not_linked(directory: Path, otherwise: str = "") -> NotFound:
+    """Return the error for a directory that is neither linked nor below one that is.
+
+    Args:
+        directory: an absolute path.
+        otherwise: what does the same without a linked directory, for the hint.
+    """
     return NotFound(
         f"neither {directory} nor a directory above it is linked with a ref",
-        hint="link one: lakecli local clone lakefs://REPOSITORY/BRANCH/PATH/ DIRECTORY",
+        hint="; ".join(filter(None, (otherwise, "link one: `local clone PATH DIRECTORY`"))),
     )

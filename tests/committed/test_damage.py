@@ -80,7 +80,7 @@ def test_a_missing_range(read: Callable[[TreeStore, MetarangeId], object]) -> No
     with pytest.raises(MissingTable) as caught:
         read(reopened(trees), tree)
     assert missing in caught.value.message
-    assert "lakecli fsck lakefs://" in (caught.value.hint or "")
+    assert "`fsck REPOSITORY`" in (caught.value.hint or "")
 
 
 @every_read

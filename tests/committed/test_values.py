@@ -91,7 +91,7 @@ def test_lengths_are_gos_signed_varints() -> None:
 def test_a_malformed_frame_is_one_clear_error(value: bytes) -> None:
     with pytest.raises(MalformedValue, match="damaged record") as caught:
         decode_value(value)
-    assert caught.value.hint == "run lakecli fsck"
+    assert caught.value.hint == "see what it affects: `fsck REPOSITORY`"
 
 
 def test_keys_without_values_have_no_digests() -> None:

@@ -458,7 +458,7 @@ def test_wrong_ranges_are_detected() -> None:
 def test_accepted_damaged_parts_are_detected() -> None:
     found = probe(FaultyStore(takes_garbled=True))
     assert verdicts(found) == {"checksums": WARNING}
-    assert "fsck --data" in found["checksums"].fix
+    assert "`fsck REPOSITORY --data`" in found["checksums"].fix
 
 
 class Whole(FaultyStore):

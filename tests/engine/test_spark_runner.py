@@ -55,7 +55,7 @@ def test_an_error_of_a_part_is_raised(runner: Runner) -> None:
 def test_an_error_keeps_its_class_whatever_its_arguments(runner: Runner) -> None:
     with pytest.raises(MissingTable, match=r"missing from local:///nowhere: _lakefs/x") as caught:
         list(runner.run(tasks.miss, ["_lakefs/x"]))
-    assert "lakecli fsck" in str(caught.value.hint)
+    assert "`fsck REPOSITORY`" in str(caught.value.hint)
 
 
 def test_parts_are_taken_as_runners_become_free(runner: Runner) -> None:

@@ -131,7 +131,7 @@ def test_nothing_is_written(
         with pytest.raises(OSError, match="only read") as raised:
             write()
         assert raised.value.errno == errno.EROFS
-    with pytest.raises(LakeFileError, match=r"lakecli clone local:///.* lakefs://NAME"):
+    with pytest.raises(LakeFileError, match=r"clone local:///.* lakefs://NAME"):
         fs.commit(main, "nothing")
     assert sorted(demo.rglob("*")) == before
     assert not elsewhere.exists()

@@ -81,7 +81,7 @@ READ_ALL = textwrap.dedent("""
         try:
             print(read_all(scratch), flush=True)
         except IntegrityError as error:
-            assert "lakecli clone" in error.hint and "fsck --repair" in error.hint
+            assert "`clone " in error.hint and "`fsck REPOSITORY --repair`" in error.hint
             print("damaged", flush=True)
         shutil.rmtree(scratch)
 """)

@@ -438,7 +438,7 @@ def test_results_that_are_not_valid_are_named_and_replaced_by_a_new_test(
     found = looked_at(repository, store)["sharing"]
     assert (found.verdict, found.kind) == (CheckVerdict.FAILED, ErrorKind.INTEGRITY)
     assert "_lakecli/sharing.json does not hold" in found.seen
-    assert found.fix.endswith("--again")
+    assert found.fix.endswith("--again`")
     assert looked_at(repository, store, again=True)["sharing"].verdict is CheckVerdict.OK
     ensure_shareable(repository)
 

@@ -165,7 +165,7 @@ def test_a_sweep_that_does_not_end_is_an_error(place: Place) -> None:
     place.set_state(Phase.SWEEPING)
     with pytest.raises(SweepRunning) as raised:
         place.guard.begin()
-    assert "lakecli gc run" in str(raised.value.hint)
+    assert "`gc run REPOSITORY`" in str(raised.value.hint)
     assert sum(place.slept) == pytest.approx(600, abs=10)
 
 

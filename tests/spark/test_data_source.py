@@ -210,7 +210,7 @@ def test_damage_is_reported_with_its_place(filled: Repository, load: Callable[..
     with pytest.raises(Exception, match="missing from") as raised:
         frame.collect()
     assert f"_lakefs/{row.range_id}" in str(raised.value)
-    assert "hint: `lakecli fsck" in str(raised.value)
+    assert "`fsck REPOSITORY`" in str(raised.value)
 
 
 def test_each_session_has_a_data_source(

@@ -520,4 +520,4 @@ def test_blocks_that_are_read_at_once_are_checked_one_by_one() -> None:
     with pytest.raises(CorruptTable, match="checksum of the block") as caught:
         list(broken.blocks([1, 2, 3]))
     assert caught.value.message.startswith("damaged SSTable the file at offset ")
-    assert caught.value.hint == "run lakecli fsck"
+    assert caught.value.hint == "see what it affects: `fsck REPOSITORY`"

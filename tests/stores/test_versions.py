@@ -170,7 +170,9 @@ def test_versions_are_read_only(store: ObjectStore) -> None:
 def test_a_directory_has_no_versions(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="only buckets") as caught:
         at_version(DirectoryStore(str(tmp_path)), "v1")
-    assert caught.value.hint == "copy the bytes into the repository instead: lakecli import --copy"
+    assert caught.value.hint == (
+        "copy the bytes into the repository: `import --from SOURCE --to PATH --copy`"
+    )
 
 
 @pytest.mark.parametrize("key", ["plain", "o d+d/é?versionId=x"])

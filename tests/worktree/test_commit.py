@@ -78,7 +78,7 @@ def test_others_changes_of_the_same_paths_refuse_it(repository: Repository, root
     with pytest.raises(WorktreeConflict, match="2 files were changed both") as error:
         commit_worktree(reopen(repository, root))
     assert list(error.value.paths) == [b"a", b"b"]
-    assert "lakecli local pull" in (error.value.hint or "")
+    assert "`local pull`" in (error.value.hint or "")
     assert reopen(repository, root).head().id == head
     made = commit_worktree(reopen(repository, root), ours=True)
     assert paths(repository, "main@") == {"w/0", "w/a", "w/same", "out"}
@@ -114,7 +114,7 @@ def test_staged_changes_of_the_same_paths_refuse_it(repository: Repository, root
     with pytest.raises(WorktreeConflict, match="a file was staged on main") as error:
         commit_worktree(reopen(repository, root))
     assert list(error.value.paths) == [b"a"]
-    assert "reset what is staged" in (error.value.hint or "")
+    assert "see what is staged" in (error.value.hint or "")
 
 
 def test_a_file_that_is_staged_as_the_directory_has_it_is_committed(

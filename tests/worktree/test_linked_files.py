@@ -101,7 +101,7 @@ def test_a_commit_is_refused_where_the_bytes_are_nowhere(
         with pytest.raises(IntegrityError, match="a is a hard link, and the object") as error:
             refused()
         assert error.value.paths == (b"a", b"twin")
-        assert "fsck --repair --from" in str(error.value.hint)
+        assert "fsck lakefs://demo --repair --from" in str(error.value.hint)
     assert read(repository, "main") == before
     assert files(root)["a"] == "other\n"
     assert set(reasons(repository, root)) == {b"a", b"twin"}

@@ -12,6 +12,7 @@ from typing import Final, TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, NotUri
 from lakecli.cli.context import Context
+from lakecli.cli.hints import as_commands
 from lakecli.cli.line import Kind, argument, flag
 from lakecli.cli.out.output import Output
 from lakecli.cli.out.records import answers
@@ -143,9 +144,10 @@ def doctor(
     found: list[Check] = []
     fixes: set[str] = set()
     is_short = context.out.stdout_terminal and not context.verbose
+    uri = str(target) if isinstance(target, LakeUri) else None
     with closing(examination.checks) as checks:
         for name, group in groupby(checks, key=_group if is_short else attrgetter("name")):
-            members = list(group)
+            members = [check._replace(fix=as_commands(check.fix, uri)) for check in group]
             found += members
             wrong = [check for check in members if check.verdict not in _QUIET]
             if not is_short or len(members) == 1:

@@ -25,7 +25,14 @@ from lakecli.repository.download import DownloadOptions
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.upload import UploadOptions
 from lakecli.settings.keys import HARDLINK_ROOT
-from lakecli.worktree.checkout import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
+from lakecli.worktree.checkout import (
+    MAX_LISTED,
+    RESOLVE,
+    Brought,
+    Policy,
+    WorktreeConflict,
+    bring,
+)
 from lakecli.worktree.commit import CommitOptions, Committed, commit
 from lakecli.worktree.create import link_target
 from lakecli.worktree.git import commit_metadata, find_git
@@ -120,8 +127,7 @@ def raise_conflicts(worktree: Worktree, conflicts: Sequence[bytes]) -> None:
     raise WorktreeConflict(
         f"conflict: {count} changed both in {worktree.root} and on {worktree.link.ref}; the "
         "directory's version stays",
-        hint="take the branch's file: lakecli restore FILE; or commit the directory's: lakecli "
-        "local commit --ours",
+        hint=RESOLVE,
         paths=conflicts[:MAX_LISTED],
     )
 

@@ -19,6 +19,7 @@ from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.settings.keys import HARDLINK_ROOT
 from lakecli.stores.uri import is_local
+from lakecli.worktree.checkout import RESOLVE
 from lakecli.worktree.link import Link, find_root, read_link
 from lakecli.worktree.status import ChangedPath, Status, differences, status
 from lakecli.worktree.worktree import LinkMode, Worktree, not_linked
@@ -70,28 +71,34 @@ class LocalCommitJson(TypedDict):
     downloaded: int
 
 
-def find_worktree(context: Context, directory: str = ".") -> tuple[Path, Link]:
+def find_worktree(
+    context: Context, directory: str = ".", *, otherwise: str = ""
+) -> tuple[Path, Link]:
     """Return the linked directory that a directory is or lies in, and its link.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is none; the hint has `otherwise`, see `not_linked`.
     """
     root = find_root(absolute(directory))
     link = None if root is None else read_link(root, trust=context.settings.local_trust)
     if root is None or link is None:
-        raise not_linked(absolute(directory))
+        raise not_linked(absolute(directory), otherwise)
     return root, link
 
 
 def open_worktree(
-    context: Context, directory: str = ".", *, links: LinkOptions | None = None
+    context: Context,
+    directory: str = ".",
+    *,
+    links: LinkOptions | None = None,
+    otherwise: str = "",
 ) -> Worktree:
     """Open the linked directory that a directory is or lies in.
 
     Raises:
-        NotFound: there is none, or its repository is not on this machine.
+        NotFound: there is none, see `find_worktree`, or its repository is not on this machine.
     """
-    root, link = find_worktree(context, directory)
+    root, link = find_worktree(context, directory, otherwise=otherwise)
     policy = LinkPolicy.FAIL if links is None else links.policy()
     repository = context.synced_repository(link.src)
     return Worktree(repository, root, link, links=policy, linking=linking(context, repository))
@@ -171,10 +178,7 @@ def warn_of_state(context: Context, worktree: Worktree, found: Status) -> None:
     for problem in found.problems:
         context.out.warn(f"{quote_path(problem.path)}: {problem.reason}")
     if any(item.is_conflict for item in found.items):
-        context.out.hint(
-            "resolve conflicts: take the branch's file with lakecli restore FILE, or commit the "
-            "directory's with lakecli local commit --ours"
-        )
+        context.out.hint(RESOLVE)
 
 
 def show_diff(

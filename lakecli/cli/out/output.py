@@ -21,10 +21,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
 
 from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.cli.hints import as_commands
 from lakecli.cli.out import text as format_
 from lakecli.errors import without_passwords
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from lakecli.cli.out.progress_bar import BarProgress
     from lakecli.cli.out.terminal import Pager
 
@@ -60,7 +63,9 @@ class Output:
     Attributes:
         json: whether stdout has JSON only.
         quiet: whether progress and notes are hidden.
-        terminal: whether stdout is a terminal with colour, so that tables are aligned.
+        terminal: whether stdout is a terminal, so that tables are aligned.
+        color: whether it also shows colours.
+        repository: the URI of the one repository that is open, for hints.
         whole: whether IDs and cells of tables are shown whole.
     """
 
@@ -85,13 +90,15 @@ class Output:
         self.heard: Callable[[str, str], None] | None = None
         self.json = json
         self.quiet = quiet
-        self.terminal = color and (stdout.isatty() if interactive is None else interactive)
+        self.terminal = stdout.isatty() if interactive is None else interactive
+        self.color = color and self.terminal
         self.stdout_terminal = stdout.isatty()
         self.stderr_terminal = stderr.isatty()
         self._stderr_color = color and self.stderr_terminal
         self.whole = whole
+        self.repository: str | None = None
         self._columns = columns
-        self._pager = pager if self.stdout_terminal and color and not json else None
+        self._pager = pager if self.stdout_terminal and not json else None
         self._paging: Pager | None = None
         self._screen = stdout
 
@@ -162,10 +169,12 @@ class Output:
         row: Callable[[T], Sequence[str]],
         record: Callable[[T], object] = _itself,
         style: Callable[[T], str] | None = None,
+        kept: str = "",
     ) -> None:
         """Answer with a table: aligned on a terminal, else one tab-joined row per line, no header.
 
-        `style` returns which of `STYLES` the row of an item has on a terminal.
+        `style` returns which of `STYLES` the row of an item has on a terminal. Where that is too
+        narrow, the column `kept` is cut last, by default the first one.
         """
         if self.json or not self.terminal:
             self.stream(items, record=record, text=lambda item: "\t".join(_cells(row(item))))
@@ -174,19 +183,28 @@ class Output:
 
         listed = list(items)
         header, *lines = aligned_lines(
-            columns, [_cells(row(item)) for item in listed], width=self.width, whole=self.whole
+            columns,
+            [_cells(row(item)) for item in listed],
+            width=self.width,
+            whole=self.whole,
+            kept=columns.index(kept or columns[0]),
         )
         self._write(self.style(header, "bold") + "\n")
         for item, line in zip(listed, lines, strict=True):
             self._write((line if style is None else self.style(line, style(item))) + "\n")
 
+    def date(self, when: datetime) -> str:
+        """Return a time for a table; on a terminal to the minute."""
+        is_short = self.terminal and not self.whole
+        return format_.local_date(when)[: len("2026-11-28 13:12") if is_short else None]
+
     @property
     def width(self) -> int:
-        """The columns of the terminal; 80 if it does not tell."""
+        """The columns of the terminal, also behind a pager; 80 if it does not tell."""
         if self._columns.isdecimal() and int(self._columns) > 0:
             return int(self._columns)
         try:
-            return os.get_terminal_size(self._stdout.fileno()).columns or _COLUMNS
+            return os.get_terminal_size(self._screen.fileno()).columns or _COLUMNS
         except (OSError, ValueError):
             return _COLUMNS
 
@@ -290,11 +308,11 @@ class Output:
             self.hint(hint)
 
     def hint(self, message: str) -> None:
-        """Write a hint to stderr: ``hint: …``.
+        """Write a hint to stderr: ``hint: …``; what the library advises becomes commands.
 
         It may continue on indented lines, for example with candidates.
         """
-        lines = message.split("\n  ")
+        lines = as_commands(message, self.repository).split("\n  ")
         self._write_error("hint: " + "\n  ".join(map(format_.one_line, lines)))
 
     def error(self, message: str, *, hint: str | None, paths: Iterable[bytes]) -> None:
@@ -338,8 +356,8 @@ class Output:
     # -- looks -------------------------------------------------------------------------------
 
     def style(self, text: str, name: str) -> str:
-        """Return `text` in one of `STYLES` where stdout is a terminal, else unchanged."""
-        return self._styled(text, name) if self.terminal else text
+        """Return `text` in one of `STYLES` where stdout shows colours, else unchanged."""
+        return self._styled(text, name) if self.color else text
 
     def _style_error(self, text: str, name: str) -> str:
         return self._styled(text, name) if self._stderr_color else text

@@ -14,6 +14,9 @@ from rich.text import Text
 
 _WHOLE_WIDTH: Final = 1 << 20
 _GAP: Final = 2
+_READABLE: Final = 16
+"""For the column that is cut last, others are cut down to these characters at first."""
+
 _NARROW: Final = 6
 """Columns are not cut further, however narrow the terminal is."""
 
@@ -22,7 +25,12 @@ _NUMBER: Final = re.compile(r"-?[0-9][0-9,.]*( ?([kMGTPE]?i?B|bytes?))?")
 
 
 def aligned_lines(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, whole: bool
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int,
+    whole: bool,
+    kept: int = 0,
 ) -> list[str]:
     """Return a line for the headers and one for each row, without colour.
 
@@ -31,12 +39,17 @@ def aligned_lines(
         rows: their cells, each on one line.
         width: of the terminal; longer cells end in ``…``.
         whole: whether cells and IDs are shown whole, however wide that is.
+        kept: the number of the column that is cut last.
     """
     if not whole:
         rows = [[_LONG_ID.sub(r"\1", cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
     if not whole:
-        _narrow(widths, width - _GAP * (len(widths) - 1))
+        room = width - _GAP * (len(widths) - 1)
+        others = [*widths[:kept], *widths[kept + 1 :]]
+        _narrow(others, room - widths[kept], _READABLE)
+        widths = [*others[:kept], widths[kept], *others[kept:]]
+        _narrow(widths, room, _NARROW)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
     for number, column in enumerate(columns):
         cells = [row[number] for row in rows if row[number]]
@@ -56,9 +69,9 @@ def aligned_lines(
     return [line.rstrip() for line in drawn.getvalue().splitlines()]
 
 
-def _narrow(widths: list[int], room: int) -> None:
-    """Narrow the widest columns until all fit into the room, or none is wider than `_NARROW`."""
-    while sum(widths) > room and max(widths) > _NARROW:
+def _narrow(widths: list[int], room: int, least: int) -> None:
+    """Narrow the widest columns until all fit into the room, or none is wider than `least`."""
+    while sum(widths) > room and max(widths, default=0) > least:
         widest = widths.index(max(widths))
-        others = [_NARROW, *(each for each in widths if each < widths[widest])]
+        others = [least, *(each for each in widths if each < widths[widest])]
         widths[widest] = max(*others, widths[widest] - (sum(widths) - room))

@@ -35,6 +35,7 @@ _SHOWN_PLACES: Final = 20
 _NO_CONTENT_TYPE: Final = "application/octet-stream"
 """Shown for an object without a content type, as lakeFS does."""
 
+_SHORT_UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60))
 _AGES: Final = (
     ("year", 365 * 86_400),
     ("month", 30 * 86_400),
@@ -232,6 +233,13 @@ def age(when: datetime, now: datetime) -> str:
             count = seconds // length
             return f"{count} {unit}{'s' if count > 1 else ''} ago"
     return "just now"
+
+
+def short_age(when: datetime, now: datetime) -> str:
+    """Return how long ago a time was, for a table: ``3m``, ``5h`` or ``12d``."""
+    seconds = max(0, int((now - when).total_seconds()))
+    unit, length = next((each for each in _SHORT_UNITS if seconds >= each[1]), ("s", 1))
+    return f"{seconds // length}{unit}"
 
 
 def cut(text: str, width: int) -> str:

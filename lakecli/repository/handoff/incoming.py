@@ -245,19 +245,19 @@ def record_object(
     if _is_inside(address, namespace):
         raise Refused(
             f"the location lies inside the storage namespace: {address}",
-            hint="objects of a repository have several paths by `fs cp`, which copies no data",
+            hint="another path of an object of the repository costs no data: `fs cp PATH DEST`",
         )
     if is_local(bucket) and not is_local(namespace):
         raise Refused(
             f"a file of this machine cannot be part of a namespace in a bucket: {address}",
-            hint="upload it: lakecli fs upload",
+            hint="upload it: `fs upload FILE PATH`",
         )
     check_host(bucket)
     place = place_of(namespace, bucket, key)
     if place == bucket_of(namespace):
         raise Refused(
             f"only the whole bucket of the storage namespace covers the location: {address}",
-            hint="upload a copy of the object: lakecli fs upload",
+            hint="upload a copy of the object: `fs upload FILE PATH`",
         )
     entry = Entry(
         physical_address=address,
@@ -284,7 +284,7 @@ def check_plain(location: str) -> None:
             raise UsageError(
                 f"{what} in a location",
                 hint="name the object alone: s3://BUCKET/KEY; a key that has ? or # in its name "
-                "can be imported: lakecli import",
+                "can be imported: `import --from SOURCE --to PATH`",
             )
     if "@" in authority:
         raise UsageError("credentials in a location", hint="name the object alone: s3://BUCKET/KEY")

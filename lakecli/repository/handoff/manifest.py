@@ -351,7 +351,9 @@ def _items(objects: Iterator[Any]) -> Iterator[ListedLink]:
 
 
 def _damaged(what: str) -> IntegrityError:
-    return IntegrityError(f"damaged manifest: {what}", hint="write it anew: lakecli fs presign -r")
+    return IntegrityError(
+        f"damaged manifest: {what}", hint="write it anew: `fs presign -r PATH --manifest FILE`"
+    )
 
 
 _STYLE: Final = """

@@ -370,7 +370,7 @@ def _stopped_at(store: ObjectStore) -> datetime | None:
     except (Unparsable, Invalid, TooLarge) as error:
         raise IntegrityError(
             f"{store.uri}/{STOPPED} does not say whether lakeFS has stopped: {error}",
-            hint="delete that object, and confirm it again: lakecli gc run --lakefs-stopped",
+            hint="delete that object, and confirm it again: `gc run REPOSITORY --lakefs-stopped`",
         ) from None
 
 

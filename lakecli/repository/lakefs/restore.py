@@ -227,7 +227,8 @@ def clone_from_lakefs(
         if not take_over and find_intention(txn, uri) is not None:
             raise Refused(
                 f"this machine is taking over {uri}, or was interrupted while it did",
-                hint="wait for that command, or repeat it: lakecli clone --from-lakefs --take-over",
+                hint="wait for that command, or repeat it: "
+                f"`clone --from-lakefs --take-over {uri} lakefs://{name}`",
             )
         put_repository(txn, record)
         if take_over:
@@ -433,8 +434,8 @@ def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
         if other.storage_namespace == uri:
             raise AlreadyExists(
                 f"this machine has the repository in {uri} already, as lakefs://{other.name}",
-                hint="bring what is new in a dump: lakecli refs-restore --update "
-                f"lakefs://{other.name}",
+                hint="bring what is new in a dump: "
+                f"`refs-restore --update lakefs://{other.name} --manifest FILE`",
             )
 
 
@@ -448,7 +449,8 @@ def _check_empty(txn: ReadTransaction, repository: Repository) -> None:
     if has_refs or has_commits or has_staged:
         raise Refused(
             f"{repository.uri} is not empty",
-            hint=f"bring what is new in the dump: lakecli refs-restore --update {repository.uri}",
+            hint="bring what is new in the dump: "
+            f"`refs-restore --update {repository.uri} --manifest FILE`",
         )
 
 

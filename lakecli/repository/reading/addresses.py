@@ -384,7 +384,7 @@ class Trust(NamedTuple):
             raise OutsideAddress(
                 f"never followed: a file of this machine, {directory}/{name}, named in the shared "
                 f"namespace {self.namespace}",
-                hint="upload the file, or import it with --copy",
+                hint="upload the file, or copy it: `import --from SOURCE --to PATH --copy`",
             )
         if not lies_below(directory, name, (self.namespace, *self.allowed)):
             is_led_out = lies_below(directory, "", (self.namespace, *self.allowed))

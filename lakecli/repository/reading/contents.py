@@ -185,7 +185,8 @@ def gone(uri: str, store: ObjectStore, key: str) -> NotFound:
     """Return the error for a missing data object."""
     return NotFound(
         f"the data object is gone: {store.uri}/{key}",
-        hint=f"see what else is missing: lakecli fsck {uri}",
+        hint=f"see what else is missing: lakecli fsck {uri}"
+        + " --external" * isinstance(store, AsRecorded),
     )
 
 

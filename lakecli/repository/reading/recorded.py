@@ -152,7 +152,7 @@ class AsRecorded(ReadOnlyStore):
     def _uncertain(self, why: str) -> IntegrityError:
         return IntegrityError(
             f"{UNCERTAIN} that the object is as it was recorded, {why}: {self._recorded.address}",
-            hint="import it again with --copy, which copies the bytes into the repository",
+            hint="import it again, with its bytes: `import --from SOURCE --to PATH --copy`",
         )
 
     def _read(self, key: str, read: Callable[[str], T]) -> T:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import islice
+from shlex import quote
 from typing import Final, NamedTuple
 
 from lakecli.base.model import NAMED_KINDS, CommitId, RefKind
@@ -350,7 +351,7 @@ def _upstream(past: Past, ref: _Ref, _modifier: Modifier) -> CommitId:
     if commit_id is None:
         raise NotFound(
             f"{ref.expression!r}: {ref} is not in the bucket, as far as this clone knows",
-            hint="lakecli fetch looks, lakecli push brings it there",
+            hint=f"look there: `fetch REPOSITORY`; or `push REPOSITORY/{quote(ref.name)}`",
         )
     return commit_id
 

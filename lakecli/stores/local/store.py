@@ -232,7 +232,7 @@ class DirectoryStore:
         del request, now
         raise Unsupported(
             f"cannot presign, {self.uri} is a directory of this machine: {key!r}",
-            hint="fetch the object with `lakecli fs download`; only buckets have URLs",
+            hint="only buckets have URLs; fetch the object: `fs download PATH DEST`",
         )
 
     def access(self) -> Access:

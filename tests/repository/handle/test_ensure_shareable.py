@@ -269,7 +269,7 @@ def test_an_object_that_is_not_valid_is_refused_by_name(
     store.put(SHARING, body, ANY)
     with pytest.raises(IntegrityError, match=r"_lakecli/sharing\.json does not hold") as caught:
         ensure_shareable(repository)
-    assert f"lakecli doctor {store.uri} --again" in str(caught.value.hint)
+    assert f"`doctor {store.uri} --again`" in str(caught.value.hint)
     assert store.get(SHARING) == body
 
 

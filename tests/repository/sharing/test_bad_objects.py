@@ -122,7 +122,7 @@ def test_push_refuses_a_bad_ref_until_it_is_repaired(
     with pytest.raises(NotOurs) as caught:
         push(one, "side", options=ME)
     assert SIDE in caught.value.message
-    assert "fsck --repair" in (caught.value.hint or "")
+    assert "`fsck REPOSITORY --repair`" in (caught.value.hint or "")
     (repaired,) = repair_refs(one, [Defect("ref", SIDE, "")], dry_run=False)
     assert repaired.name == SIDE
     push(one, "side", options=ME)

@@ -217,7 +217,7 @@ class TestS3Errors(ErrorContract):
     ("text", "hint"),
     [
         ("User u is not authorized to perform: kms:GenerateDataKey on r", "kms:GenerateDataKey"),
-        ("Access Denied", "lakecli help clouds"),
+        ("Access Denied", "`help clouds`"),
     ],
 )
 def test_a_refusal_says_why_in_the_words_of_the_store(
