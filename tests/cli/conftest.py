@@ -6,16 +6,34 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.meetings.arguments import READS
 from tests.support.demo import Demo
 from tests.support.golden import Cli, Golden
+from tests.support.hints import HintRunner
+from tests.support.parts import SERVERS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path)
+@pytest.fixture(
+    params=[
+        pytest.param(False, id=pytest.HIDDEN_PARAM),
+        pytest.param(True, id="hints", marks=pytest.mark.quality),
+    ]
+)
+def cli(tmp_path: Path, home: Path, request: pytest.FixtureRequest) -> Iterator[Cli]:
+    """Runs of commands; the long run tries all that their outputs advise, too."""
+    cli = Cli(tmp_path)
+    if not request.param:
+        yield cli
+        return
+    on_server = SERVERS.intersection(request.fixturenames)  # its buckets cannot be put back
+    runner = HintRunner(cli.as_a_person, tmp_path, home, only=READS if on_server else None)
+    cli.on_result = runner
+    yield cli
+    assert not runner.failures, "\n\n".join(runner.failures)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@
     stores                       transactions on a local store that are rolled back
     lakes, clones                lakes with clocks and IDs that repeat; clones of one namespace
     demo, golden, terminal       the command line: a repository, recorded runs, a pseudo-terminal
+    hints                        runs each command that is printed as advice
     command_lines, schemas       a line for every command; the schemas of its JSON
     crashes                      commands whose process is killed at a named step
     disk                         what a disk holds after a power cut; what a process has open

@@ -32,7 +32,7 @@ from lakecli.cli.run import run
 from tests.support.schemas import check_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 GOLDEN = Path(__file__).parent.parent / "cli" / "golden"
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -93,11 +93,13 @@ class Cli:
     Attributes:
         directory: for files and storage namespaces of a test.
         now: the clock; it goes on by one second with every run.
+        on_result: called after each run, if it is set.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.now = START
+        self.on_result: Callable[[Result], None] | None = None
         self._ids = 0
 
     def __call__(
@@ -127,7 +129,19 @@ class Cli:
         if "--json" in args and "--help" not in args:
             done = result.exit_code in (ExitCode.OK, ExitCode.DIFFERENCES)
             check_answer(args, result.json_lines, whole=done)
+        if self.on_result is not None:
+            self.on_result(result)
         return result
+
+    def as_a_person(self, argv: Sequence[str]) -> Result:
+        """Run what a test did not ask for: on a terminal, at the time of the last run."""
+        now, ids, told = self.now, self._ids, self.on_result
+        self.on_result = None
+        try:
+            stdin = "lakefs://demo/main\n" if "--stdin" in argv else "y\n"
+            return self(*argv, terminal=True, stdin=stdin)
+        finally:
+            self.now, self._ids, self.on_result = now, ids, told
 
     def ok(self, *argv: str | Path, stdin: str | bytes = b"") -> Result:
         """Run a command in this process that must succeed."""
