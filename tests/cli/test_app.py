@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,6 +28,7 @@ from lakecli.errors import ConflictError, ErrorKind, LakeError, NotFound
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tests.support.demo import Demo
     from tests.support.golden import Cli, Golden
 
 
@@ -273,8 +277,8 @@ def test_a_cut_page_prints_a_hint(cli: Cli, probe: Callable[..., None]) -> None:
     cut = cli("probe", "--json", "-q")
     assert (cut.json_lines, cut.stderr) == ([{"number": 0}, {"number": 1}], hint)
     assert cli("probe", terminal=True).lines[1].split() == ["0", "0"]
-    assert cli("probe", "--no-color", terminal=True).lines[0] == "0\t0"
-    assert cli("probe", env={"NO_COLOR": "1"}, terminal=True).lines[0] == "0\t0"
+    assert cli("probe", "--no-color", terminal=True).lines[0] == "NUMBER  SQUARE"
+    assert cli("probe", env={"NO_COLOR": "1"}, terminal=True).lines[0] == "NUMBER  SQUARE"
     for whole in ("--amount=3", "--amount=0", "--amount=-1"):
         result = cli("probe", whole)
         assert (len(result.lines), result.stderr) == (3, "")
@@ -437,3 +441,23 @@ def test_the_help_of_the_whole_program(cli: Cli, golden: Golden) -> None:
     shown = cli("--help")
     golden("help", shown)
     assert all(cli(*line).stdout == shown.stdout for line in ([], ["help"], ["-h"]))
+
+
+@pytest.mark.parametrize("options", [(), ("--no-pager",)])
+def test_a_table_is_as_wide_as_the_terminal_with_a_pager_too(
+    demo: Demo, options: tuple[str, ...]
+) -> None:
+    demo.commit("s" * 90, {"a": "1"})
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (50, 160))
+    environ = {**os.environ, "TERM": "xterm", "PAGER": "sed s/^/paged:/"}
+    command = (sys.executable, "-m", "lakecli", "branch", "list", "lakefs://demo", *options)
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, env=environ):
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # Linux's end of a terminal
+            while part := os.read(ours, 1 << 16):
+                shown += part
+    os.close(ours)
+    assert shown.count(b"paged:") == (0 if options else 3)
+    assert b"s" * 90 in shown

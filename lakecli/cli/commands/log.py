@@ -181,7 +181,7 @@ def _formatted(
         names = {}
         if needs_names(text):
             names = ref_names(iter_branches(repository), iter_tags(repository))
-        around = Surroundings(context.now(), names, is_colored=context.out.terminal)
+        around = Surroundings(context.now(), names, is_colored=context.out.color)
         for commit in commits:
             context.out.plain(line(commit, around))
 

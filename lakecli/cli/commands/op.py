@@ -14,7 +14,7 @@ from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.context import Context
 from lakecli.cli.option_groups import parallelism
 from lakecli.cli.out.records import answers, pick
-from lakecli.cli.out.text import age, human_size, local_date, one_line, quote_path
+from lakecli.cli.out.text import human_size, local_date, one_line, quote_path, short_age
 from lakecli.cli.params import Amount, HereRepositoryUri, OperationId, Remote, RepositoryUri, Yes
 from lakecli.cli.parsers import repository_here
 from lakecli.errors import Refused
@@ -238,8 +238,9 @@ def op_redo(context: Context, repository: RepositoryUri) -> None:
 def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Amount = 100) -> None:
     """Show the operation log of a repository, newest operation first.
 
-    Each operation is listed with its ID, time, changes and command line. Operations are kept for 30
-    days on the machine that ran them. The log of a deleted repository is kept under its name.
+    Each operation is listed with its ID, time, kind, changes and command line; on a terminal in
+    short, unless --no-trunc is given. Operations are kept for 30 days on the machine that ran them.
+    The log of a deleted repository is kept under its name.
 
     Without REPOSITORY, the repository of the linked directory is meant, or what `lakecli use` set.
 
@@ -249,23 +250,33 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
         lakecli op log lakefs://demo --amount 5 --json
     """
     found = iter_log(context.logged_repository(repository_here(repository, context)))
+    is_short = context.out.terminal and not context.out.whole
 
     def row(item: Logged) -> tuple[str, ...]:
         operation = item.operation
+        kind = operation.kind + (" (undone)" if item.undone else "")
         return (
             operation.id.hex()[:SHORT_ID],
-            age(operation.at, context.now()) if context.out.terminal else local_date(operation.at),
-            operation.kind + (" (undone)" if item.undone else ""),
-            changes_line(operation),
-            one_line(operation.command),
+            short_age(operation.at, context.now()) if is_short else local_date(operation.at),
+            *([] if is_short else [kind]),
+            changes_line(operation, with_ids=not is_short),
+            _with_kind(item) if is_short else one_line(operation.command),
         )
 
     context.out.table(
-        ("Operation", "Time", "Kind", "Changes", "Command"),
+        ("Operation", "Time", *([] if is_short else ["Kind"]), "Changes", "Command"),
         context.out.page(found, amount=amount),
         row=row,
         record=lambda item: operation_record(item.operation, undone=item.undone),
+        kept="Command",
     )
+
+
+def _with_kind(item: Logged) -> str:
+    """Return the command line of an operation, with its kind where that does not show it."""
+    kind, command = item.operation.kind, one_line(item.operation.command)
+    said = command if kind in command else f"{kind}: {command}".rstrip(": ")
+    return f"undone: {said}" if item.undone else said
 
 
 @answers(OperationShownJson)
@@ -524,9 +535,9 @@ def _staged(operation: Operation) -> list[str]:
     return sorted({change.branch for change in operation.staging})
 
 
-def changes_line(operation: Operation) -> str:
-    """Return the changes of an operation in one line."""
-    said = [_change_text(change) for change in operation.refs]
+def changes_line(operation: Operation, *, with_ids: bool = True) -> str:
+    """Return the changes of an operation in one line, with or without IDs of commits."""
+    said = [_change_text(change, with_ids=with_ids) for change in operation.refs]
     # The staging area of a working directory is where its overwritten files are kept.
     said += [
         f"{'files' if ' ' in change.branch else 'staging'} of {change.branch}"
@@ -535,18 +546,20 @@ def changes_line(operation: Operation) -> str:
     said = list(dict.fromkeys(said))
     if not said:
         ref = operation.metadata.get("ref")
-        return "none here" if ref is None else f"none here ({one_line(ref)})"
+        return "nothing here" if ref is None else f"bucket: {one_line(ref)}"
     more = len(said) - _SHOWN_CHANGES
     return "; ".join(said[:_SHOWN_CHANGES]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _change_text(change: RefChange) -> str:
+def _change_text(change: RefChange, *, with_ids: bool) -> str:
     before, after = change.position_before, change.position_after
     named = f"{change.kind} {change.name}"
     if before is None or after is None:
         return f"+ {named}" if before is None else f"- {named}"
     if before == after:
         return f"staging of {change.name}"
+    if not with_ids:
+        return named
     return f"{named} {before[:SHORT_ID]} → {after[:SHORT_ID]}"
 
 

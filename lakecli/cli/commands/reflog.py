@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import islice
 from typing import TypedDict
@@ -12,7 +12,7 @@ from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import option
 from lakecli.cli.out.records import answers, pick
-from lakecli.cli.out.text import local_date, one_line
+from lakecli.cli.out.text import one_line
 from lakecli.cli.params import Amount, BranchOrTagUri
 from lakecli.errors import UsageError
 from lakecli.refs.expression import parse_expression
@@ -76,7 +76,7 @@ def reflog(
     context.out.table(
         ("Ref", "Commit ID", "Date", "What", "Who"),
         context.out.page(shown, amount=amount, name=lambda item: str(item[0])),
-        row=lambda item: _row(*item[1]),
+        row=lambda item: _row(context.out.date, *item[1]),
         record=lambda item: _record(*item[1]),
     )
 
@@ -90,9 +90,11 @@ def _numbered(
         yield f"{name}@{{{index}}}", move, shared
 
 
-def _row(ref: str, move: LoggedMove, unpushed: bool) -> tuple[str, ...]:
+def _row(
+    date: Callable[[datetime], str], ref: str, move: LoggedMove, unpushed: bool
+) -> tuple[str, ...]:
     what = f"{move.why} (here only)" if unpushed else move.why
-    return (ref, move.after or "deleted", local_date(move.at), one_line(what), one_line(move.who))
+    return (ref, move.after or "deleted", date(move.at), one_line(what), one_line(move.who))
 
 
 def _record(ref: str, move: LoggedMove, _unpushed: bool) -> ReflogEntryJson:

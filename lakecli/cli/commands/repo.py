@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from shlex import quote
+from pathlib import Path
 
 from lakecli.base.model import RepositoryRecord
 from lakecli.cli.context import Context
 from lakecli.cli.line import option
 from lakecli.cli.option_groups import PageOptions
 from lakecli.cli.out.records import answers
-from lakecli.cli.out.text import local_date, one_line
+from lakecli.cli.out.text import one_line, quote_path
 from lakecli.cli.params import RepositoryUri, StorageNamespace, Yes
+from lakecli.stores.uri import is_local, normalise
 
 
 @answers(RepositoryRecord)
@@ -43,6 +44,9 @@ def repo_create(
     from lakecli.repository import repo
 
     context.out.say(f"Repository: {repository}")
+    place = normalise(storage_namespace)
+    above = Path(place.partition("://")[2]).parent if is_local(place) else None
+    is_made = above is not None and not above.exists()
     created = repo.create(
         context.lake(),
         repository.repository,
@@ -60,6 +64,8 @@ def repo_create(
             f"timestamp: {int(record.created_at.timestamp())}",
         ],
     )
+    if is_made:
+        context.out.note(f"the directory {quote_path(str(above))} was not there and was made")
     others = repo.find_other_objects(created)
     if others:
         more = "or more " if len(others) == repo.LISTED else ""
@@ -68,9 +74,8 @@ def repo_create(
             f"{others[0]!r}; none of them is versioned"
         )
         context.out.hint(
-            "to version objects where they are, create the repository in a prefix beside them: "
-            f"lakecli import --from {quote(one_line(record.storage_namespace))} "
-            f"--to {repository}/{record.default_branch}/"
+            "to version objects where they are, create the repository in a prefix beside them, and "
+            f"import them; first delete this one: lakecli repo delete {repository}"
         )
 
 
@@ -92,7 +97,7 @@ def repo_list(
         context.out.page(found, amount=page.amount, name=lambda item: item.name),
         row=lambda item: (
             item.name,
-            local_date(item.created_at),
+            context.out.date(item.created_at),
             item.default_branch,
             item.name,  # as lakectl fills this column
             one_line(item.storage_namespace),

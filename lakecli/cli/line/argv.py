@@ -63,7 +63,7 @@ GLOBAL_OPTIONS: Final = (
     Option("-c", "--config", metavar="FILE", help="Use this configuration file"),
     Option("--json", help="Answer in JSON"),
     Option("-q", "--quiet", help="Show no progress and no notes"),
-    Option("--no-color", help="No colours, aligned tables, pager or progress bars"),
+    Option("--no-color", help="No colours or progress bars"),
     Option("--no-pager", help="Show long output without a pager"),
     Option("--no-trunc", help="Show IDs and cells of tables whole"),
     Option("--verbose", help="Show debug messages, the number of requests, tracebacks"),

@@ -32,7 +32,7 @@ ENVIRONMENT: Final = {
     "LAKECTL_INTERACTIVE": "false: the layout for programs; true: that of a terminal",
     "LAKECLI_PAGER, PAGER": "The pager of long answers on a terminal; default: less; cat: none",
     "COLUMNS": "The width of tables on a terminal, if it is not the terminal's",
-    "NO_COLOR": "Where set and neither empty nor 0: no colours, aligned tables, pager or bars",
+    "NO_COLOR": "Where set and neither empty nor 0: no colours or progress bars",
     "AWS_ENDPOINT_URL, AWS_PROFILE, AWS_ACCESS_KEY_ID, ...": "As in every AWS SDK, for s3://",
 }
 """The environment variables that lakecli reads."""

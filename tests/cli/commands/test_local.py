@@ -372,7 +372,7 @@ def test_root_gets_hard_links_only_if_it_insists(
     assert cli("local", "commit", overwritten.parent, "-m", "x").exit_code == ExitCode.INTEGRITY
     pulled = cli("local", "pull", overwritten.parent, "--force")
     assert pulled.exit_code == ExitCode.INTEGRITY
-    assert "fsck --repair --from" in pulled.stderr
+    assert "fsck lakefs://demo --repair --from" in pulled.stderr
 
 
 def test_list_prunes_the_indexes_of_directories_that_are_gone(cli: Cli, root: Path) -> None:
@@ -433,7 +433,7 @@ def test_rows_of_a_status_have_colours_on_a_terminal(cli: Cli, root: Path) -> No
     assert rows[1] == "\033[31mlocal   removed   b\033[0m"
     assert rows[2] == "\033[32mlocal   added     n\033[0m"
     plain = cli("local", "status", root, "--no-color", terminal=True).lines
-    assert plain[-1] == "local\tadded\tn"
+    assert plain[-1] == "local   added     n"
 
 
 def test_a_sparse_directory_says_so(cli: Cli, demo: Demo, root: Path) -> None:

@@ -133,3 +133,10 @@ def test_delete_of_a_missing_repository_does_not_ask(cli: Cli) -> None:
     result = cli("repo", "delete", "lakefs://demo", stdin="y\n", terminal=True)
     assert result.exit_code == 6
     assert "sure" not in result.stderr
+
+
+def test_create_says_which_directory_it_makes(cli: Cli) -> None:
+    place = cli.directory / "disk" / "lake"
+    made = cli.ok("repo", "create", "lakefs://demo", place)
+    assert made.stderr == f"the directory {place.parent} was not there and was made\n"
+    assert cli.ok("repo", "create", "lakefs://demo2", place.parent / "lake2").stderr == ""

@@ -17,6 +17,7 @@ from lakecli.cli.out.text import (
     one_line,
     quote_path,
     rfc3339,
+    short_age,
 )
 
 
@@ -127,6 +128,21 @@ def test_a_table_is_aligned_and_fits() -> None:
         "数据    22  " + "b" * 27 + "…",
     ]
     assert aligned_lines(columns, rows, width=40, whole=True)[1].endswith("a" * 64)
+
+
+def test_a_column_can_be_cut_last() -> None:
+    row = ("o" * 30, "k" * 30, "c" * 30)
+    columns = ("Other", "Kept", "Changes")
+    (_, cut) = aligned_lines(columns, [row], width=70, whole=False, kept=1)
+    assert [len(cell) for cell in cut.split()] == [16, 30, 20]
+    (_, narrow) = aligned_lines(columns, [row], width=56, whole=False, kept=1)
+    assert [len(cell) for cell in narrow.split()] == [16, 20, 16]
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0, "0s"), (61, "1m"), (7_200, "2h"), (9e5, "10d")])
+def test_tables_have_short_ages(seconds: float, told: str) -> None:
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    assert short_age(now - timedelta(seconds=seconds), now) == told
 
 
 @pytest.mark.parametrize(
