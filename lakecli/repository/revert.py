@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import shorten
 
 from lakecli.base.model import EMPTY_TREE, Commit
 from lakecli.errors import Refused
@@ -30,11 +31,11 @@ def revert(
     Args:
         repository: whose branch.
         branch: its name.
-        ref: the commit to take back, as typed: it goes into the message.
+        ref: the commit to take back.
         committer: of the new commit.
         parent_number: relative to which parent, from 1; needed for a merge commit.
         allow_empty: commit even if nothing changes.
-        message: ``None`` for ``Revert REF``.
+        message: ``None`` for ``Revert "SUBJECT" (ID)`` of that commit.
         metadata: of the new commit.
 
     Raises:
@@ -44,7 +45,6 @@ def revert(
         MergeConflict: later changes of the same paths stand in the way.
         NothingToDo: the branch would stay as it is.
     """
-    said = f"Revert {ref}" if message is None else message
     for _ in range(MAX_ATTEMPTS):
         attempt = clean_attempt(repository, branch, kind="revert")
         with attempt.view() as view:
@@ -62,8 +62,15 @@ def revert(
             tree = apply_change(
                 view, before=picked.metarange_id, after=before, allow_empty=allow_empty
             )
+        said = _said(picked) if message is None else message
         commit = attempt.move(Draft(tree, [head], said, committer, metadata or {}))
         if commit is not None:
             notify_hooks(repository, REVERT, branch, tree)
             return commit
     raise kept_moving(branch)
+
+
+def _said(picked: Commit) -> str:
+    """Return the message of a commit that takes another one back."""
+    subject = shorten(picked.message.partition("\n")[0], 72, placeholder="…")
+    return f'Revert "{subject}" ({picked.id[:12]})' if subject else f"Revert {picked.id[:12]}"

@@ -143,7 +143,8 @@ def test_a_fast_forward_merge_makes_a_merge_commit(repository: Repository) -> No
 def test_revert_undoes_one_commit(forked: Repository) -> None:
     put(forked, "main", {b"later": b"1"})
     made = revert(forked, "main", "main~1", committer="me")
-    assert made.message == "Revert main~1"
+    reverted = show_commit(forked, "main~2")
+    assert made.message == f'Revert "{reverted.message}" ({reverted.id[:12]})'
     assert made.metadata == {}
     expected = {b"both": b"0", b"kept": b"0", b"main": b"0", b"side": b"0", b"later": b"1"}
     assert read(forked, "main") == checksums(expected)

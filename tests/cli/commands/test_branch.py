@@ -161,12 +161,13 @@ def test_revert_makes_a_commit(cli: Cli, demo: Demo, golden: Golden) -> None:
 
 def test_each_revert_resolves_refs_after_the_one_before(cli: Cli, demo: Demo) -> None:
     demo.commit("first", {"a": "1"})
-    demo.commit("second", {"b": "2"})
+    second = demo.commit("second\n\nlong", {"b": "2"})
     before = demo.contents()
     # The second "main" is the revert of the first.
     cli.ok("branch", "revert", "lakefs://demo/main", "main", "main", "-y")
     assert demo.contents() == before
-    assert demo.messages()[:2] == ["Revert main", "Revert main"]
+    first = f'Revert "second" ({second[:12]})'
+    assert demo.messages()[:2] == [f'Revert "{first}" ({demo.head("main~1")[:12]})', first]
 
 
 def test_revert_refuses_bad_refs(cli: Cli, forked: Demo, golden: Golden) -> None:
@@ -203,7 +204,7 @@ def test_reverts_before_a_failure_are_kept(cli: Cli, demo: Demo) -> None:
     result = cli(*words)
     assert result.exit_code == 11
     assert result.lines == ["Branch: lakefs://demo/main", f"commit {second} successfully reverted"]
-    assert demo.messages()[:2] == [f"Revert {second}", "second"]
+    assert demo.messages()[:2] == [f'Revert "second" ({second[:12]})', "second"]
     demo.commit("again", {"b": "2"})
     told = cli(*words, "--json")
     assert told.error["kind"] == "nothing_to_do"
