@@ -199,15 +199,33 @@ def read_ref_or_path(text: str, context: Context) -> LakeUri:
 def read_path(text: str, context: Context) -> LakeUri:
     """Read a URI that names an object."""
     with _with_the_default(text, context):
-        return uri.parse_path(text, base=context.base_uri, anywhere=_takes_namespace(text, context))
+        return uri.parse_path(
+            text, base=_base_of_path(text, context), anywhere=_takes_namespace(text, context)
+        )
 
 
 def read_prefix(text: str, context: Context) -> LakeUri:
     """Read a URI that names a prefix, or all of a ref: ``lakefs://r/main`` and ``…/main/``."""
     with _with_the_default(text, context):
         return uri.parse_path(
-            text, base=context.base_uri, allow_empty=True, anywhere=_takes_namespace(text, context)
+            text,
+            base=_base_of_path(text, context),
+            allow_empty=True,
+            anywhere=_takes_namespace(text, context),
         )
+
+
+def _base_of_path(text: str, context: Context) -> str:
+    """Return what to put before a path so that it is a URI.
+
+    In a command that only reads, ``main/a`` is a path of the repository that `use` has set.
+    """
+    own = context.base_uri
+    reads = context.command in READ_IN_PLACE
+    base = base_of(text, context) if reads and "/" in text else own
+    if base == own or linked(context) is not None:
+        return own
+    return base if is_ref(text.partition("/")[0], uri.parse(base), context) else own
 
 
 @contextmanager
@@ -255,7 +273,7 @@ def _in_default(text: str, context: Context) -> str | None:
     if found is None:
         return None
     ref = found.ref or ""
-    is_of_ref = not ref or _is_ref(text.partition("/")[0], found, context)
+    is_of_ref = not ref or is_ref(text.partition("/")[0], found, context)
     return f"{SCHEME}{found.repository}/{text if is_of_ref else f'{ref}/{text}'}"
 
 
@@ -329,7 +347,7 @@ def file_uri(text: str, context: Context) -> LakeUri | None:
         return None
     root, link = found
     is_written_as_file = text.startswith(("./", "../", "/")) or text in {".", ".."}
-    if not is_written_as_file and _is_ref(text, link.src, context):
+    if not is_written_as_file and is_ref(text, link.src, context):
         return None
     relative = relative_path(root, text)
     path = link.prefix + relative
@@ -338,7 +356,8 @@ def file_uri(text: str, context: Context) -> LakeUri | None:
     return LakeUri(link.src.repository, link.ref, path)
 
 
-def _is_ref(text: str, of: LakeUri, context: Context) -> bool:
+def is_ref(text: str, of: LakeUri, context: Context) -> bool:
+    """Tell whether a text is a ref of the repository of a URI, or a range of two."""
     from lakecli.refs.expression import split_range
     from lakecli.repository.reading.view import resolve_ref
 
@@ -517,7 +536,5 @@ def check_local(path: str | os.PathLike[str], *, hint: str) -> None:
         if scheme in {"local", "file"}:
             hint = "give the path without the scheme"
         elif scheme == "lakefs":
-            hint = (
-                "from a branch to a branch: lakecli fs cp; to files: lakecli fs download URI FILE"
-            )
+            hint = "from a branch to a branch: `fs cp PATH DEST`; to files: `fs download PATH FILE`"
         raise UsageError(f"not a path on this machine: {text}", hint=hint)

@@ -41,6 +41,7 @@ from lakecli.repository.sharing.publish import Unverified, publish, refused, sta
 from lakecli.repository.undo.pushed_refs import RESET
 from lakecli.repository.undo.remote_undo import put_back
 
+SAME_NAME: Final = "a branch has the same name here and in the bucket: `push BRANCH`"
 MAX_ATTEMPTS: Final = 8
 """How often others may move a ref while it is pushed, each time to an ancestor of it."""
 
@@ -420,7 +421,7 @@ def _local(
             return each, commit_id
     raise NotFound(
         f"no {kind or 'branch or tag'} {name!r} in {repository.uri}",
-        hint=f"list them: lakecli branch list {repository.uri}",
+        hint=SAME_NAME if ":" in name else f"list them: lakecli branch list {repository.uri}",
     )
 
 

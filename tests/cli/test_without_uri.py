@@ -197,14 +197,17 @@ def test_a_diff_of_files_is_counted_and_narrowed(
 
 
 def test_a_path_without_scheme_is_completed_from_the_default(cli: Cli, demo: Demo) -> None:
-    del demo
+    demo.commit("first", {"raw/a": "1"})
     cli.ok("use", "lakefs://demo/main")
-    for typed in ("main/raw/", "raw/"):
-        refused = cli("fs", "ls", typed)
-        assert refused.stderr == (
-            f"error: not a lakefs:// URI: '{typed}'\nhint: did you mean lakefs://demo/main/raw/?\n"
-        )
+    assert (
+        cli.ok("fs", "ls", "main/raw/").lines == cli.ok("fs", "ls", "lakefs://demo/main/raw/").lines
+    )
+    assert cli.ok("fs", "cat", "main/raw/a").stdout == "1"
+    refused = cli("fs", "ls", "raw/")
+    assert refused.stderr == (
+        "error: not a lakefs:// URI: 'raw/'\nhint: did you mean lakefs://demo/main/raw/?\n"
+    )
     cli.ok("use", "lakefs://demo")
-    assert "lakefs://demo/main/raw/?" in cli("fs", "cat", "main/raw/").stderr
+    assert "lakefs://demo/main/raw/?" in cli("fs", "rm", "main/raw/").stderr
     cli.ok("use", "--unset")
     assert "lakefs://demo" not in cli("fs", "ls", "raw/").stderr

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TypedDict
 
-from lakecli.base.uri import SCHEME, parse_ref, ref_of
+from lakecli.base.uri import SCHEME, parse_path, parse_ref, ref_of
 from lakecli.cli.commands.worktree_changes import answer_synced, checkout_worktree, downloading
 from lakecli.cli.commands.worktrees import SyncedJson, find_worktree, open_worktree
 from lakecli.cli.context import Context
@@ -13,8 +14,8 @@ from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import TransferOptions
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.parsers import absolute, relative_path
-from lakecli.errors import UsageError
+from lakecli.cli.parsers import absolute, is_ref, relative_path
+from lakecli.errors import NotFound, UsageError
 from lakecli.repository import branch
 from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.ignore_patterns import IgnoreMatch
@@ -64,13 +65,16 @@ def checkout(
         lakecli checkout main~3
         lakecli checkout -b experiment
     """
-    worktree = open_worktree(context)
+    name = ref.rpartition("/")[2]
+    alone = f"a branch without a directory: `branch create REPOSITORY/{quote(name)} -s REF`"
+    worktree = open_worktree(context, otherwise=alone if create else "")
     if ref.startswith(SCHEME):
         parsed = parse_ref(ref)
         if parsed.repository != worktree.link.src.repository:
             raise UsageError(
                 f"{worktree.root} is linked with {worktree.repository.uri}, not with {ref}",
-                hint="clone the other repository into a directory of its own: lakecli local clone",
+                hint="clone the other repository into a directory of its own: "
+                f"`local clone {quote(f'{parsed}/')} DIRECTORY`",
             )
         ref = ref_of(parsed)
     if create:
@@ -100,22 +104,42 @@ def restore(
 
     Changes of the files are overwritten; `undo` brings them back. After a pull with conflicts, this
     takes the branch's version of a file and resolves its conflict. Files that were never committed
-    stay.
+    stay. On a branch, without a directory, `fs cp -r` brings a path of an earlier commit back:
+
+        lakecli fs cp -r lakefs://demo/main~1/raw/ lakefs://demo/main/raw/
 
     Examples:
         lakecli restore data/orders.csv
         lakecli restore . --source main~3
     """
-    worktree = open_worktree(context)
+    if files[0].startswith(SCHEME):
+        hint = _by_copying(files[0], source)
+        raise UsageError(f"not a file of a linked directory: {files[0]}", hint=hint)
+    worktree = open_worktree(context, otherwise=_by_copying())
     repository = worktree.repository
     commit = None
     if source:
         with repository.lake.kv.read() as txn:
             commit = commit_at(repository, txn, source)
     paths = [relative_path(worktree.root, file) for file in files]
-    with downloading(context, repository, "restore", transfer) as options:
-        brought = restore_paths(worktree, paths, source=commit, options=options)
+    try:
+        with downloading(context, repository, "restore", transfer) as options:
+            brought = restore_paths(worktree, paths, source=commit, options=options)
+    except NotFound as error:
+        if files[1:] and is_ref(files[0], worktree.link.src, context):
+            words = " ".join(map(quote, files))
+            error.hint = f"of another commit: `restore --source {words}`"
+        raise
     answer_synced(context, worktree, brought, "Restore")
+
+
+def _by_copying(path: str = "", source: str = "") -> str:
+    """Return the hint how a path of a branch, a URI, gets the objects of an earlier commit."""
+    if not path:
+        return "objects of an earlier commit: `fs cp -r REF/PATH BRANCH/PATH`"
+    there = parse_path(path, allow_empty=True)
+    earlier = there._replace(ref=source.rpartition("/")[2] or f"{ref_of(there)}~1")
+    return f"objects of an earlier commit: `fs cp -r {quote(str(earlier))} {quote(str(there))}`"
 
 
 @answers(IgnoredJson, each=True)

@@ -170,9 +170,9 @@ def use(
     """Set the repository that commands without a URI mean, or show it.
 
     Then status, diff, commit, log, pull, push, fetch, undo, redo, `op log`, `branch list` and `tag
-    list` need no URI, and refs can be written without lakefs://REPOSITORY/; paths of objects
-    cannot. In a linked directory these commands mean the directory and its branch instead. The
-    default is the setting `use`.
+    list` need no URI, and refs can be written without lakefs://REPOSITORY/; in commands that only
+    read also paths, as in `fs ls main/`. In a linked directory these commands mean the directory
+    and its branch instead. The default is the setting `use`.
 
     Examples:
         lakecli use lakefs://demo

@@ -14,7 +14,7 @@ from lakecli.cli.line import flag, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import BranchPathUris, DryRun, Recursive
-from lakecli.errors import UsageError
+from lakecli.errors import Refused, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.rm import (
     find_nearest,
@@ -76,7 +76,7 @@ def fs_rm(
     The removal is an uncommitted change; earlier commits keep the objects. With -r, data removes
     data and everything below data/, but not data.csv. If there is nothing to remove, a note says so
     and names the nearest path, and the exit code is 0, as with lakectl; with --must-exist it is 6,
-    and nothing is removed.
+    and nothing is removed. Without -r, a directory that is written with a slash is refused.
 
     --files-from FILE removes the objects that FILE names, relative to PATH.
 
@@ -121,7 +121,7 @@ def _targets(paths: list[LakeUri], listed: list[bytes] | None, *, recursive: boo
     if listed is None:
         if recursive:
             return [path.path or b"" for path in paths]
-        return [path_of(path, hint="all objects: -r") for path in paths]
+        return [path_of(path, hint="for all objects, add -r") for path in paths]
     below = as_directory(paths[0].path or b"")
     targets = [below + name for name in listed]
     for target in targets:
@@ -135,8 +135,12 @@ def _note_absent(
     for path in absent:
         context.out.note(f"nothing was removed: no object at {uri._replace(path=path)}")
     for path in absent[:1]:
+        there = quote(str(uri._replace(path=path)))
         if is_directory(repository, ref_of(uri), path):
-            context.out.hint("to remove all objects below it: -r")
+            hint = f"all objects below it: `fs rm -r {there}`"
+            if path.endswith(b"/"):
+                raise Refused(f"a directory: {there}", hint=hint)
+            context.out.hint(hint)
         elif (near := find_nearest(repository, ref_of(uri), path)) is not None:
             context.out.hint(f"did you mean {quote(str(uri._replace(path=near)))}?")
 

@@ -21,22 +21,36 @@ _DOWNLOAD: Final = "lakecli fs download PATH DEST; with -r all below PATH"
 _UPLOAD: Final = "lakecli fs upload FILE PATH; with -r a directory"
 _BUCKET: Final = "the bucket is the only remote, so it is not named: lakecli"
 
-_EARLIER: Final = "one operation at a time; to an earlier state: lakecli op log, lakecli op restore"
+_BRING_BACK: Final = "objects of an earlier commit: lakecli fs cp -r REF/PATH BRANCH/PATH"
+_MIRROR: Final = (
+    "lakecli fs upload -r DIRECTORY PATH --delete, or lakecli fs download -r PATH DEST --delete"
+)
+_PROTECT: Final = "who may write to a branch is up to the bucket: lakecli help security"
+_EARLIER: Final = (
+    "one operation at a time; to an earlier state: lakecli op log; lakecli op restore REPOSITORY ID"
+)
 
 HABITS: Final = {
     "-V": "lakecli version",
     "actions": "a CI job checks a branch and merges it: lakecli help recipes",
-    "add": "lakecli commit takes all files of a linked directory; elsewhere: lakecli fs upload",
-    "am": "apply a commit to a branch: lakecli cherry-pick",
-    "archive": "files of a ref: lakecli fs download -r; in a bucket: lakecli export",
+    "add": "a commit takes all files of a linked directory: lakecli commit -m MESSAGE; elsewhere: "
+    "lakecli fs upload FILE PATH",
+    "am": "apply a commit to a branch: lakecli cherry-pick REF BRANCH",
+    "archive": "files of a ref: lakecli fs download -r PATH DEST; in a bucket: lakecli export PATH "
+    "DEST",
     "auth": "who may do what is up to the bucket: lakecli help security",
     "branch -a": "lakecli branch list; those of the bucket, too: lakecli status REPOSITORY",
     "branch -D": "lakecli branch delete BRANCH",
     "branch -d": "lakecli branch delete BRANCH",
     "branch -m": "lakecli branch rename BRANCH NAME",
     "branch -M": "lakecli branch rename BRANCH NAME",
-    "branch protect": "who may write to a branch is up to the bucket: lakecli help security",
+    "branch rm": "lakecli branch delete BRANCH",
+    "branch reset +": "uncommitted changes are discarded; to move the branch to a commit: lakecli "
+    "branch reset BRANCH --to REF",
+    "branch-protect": _PROTECT,
+    "branch protect": _PROTECT,
     "cat": "lakecli fs cat PATH",
+    "checkout +": f"files of a linked directory: lakecli restore FILE --source REF; {_BRING_BACK}",
     "cherry-pick --abort": "it is made whole or not at all; take the last one back: lakecli undo",
     "cherry-pick --continue": "it is made whole or not at all: lakecli cherry-pick REF BRANCH",
     "clone http": "a storage namespace is s3://BUCKET/PREFIX, gs://…, az://…: lakecli clone "
@@ -52,7 +66,7 @@ HABITS: Final = {
     "config --list": "lakecli config list",
     "config user.": "lakecli config get KEY, or lakecli config set KEY VALUE",
     "cp": "lakecli fs cp SOURCE DEST",
-    "describe": "the tags: lakecli tag list; the commit of a ref: lakecli rev-parse",
+    "describe": "the tags: lakecli tag list; the commit of a ref: lakecli rev-parse REF",
     "fetch --all": "a fetch brings all branches and tags: lakecli fetch",
     "fetch --prune": "a fetch notes what was deleted, too: lakecli fetch",
     "fetch origin": f"{_BUCKET} fetch",
@@ -61,18 +75,24 @@ HABITS: Final = {
     "fs head": "lakecli fs stat PATH",
     "fs mkdir": "there are no directories without objects: lakecli fs upload -r DIRECTORY PATH",
     "fs put": _UPLOAD,
+    "fs restore": _BRING_BACK,
     "fs rm -f": "a removal asks nothing; all objects below a path: lakecli fs rm -r PATH",
     "fs rename": "lakecli fs mv SOURCE DEST",
-    "fs rsync": "lakecli fs upload -r --delete, or lakecli fs download -r --delete",
-    "fs sync": "lakecli fs upload -r --delete, or lakecli fs download -r --delete",
+    "fs rsync": _MIRROR,
+    "fs sync": _MIRROR,
     "gc --dry-run": "lakecli gc run REPOSITORY --dry-run",
     "gc run --force": "without a question: lakecli gc run REPOSITORY -y",
     "get": _DOWNLOAD,
     "grep": "names: lakecli fs find PATH --name PATTERN; contents: lakecli fs cat PATH | grep TEXT",
+    "identity": "the committer of commits: lakecli config get user.name; the user of the bucket: "
+    "lakecli doctor TARGET",
+    "ingest": "lakecli import --from SOURCE --to lakefs://REPOSITORY/BRANCH/PATH/",
     "import …": "lakecli import --from SOURCE --to lakefs://REPOSITORY/BRANCH/PATH/",
-    "init": "a repository: lakecli repo create; a directory linked with one: lakecli local init",
+    "init": "a repository: lakecli repo create REPOSITORY NAMESPACE; a directory linked with one: "
+    "lakecli local init PATH DIRECTORY",
     "log --limit": "at most three commits: lakecli log --amount 3",
     "log --stat": "what a commit changed: lakecli diff REF~1 REF",
+    "log +": "commits that changed a path: lakecli log REF/PATH",
     "log -0": "at most five commits: lakecli log --amount 5",
     "log -p": "what a commit changed: lakecli diff REF~1 REF",
     "login": "credentials are those of the cloud's own tools: lakecli help clouds",
@@ -83,42 +103,51 @@ HABITS: Final = {
     "merge --abort": "a merge is made whole or not at all; take the last one back: lakecli undo",
     "merge --continue": "a merge is made whole or not at all: lakecli merge SOURCE BRANCH "
     "--strategy source-wins",
-    "merge-base": "lakecli find-merge-base",
-    "mount": "files of a branch: lakecli local clone; as a file system: lakecli help python",
+    "merge-base": "lakecli find-merge-base REF REF",
+    "metastore": "there are no tables of a metastore; Spark reads files: lakecli help spark",
+    "mount": "files of a branch: lakecli local clone PATH DIRECTORY; as a file system: lakecli "
+    "help python",
     "mv": "lakecli fs mv SOURCE DEST",
     "pull --rebase": "a pull merges: lakecli pull",
     "pull origin": f"{_BUCKET} pull BRANCH",
     "push --force": "over what others pushed, with a lease: lakecli push --force-with-lease",
     "push -f": "over what others pushed, with a lease: lakecli push --force-with-lease",
+    "push :": "a branch has the same name here and in the bucket: lakecli push BRANCH",
     "push origin": f"{_BUCKET} push BRANCH",
     "put": _UPLOAD,
-    "rebase": "commits of one branch onto another: lakecli cherry-pick",
-    "remote": "the bucket of a repository is its only remote; lakecli repo list shows it",
+    "rebase": "commits of one branch onto another: lakecli cherry-pick REF BRANCH",
+    "remote": "the bucket of a repository is its only remote; to see it: lakecli repo list",
     "repo rename": "a repository keeps its name on a machine; another machine may clone it under "
-    "another one: lakecli clone",
-    "reset": "uncommitted changes of a branch: lakecli branch reset; files of a directory: "
-    "lakecli restore",
-    "revert": "lakecli branch revert BRANCH REF; a branch stands for its newest commit",
+    "another one: lakecli clone NAMESPACE lakefs://NAME",
+    "reset": "uncommitted changes of a branch: lakecli branch reset BRANCH; files of a directory: "
+    "lakecli restore FILE",
+    "revert": "a branch stands for its newest commit, main~1 for the one before: lakecli branch "
+    "revert BRANCH REF",
     "rm": "lakecli fs rm PATH",
+    "serve": "there is no server; for programs that read buckets: lakecli export PATH DEST; links: "
+    "lakecli fs presign PATH",
     "show": "the commit of a ref: lakecli show commit REF",
-    "stash": "uncommitted changes stay on their branch; start another one: lakecli branch create",
+    "stash": "uncommitted changes stay on their branch; start another one: lakecli branch create "
+    "lakefs://REPOSITORY/NAME -s REF",
     "stat": "lakecli fs stat PATH",
     "status -s": "lakecli status",
-    "switch": "another ref in a linked directory: lakecli checkout; a new branch: lakecli branch "
-    "create",
-    "sync": "lakecli fs upload -r --delete, or lakecli fs download -r --delete",
+    "switch": "another ref in a linked directory: lakecli checkout REF; a new branch: lakecli "
+    "branch create lakefs://REPOSITORY/NAME -s REF",
+    "sync": _MIRROR,
     "tag -a": "lakecli tag create TAG REF",
     "tag -d": "lakecli tag delete TAG",
     "tag -l": "lakecli tag list",
     "tag create -s": "lakecli tag create TAG REF",
     "undo --all": _EARLIER,
     "undo …": _EARLIER,
-    "worktree": "another linked directory: lakecli local clone",
+    "usage": "sizes of objects: lakecli fs du PATH",
+    "worktree": "another linked directory: lakecli local clone PATH DIRECTORY",
 }
 """Beginnings of lines, with what to type instead.
 
 A word stands for itself or, from its third letter on, for words that begin with it; an option may
-stand anywhere behind the words, also as ``-am``; ``-0`` is any number; ``…`` are words too many.
+stand anywhere behind the words, also as ``-am``; ``-0`` is any number; ``…`` are words too many,
+also one that is no URI, ``+`` are others; ``:`` is part of a word.
 """
 
 _URI_SHOWS: Final = {
@@ -161,6 +190,10 @@ def _begins_with(typed: Sequence[str], habit: Sequence[str], error: str) -> bool
     for place, word in enumerate(habit):
         if word == "…":
             return re.search(_TOO_MANY, error) is not None
+        if word == "+":
+            return "extra argument" in error
+        if word == ":":
+            return any(re.search(":(?!//)", each) for each in typed[place:])
         if word.startswith("-"):
             if not any(_is_option(each, word) for each in typed[place:]):
                 return False

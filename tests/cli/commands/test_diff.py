@@ -62,6 +62,16 @@ def test_a_range_stands_for_two_refs(cli: Cli, forked: Demo) -> None:
     assert cli("diff", f"{left}..nothing").exit_code == 6
 
 
+def test_two_uris_can_be_joined_as_refs_can(cli: Cli, forked: Demo) -> None:
+    del forked
+    for dots in ("..", "..."):
+        joined = cli.ok("diff", f"{MAIN}{dots}{DEV}").stdout
+        assert joined == cli.ok("diff", f"{MAIN}{dots}dev").stdout
+    refused = cli("diff", f"{MAIN}..lakefs://other/dev")
+    assert refused.exit_code == 2
+    assert "not of the same repository" in refused.stderr
+
+
 def test_diff_is_coloured_on_a_terminal(cli: Cli, forked: Demo) -> None:
     forked.stage({"a": "changed", "b": None, "new": "1"})
     assert cli("diff", MAIN, terminal=True).lines[1:] == [

@@ -153,7 +153,8 @@ def test_a_mistake_is_explained(cli: Cli, demo: Demo, mistake: Mistake) -> None:
 @pytest.mark.parametrize("line", sorted(HABITS))
 def test_a_line_of_another_program_is_explained(cli: Cli, demo: Demo, line: str) -> None:
     demo.commit("first", {"a": "1"})
-    typed = line.replace("…", "hello world").replace("http", "https://example.com/x/y")
+    typed = line.replace("…", "hello world").replace("+", "main lakefs://demo/x y z")
+    typed = typed.replace(" :", " main~1:main").replace("http", "https://example.com/x/y")
     typed = typed.replace("config user.", "config user.name").replace("lakefs://", "lakefs://demo")
     words = typed.split() + ["dir"] * line.startswith("clone")
     result = cli(*words)
