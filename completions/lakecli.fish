@@ -677,7 +677,7 @@ function __lakecli_options
         '--log-format' 'Format of the log: text or json' \
         '--log-level' 'Log from this level on: debug, info, …' \
         '--log-output' 'Write the log to this file; - for standard error' \
-        '--no-color' 'No colours, aligned tables, pager or progress bars' \
+        '--no-color' 'No colours or progress bars' \
         '--no-pager' 'Show long output without a pager' \
         '--no-trunc' 'Show IDs and cells of tables whole' \
         '-q' 'Show no progress and no notes' \
