@@ -22,7 +22,7 @@ from blake3 import blake3
 from lakecli import native
 from lakecli.base.identity import DIGEST_SIZE, entry_identity, frame_map, frame_str, hashes
 from lakecli.base.layout import is_content_address
-from lakecli.base.model import CLIENT_METADATA_PREFIX, Entry
+from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.errors import UsageError
 from lakecli.proto.varint import Malformed, encode_varint
 from lakecli.sstable.format import MalformedValue, decode_value, encode_value, read_component
@@ -153,14 +153,15 @@ _frame_length = Struct(">3sq").pack
 
 
 class Columns(NamedTuple):
-    """External objects, column by column, without metadata.
+    """External objects or uploaded files, column by column, without metadata of a user.
 
     Attributes:
-        addresses: full URIs, in UTF-8.
+        addresses: full URIs, in UTF-8; or the content addresses of the checksums.
         sizes: in bytes.
         checksums: in UTF-8.
         seconds: when each was modified, in unix seconds.
         content_types: in UTF-8; ``None`` for none at all.
+        file_times: when each file was modified, as digits; ``None``: the objects are external.
     """
 
     addresses: Sequence[bytes]
@@ -168,6 +169,7 @@ class Columns(NamedTuple):
     checksums: Sequence[bytes]
     seconds: Sequence[int]
     content_types: Sequence[bytes] | None = None
+    file_times: Sequence[bytes] | None = None
 
 
 def identify(entry: Entry) -> bytes:
@@ -313,7 +315,7 @@ def _encode_key(key: str) -> tuple[bytes, bytes]:
 
 
 def encode_external(columns: Columns) -> list[bytes]:
-    """Return the whole values that record external objects, in the same order."""
+    """Return the whole values that record objects of columns, in the same order."""
     core = native.core()
     values = None if core is None else core.encode_external(blake3(), columns)
     if values is None:
@@ -326,20 +328,26 @@ def encode_external(columns: Columns) -> list[bytes]:
 
 
 def _rows(columns: Columns, places: Sequence[int]) -> Columns:
-    types = columns.content_types
+    types, times = columns.content_types, columns.file_times
     return Columns(
         [columns.addresses[at] for at in places],
         [columns.sizes[at] for at in places],
         [columns.checksums[at] for at in places],
         [columns.seconds[at] for at in places],
         [types[at] for at in places] if types else None,
+        [times[at] for at in places] if times else None,
     )
 
 
 def _encode_external(columns: Columns) -> list[bytes]:
     """Do the same as the compiled core, for every row."""
     types = columns.content_types or repeat(b"", len(columns.addresses))
-    rows = zip(*columns[:4], types, strict=False)
+    is_full = columns.file_times is None
+    metadata = (
+        repeat((_NO_METADATA, b""), len(columns.addresses))
+        if columns.file_times is None
+        else (_encode_metadata({CLIENT_MTIME: time.decode()}) for time in columns.file_times)
+    )
     return [
         _encode_parts(
             address,
@@ -347,12 +355,14 @@ def _encode_external(columns: Columns) -> list[bytes]:
             checksum,
             _encode_time(seconds),
             *_encode_type(content_type),
-            _NO_METADATA,
-            b"",
-            address,
-            is_full=True,
+            framed,
+            fields,
+            address if is_full else b"",
+            is_full=is_full,
         )
-        for address, size, checksum, seconds, content_type in rows
+        for address, size, checksum, seconds, content_type, (framed, fields) in zip(
+            *columns[:4], types, metadata, strict=False
+        )
     ]
 
 

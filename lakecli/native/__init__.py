@@ -1,4 +1,4 @@
-"""What is written in C, too: blocks of records, and the entries of external objects.
+"""What is written in C, too: blocks of records, entries, and small files in large numbers.
 
 With it large imports, commits, listings and diffs take much less processor time: decoding blocks
 and encoding entries are most of their work. No user needs a C compiler: an installation without one
@@ -9,6 +9,7 @@ lacks the compiled core, and the twins in Python do the work, with the same answ
     core.c     the module, and helpers of its functions
     blocks.c   reading blocks, and writing those of records
     entries.c  decoding entries, and encoding those of external objects
+    files.c    reading and writing many small files
 
 `.ci/build_core.py` compiles it to ``_core.abi3.so`` in this directory.
 
@@ -51,7 +52,12 @@ class Core(Protocol):
         self,
         hasher: Any,  # noqa: ANN401
         columns: tuple[
-            Sequence[bytes], Sequence[int], Sequence[bytes], Sequence[int], Sequence[bytes] | None
+            Sequence[bytes],
+            Sequence[int],
+            Sequence[bytes],
+            Sequence[int],
+            Sequence[bytes] | None,
+            Sequence[bytes] | None,
         ],
         /,
     ) -> list[bytes] | None:
@@ -71,8 +77,42 @@ class Core(Protocol):
     def find_owned(self, values: Sequence[bytes], /) -> list[int] | None:
         """As `lakecli.committed.values.find_owned`; it may find more."""
 
+    def read_files(
+        self, directory: int, names: list[bytes], limit: int, /
+    ) -> list[tuple[bytes, int] | None]:
+        """Return the bytes of regular files, and when each was modified, in unix seconds.
 
-INTERFACE: Final = 9
+        Whoever reads by itself a file for which there is ``None`` has the error.
+
+        Args:
+            directory: the opened directory that the names are relative to.
+            names: of the files; a link in the place of a file is not followed.
+            limit: bytes of the largest file.
+        """
+
+    def write_files(
+        self,
+        directory: int,
+        names: list[bytes],
+        contents: list[bytes],
+        seconds: list[int] | None,
+        /,
+    ) -> list[Any]:
+        """Write new files; return ``None`` for each one that has a name which is taken, or failed.
+
+        Args:
+            directory: the opened directory that the names are relative to.
+            names: of the files.
+            contents: of the files.
+            seconds: their modification times, in unix seconds; ``None``: now.
+
+        Returns:
+            For a file that was written inode, size, and the times in nanoseconds when bytes and
+            inode were changed; if no times are given, ``True``.
+        """
+
+
+INTERFACE: Final = 10
 """The meaning of the functions; a core with another one is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

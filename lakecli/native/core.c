@@ -3,7 +3,7 @@
 #include "core.h"
 
 /* As in __init__.py; increase both if the meaning of a function changes. */
-#define INTERFACE 9
+#define INTERFACE 10
 
 int
 view_bytes(PyObject *object, Bytes *view)
@@ -72,6 +72,8 @@ static PyMethodDef core_methods[] = {
     {"encode_external", encode_external, METH_VARARGS, NULL},
     {"decode_entry", decode_entry, METH_O, NULL},
     {"find_owned", find_owned, METH_O, NULL},
+    {"read_files", read_files, METH_VARARGS, NULL},
+    {"write_files", write_files, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

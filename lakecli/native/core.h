@@ -5,8 +5,8 @@
    and the twin answers or raises. Input may come from a bucket: every length is checked before it
    is used.
 
-   The limited API of Python 3.11 is used, so one build serves all later versions. No function
-   releases the GIL, and only encode_external calls back into Python: the hasher. */
+   The limited API of Python 3.11 is used, so one build serves all later versions. Only those of files.c
+   release the GIL, and only encode_external calls back into Python: the hasher. */
 
 #ifndef LAKECLI_CORE_H
 #define LAKECLI_CORE_H
@@ -48,5 +48,7 @@ PyObject *encode_block(PyObject *module, PyObject *args);
 PyObject *encode_external(PyObject *module, PyObject *args);
 PyObject *decode_entry(PyObject *module, PyObject *value);
 PyObject *find_owned(PyObject *module, PyObject *values);
+PyObject *read_files(PyObject *module, PyObject *args);
+PyObject *write_files(PyObject *module, PyObject *args);
 
 #endif

@@ -1,4 +1,4 @@
-/* Decoding entries, and encoding those of external objects.
+/* Decoding entries, and encoding those of external objects and of uploaded files.
 
    The value of an entry is the digest of a text that identifies it, followed by its message. A
    hasher, which is an object of Python, computes the digest. */
@@ -32,15 +32,26 @@
 #define ADDRESS_TYPE_TAG 0x30
 #define CONTENT_TYPE_TAG 0x3A
 #define SECONDS_TAG 0x08
+#define RELATIVE_ADDRESS 1
 #define FULL_ADDRESS 2
 
-/* An external object; all of its texts and numbers are of a usual size. */
+/* Tags of a metadata pair, and of the pair's key and value. */
+#define METADATA_TAG 0x2A
+#define KEY_TAG 0x0A
+#define VALUE_TAG 0x12
+
+/* The metadata key of a file's own modification time, which is no part of the identity. */
+#define CLIENT_MTIME "::lakefs::client-mtime"
+
+/* An external object, or that of an uploaded file at the content address of its checksum; all of
+   its texts and numbers are of a usual size. */
 typedef struct {
     Bytes address;
     Bytes checksum;
     Bytes content_type;  /* may be empty */
     int64_t size;
     int64_t seconds;     /* when it was modified, in unix time */
+    Bytes file_time;     /* when the file was; empty for an external object */
 } External;
 
 /* The columns of the objects: lists of the same length. */
@@ -50,6 +61,7 @@ typedef struct {
     PyObject *checksums;
     PyObject *seconds;
     PyObject *content_types;  /* None: all are empty */
+    PyObject *file_times;     /* None: the objects are external */
 } Columns;
 
 /* Return an item of a list, borrowed; NULL, without an error, if the list is too short by now. */
@@ -71,27 +83,33 @@ read_number(PyObject *object, int64_t *number)
     return *number > 0;
 }
 
+/* Let `view` show an item of a list, or nothing if there is no list but None.
+   Return 0, without an error, if the item is unusual. */
+static int
+view_optional(PyObject *list, Py_ssize_t row, Bytes *view)
+{
+    view->start = (const uint8_t *)"";
+    view->size = 0;
+    return list == Py_None || view_bytes(item_of(list, row), view);
+}
+
 /* Read a row of the columns. Return 0, without an error, if it is unusual. */
 static int
 read_external(const Columns *columns, Py_ssize_t row, External *external)
 {
-    external->content_type.start = (const uint8_t *)"";
-    external->content_type.size = 0;
     if (!view_bytes(item_of(columns->addresses, row), &external->address)
         || !view_bytes(item_of(columns->checksums, row), &external->checksum)
         || !read_number(item_of(columns->sizes, row), &external->size)
-        || !read_number(item_of(columns->seconds, row), &external->seconds))
-    {
-        return 0;
-    }
-    if (columns->content_types != Py_None
-        && !view_bytes(item_of(columns->content_types, row), &external->content_type))
+        || !read_number(item_of(columns->seconds, row), &external->seconds)
+        || !view_optional(columns->content_types, row, &external->content_type)
+        || !view_optional(columns->file_times, row, &external->file_time))
     {
         return 0;
     }
     Py_ssize_t texts_size = external->address.size + external->checksum.size
-                            + external->content_type.size;
-    return external->address.size > 0 && external->checksum.size > 0 && texts_size <= MAX_TEXTS;
+                            + external->content_type.size + external->file_time.size;
+    return external->address.size > 0 && external->checksum.size > 0 && texts_size <= MAX_TEXTS
+           && (columns->file_times == Py_None || external->file_time.size > 0);
 }
 
 static uint8_t *
@@ -130,7 +148,8 @@ write_identifying_text(uint8_t *to, const External *external)
     to = write_framed_text(to, external->checksum);
     to = write_frame(to, MAP_FRAME, 0);  /* no metadata */
     to = write_framed_text(to, external->content_type);
-    return write_framed_text(to, external->address);
+    Bytes none = {start.start, 0};  /* the checksum tells a content address */
+    return write_framed_text(to, external->file_time.size > 0 ? none : external->address);
 }
 
 static uint8_t *
@@ -159,7 +178,17 @@ write_message(uint8_t *to, const External *external)
     to = write_text_field(to, LAST_MODIFIED_TAG, time);
     to = write_number_field(to, SIZE_TAG, external->size);
     to = write_text_field(to, CHECKSUM_TAG, external->checksum);
-    to = write_number_field(to, ADDRESS_TYPE_TAG, FULL_ADDRESS);
+    if (external->file_time.size > 0) {
+        Bytes key = {(const uint8_t *)CLIENT_MTIME, sizeof(CLIENT_MTIME) - 1};
+        uint8_t pair[BUFFER_SIZE];
+        uint8_t *end = write_text_field(pair, KEY_TAG, key);
+        Bytes view = {pair, write_text_field(end, VALUE_TAG, external->file_time) - pair};
+        to = write_text_field(to, METADATA_TAG, view);
+        to = write_number_field(to, ADDRESS_TYPE_TAG, RELATIVE_ADDRESS);
+    }
+    else {
+        to = write_number_field(to, ADDRESS_TYPE_TAG, FULL_ADDRESS);
+    }
     if (external->content_type.size > 0) {
         to = write_text_field(to, CONTENT_TYPE_TAG, external->content_type);
     }
@@ -251,6 +280,7 @@ are_usual(const Columns *columns)
         columns->checksums,
         columns->seconds,
         columns->content_types == Py_None ? columns->addresses : columns->content_types,
+        columns->file_times == Py_None ? columns->addresses : columns->file_times,
     };
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         if (!PyList_Check(lists[i]) || PyList_Size(lists[i]) != PyList_Size(lists[0])) {
@@ -260,9 +290,9 @@ are_usual(const Columns *columns)
     return 1;
 }
 
-/* encode_external(hasher, (addresses, sizes, checksums, seconds, content types or None)) -> values;
-   empty ones for rows that are left to the twin, which is `committed.values._encode_external`;
-   None if all are. */
+/* encode_external(hasher, (addresses, sizes, checksums, seconds, content types or None, times of
+   files or None)) -> values; empty ones for rows that are left to the twin, which is
+   `committed.values._encode_external`; None if all are. */
 PyObject *
 encode_external(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -271,8 +301,9 @@ encode_external(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *object, *lists;
 
     if (!PyArg_ParseTuple(args, "OO!", &object, &PyTuple_Type, &lists)
-        || !PyArg_ParseTuple(lists, "OOOOO", &columns.addresses, &columns.sizes,
-                             &columns.checksums, &columns.seconds, &columns.content_types))
+        || !PyArg_ParseTuple(lists, "OOOOOO", &columns.addresses, &columns.sizes,
+                             &columns.checksums, &columns.seconds, &columns.content_types,
+                             &columns.file_times))
     {
         return NULL;
     }
@@ -293,11 +324,6 @@ encode_external(PyObject *Py_UNUSED(module), PyObject *args)
     }
     return values;
 }
-
-/* Tags of a metadata pair, and of the pair's key and value. */
-#define METADATA_TAG 0x2A
-#define KEY_TAG 0x0A
-#define VALUE_TAG 0x12
 
 /* Lengths inside a message have at most four groups of seven bits, other numbers nine. */
 #define LENGTH_BITS 28

@@ -6,10 +6,12 @@ from datetime import UTC, datetime
 from itertools import product
 
 import pytest
+from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.base.model import Entry
+from lakecli.base.layout import data_key
+from lakecli.base.model import CLIENT_MTIME, Entry
 from lakecli.committed.values import (
     Columns,
     encode_entry,
@@ -42,6 +44,39 @@ def test_columns_give_the_same_values_as_single_entries(
         [content_type.encode() for *_, content_type in rows],
     )
     assert encode_external(columns) == [one_by_one(row) for row in rows]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.binary(max_size=3), SIZES, SECONDS, st.integers(-(2**63), 2**63 - 1) | SECONDS, TEXTS
+        ),
+        max_size=5,
+    )
+)
+def test_columns_of_uploaded_files_give_the_same_values(
+    rows: list[tuple[bytes, int, int, int, str]],
+) -> None:
+    entries = [
+        Entry(
+            data_key(blake3(data).hexdigest()),
+            size,
+            blake3(data).hexdigest(),
+            datetime.fromtimestamp(seconds, UTC),
+            content_type,
+            {CLIENT_MTIME: str(mtime)},
+        )
+        for data, size, seconds, mtime, content_type in rows
+    ]
+    columns = Columns(
+        [entry.physical_address.encode() for entry in entries],
+        [entry.size for entry in entries],
+        [entry.checksum.encode() for entry in entries],
+        [seconds for _, _, seconds, *_ in rows],
+        [entry.content_type.encode() for entry in entries],
+        [b"%d" % mtime for *_, mtime, _ in rows],
+    )
+    assert encode_external(columns) == list(map(encode_entry, entries))
 
 
 @pytest.mark.parametrize("shift", range(0, 63, 7))

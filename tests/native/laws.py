@@ -188,6 +188,7 @@ def random_columns(rng: random.Random) -> Columns:
         texts(),
         [number for number in rng.choices(numbers, k=count) if number >= 0] or [1] * count,
         texts() if rng.randrange(2) else None,
+        [b"%d" % rng.choice(numbers) for _ in range(count)] if rng.randrange(2) else None,
     )
 
 

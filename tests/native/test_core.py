@@ -212,6 +212,9 @@ def test_usual_external_objects_are_never_left_to_the_twin(core: Core) -> None:
     )
     assert check_columns(core, columns)
     assert check_columns(core, columns._replace(content_types=None))
+    assert check_columns(core, columns._replace(file_times=[b"%d" % -at for at in range(800)]))
+    assert not check_columns(core, columns._replace(file_times=[b""] * 800))
+    assert not check_columns(core, columns._replace(file_times=[b"5"]))
     assert not check_columns(core, columns._replace(sizes=columns.sizes[1:]))
     assert not check_columns(core, columns._replace(sizes=tuple(columns.sizes)))
 
