@@ -62,7 +62,10 @@ class HexId(str):
         Raises:
             MalformedId: the number of bytes is wrong.
         """
-        return cls(data.hex())
+        text = data.hex()
+        if len(text) not in cls._sizes:
+            raise MalformedId(cls._what, text)
+        return super().__new__(cls, text)
 
 
 class CommitId(HexId):

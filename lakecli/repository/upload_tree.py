@@ -32,13 +32,14 @@ from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import is_to_stage, values_on
 from lakecli.repository.transfer.destination import is_marker
 from lakecli.repository.transfer.ignore_patterns import Selection, is_own
-from lakecli.repository.transfer.ingest import SMALL, look
+from lakecli.repository.transfer.ingest import SMALL, TINY, look
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
 from lakecli.repository.transfer.plan import Listed, PathAction, PathStep
 from lakecli.repository.transfer.walk import (
     AscendingNames,
     FileChanged,
     FileOpener,
+    SmallFile,
     SpecialFile,
     WalkedFile,
     by_own_names,
@@ -46,7 +47,7 @@ from lakecli.repository.transfer.walk import (
     size_of,
     walk,
 )
-from lakecli.repository.upload import BroughtIn, Uploader, UploadOptions, expected_object
+from lakecli.repository.upload import BroughtIn, Uploader, UploadOptions, expected_object, values_of
 from lakecli.stores.contract import is_much_less
 from lakecli.stores.uri import is_local, parse
 
@@ -256,27 +257,40 @@ class _Item(NamedTuple):
         present: the encoded entry that the branch has at its path.
         size: in bytes.
         refusal: the step of a file that is not uploaded.
+        content: the file, if it was read together with others.
     """
 
     found: WalkedFile
     present: bytes | None
     size: int
     refusal: PathStep | None
+    content: SmallFile | None = None
 
 
-def _items(target: _UploadTarget, found: Iterator[WalkedFile]) -> Iterator[_Item]:
-    """Yield files with the entries that the branch has, or with why they are not uploaded."""
+def _items(
+    target: _UploadTarget, found: Iterator[WalkedFile], opener: FileOpener | None = None
+) -> Iterator[_Item]:
+    """Yield files with the entries that the branch has, or with why they are not uploaded.
+
+    An opener reads new files that are tiny.
+    """
     repository, branch, prefix, options = target
     while batch := list(islice(found, LOOK_AHEAD)):
         refusals = [_refusal(each, prefix, options.selection) for each in batch]
         taken = [each for each, refusal in zip(batch, refusals, strict=True) if refusal is None]
-        sizes = list(map(size_of, taken))
-        options.progress.expect(items=len(taken), size=sum(sizes))
         present = values_on(repository, branch, [prefix + each.relative for each in taken])
-        known = zip(present, sizes, strict=True)
+        new = [each for each, value in zip(taken, present, strict=True) if value is None]
+        read = {} if opener is None else dict(zip(new, opener.read_small(new, TINY), strict=True))
+        contents = list(map(read.get, taken))
+        sizes = [
+            size_of(each) if content is None else len(content[0])
+            for each, content in zip(taken, contents, strict=True)
+        ]
+        options.progress.expect(items=len(taken), size=sum(sizes))
+        known = zip(present, sizes, contents, strict=True)
         for each, refusal in zip(batch, refusals, strict=True):
-            value, size = next(known) if refusal is None else (None, 0)
-            yield _Item(each, value, size, refusal)
+            value, size, content = next(known) if refusal is None else (None, 0, None)
+            yield _Item(each, value, size, refusal, content)
 
 
 def _refusal(found: WalkedFile, prefix: bytes, selection: Selection) -> PathStep | None:
@@ -316,9 +330,9 @@ class _StagedUpload:
         self._workers = self._upload.ingest.workers
         self._opener = FileOpener(files.root, self._options.links)
         self._files = files
-        self._items = _items(target, files.found)
-        self._budget = FailureBudget()
         self._is_local = is_local(self._repository.store.uri)
+        self._items = _items(target, files.found, self._opener if self._is_local else None)
+        self._budget = FailureBudget()
         self._chunk = CHUNK if self._is_local else BUCKET_CHUNK
         self._report = UploadReport()
         self._lock = Lock()
@@ -369,11 +383,25 @@ class _StagedUpload:
         directory in which all of them create files: one is as fast as several.
         """
         while batch := list(islice(items, LOOK_AHEAD)):
-            for item in batch:
-                if item.size <= SMALL:
-                    self._one(item)
+            self._together([item for item in batch if item.size <= SMALL])
             if large := [item for item in batch if item.size > SMALL]:
                 self._workers.for_each(large, self._one)
+
+    def _together(self, items: Sequence[_Item]) -> None:
+        """Bring in the files that were read together, then the others one by one."""
+        read = [item for item in items if item.content is not None]
+        ingested = self._upload.ingest.together([item.content for item in read if item.content])
+        brought = {
+            item.found: BroughtIn(self._prefix + item.found.relative, each, None)
+            for item, each in zip(read, ingested, strict=True)
+            if each is not None
+        }
+        self._add([*brought.values()])
+        for item in items:  # failures in a row are counted as if all were brought in one by one
+            if item.found in brought:
+                self._budget.succeeded()
+            else:
+                self._one(item)
 
     def _one(self, item: _Item) -> None:
         """Bring in one file; an error that concerns only this file is recorded.
@@ -381,7 +409,7 @@ class _StagedUpload:
         Raises:
             LakeError: the error concerns all files.
         """
-        found, present, _, _ = item
+        found, present = item[:2]
         try:
             with self._opener.open(found.path) as file:
                 brought = self._upload.file(file, self._prefix + found.relative, present)
@@ -391,10 +419,15 @@ class _StagedUpload:
                 raise
             return
         self._budget.succeeded()
-        self._options.progress.advance(items=1)
+        self._add([brought])
+
+    def _add(self, brought: list[BroughtIn]) -> None:
+        """Take what was brought in, and stage it when there is enough."""
+        size = sum(each.ingested.size for each in brought)
+        self._options.progress.advance(items=len(brought))
         with self._lock:
-            self._pending.append(brought)
-            self._pending_bytes += brought.ingested.size
+            self._pending += brought
+            self._pending_bytes += size
             is_full = len(self._pending) >= self._chunk or self._pending_bytes >= CHUNK_BYTES
         if is_full:
             self._stage_pending()
@@ -410,11 +443,11 @@ class _StagedUpload:
                 # An object that is uploaded again must not be collected, even if the branch has it.
                 flushed = pool.submit(self._upload.flush, pending)
                 at = self._repository.lake.runtime.now()
-                values = [each.value(self._options, at=at, has_mtime=True) for each in pending]
+                values = values_of(pending, self._options, at=at)
                 changes = [
                     (each.path, value)
                     for each, value in zip(pending, values, strict=True)
-                    if is_to_stage(self._branch, each.present, value)
+                    if each.present is None or is_to_stage(self._branch, each.present, value)
                 ]
             flushed.result()
             self._report.deleted += self._upload.stage(changes, surplus)
@@ -433,7 +466,7 @@ def _list(target: _UploadTarget, files: _UploadFiles, listed: Listed) -> None:
 
     def compare(item: _Item) -> PathStep:
         """Compare a file; it is not read if it must differ."""
-        found, present, size, _ = item
+        found, present, size = item[:3]
         path = prefix + found.relative
         action = PathAction.NEW if present is None else PathAction.CHANGED
         expected = expected_object(repository, present, size, options)

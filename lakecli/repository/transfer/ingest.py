@@ -16,15 +16,15 @@ into a local namespace starts over, which costs less than verifying what was cop
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from io import FileIO
-from itertools import chain
+from itertools import chain, compress
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
 from blake3 import blake3
 
-from lakecli.base.identity import is_md5
+from lakecli.base.identity import hashes, is_md5
 from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS, Progress
@@ -36,9 +36,10 @@ from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.reading.lakefs_digests import LakeFsHasher
 from lakecli.repository.reading.recorded import PIECE
 from lakecli.repository.transfer.parallel import Memory, Workers
-from lakecli.repository.transfer.walk import OpenFile, changed
+from lakecli.repository.transfer.walk import OpenFile, SmallFile, changed
 from lakecli.stores.capabilities import uploads_of
 from lakecli.stores.contract import ANY, Guard, ObjectNotFound, ObjectStore, WriteBatch, put_content
+from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import sync_all_published
 from lakecli.stores.streams import PieceReader, read_exactly
 from lakecli.stores.uri import is_local, parse
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 
 SMALL: Final = 1 << 20
 """Bytes of the largest file that is read whole."""
+
+TINY: Final = 1 << 14
+"""Bytes of the largest file that is read and written together with others: they wait in memory."""
 
 COPY_PIECE: Final = 4 << 20
 """Bytes copied at a time from a file to a local namespace."""
@@ -128,18 +132,20 @@ class Ingested(NamedTuple):
         size: in bytes.
         is_kept: the contents are those of the expected object by its MD5, so nothing was brought
             in, and the namespace may have no object named by `digest`.
-        status: of the file when it was opened; ``None`` for a stream.
+        status: of the file when it was opened; ``None`` for a stream, and for one of many files.
+        modified: when the file was modified, in unix seconds, if there is no status.
     """
 
     digest: str
     size: int
     is_kept: bool = False
     status: os.stat_result | None = None
+    modified: int = 0
 
     @property
     def mtime(self) -> int:
         """The modification time of the file, in unix seconds; 0 for a stream."""
-        return 0 if self.status is None else self.status.st_mtime_ns // 1_000_000_000
+        return self.modified if self.status is None else self.status.st_mtime_ns // 1_000_000_000
 
 
 class Ingest:
@@ -206,6 +212,22 @@ class Ingest:
         if file.status.st_size <= SMALL:
             return self._read(file, expected)
         return self._large(file, expected)._replace(status=file.status)
+
+    def together(self, files: Sequence[SmallFile]) -> list[Ingested | None]:
+        """Bring in many files that were read; ``None`` for one to be brought in by itself."""
+        if not isinstance(self._batch, LocalBatch):
+            return [None] * len(files)
+        contents = [data for data, _ in files]
+        digests = list(map(DataDigest.of_bytes, hashes(contents)))
+        keys = list(map(data_key, digests))
+        new = {key for key in keys if self._looks and self._store.local_path(key) is None}
+        written = self._batch.put_contents(keys, contents)
+        self.written |= new.intersection(compress(keys, written))
+        self._progress.advance(size=sum(map(len, compress(contents, written))))
+        return [
+            Ingested(digest, len(data), modified=seconds) if is_written else None
+            for digest, (data, seconds), is_written in zip(digests, files, written, strict=True)
+        ]
 
     def _read(self, file: OpenFile, expected: ExpectedObject | None) -> Ingested:
         """Bring in one file that is read whole."""

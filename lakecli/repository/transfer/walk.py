@@ -7,8 +7,11 @@ import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from lakecli import native
 from lakecli.errors import LakeError, LostRace, UsageError
 from lakecli.repository.transfer.ignore_patterns import is_own
 
@@ -37,6 +40,10 @@ def has_changed(descriptor: int, before: os.stat_result) -> bool:
 def changed(what: str) -> FileChanged:
     """Return the error of a file that changed while it was `what`."""
     return FileChanged(f"the file changed while it was {what}", hint="upload it again")
+
+
+SmallFile = tuple[bytes, int]
+"""The bytes of a file, and when it was modified, in unix seconds."""
 
 
 class LinkPolicy(StrEnum):
@@ -227,11 +234,37 @@ class FileOpener:
         if self._lead is None:
             return OpenFile(path, os.open(path, self._flags))
         directory, _, name = path.removeprefix(self._lead).rpartition(b"/")
+        return OpenFile(path, os.open(name, self._flags, dir_fd=self._hold(self._lead, directory)))
+
+    def read_small(self, files: Sequence[WalkedFile], limit: int) -> list[SmallFile | None]:
+        """Return many files below the root that do not change while they are read.
+
+        There is ``None`` for a file that is to be opened by itself.
+
+        Args:
+            files: the files, one directory after the other.
+            limit: bytes of the largest file.
+        """
+        core, root = native.core(), self._lead
+        if core is None or root is None:
+            return [None] * len(files)
+        found: list[SmallFile | None] = []
+        split = (each.relative.rpartition(b"/") for each in files)
+        for directory, group in groupby(split, key=itemgetter(0)):
+            names = [name for _, _, name in group]
+            try:
+                found += core.read_files(self._hold(root, directory), names, limit)
+            except OSError:
+                found += [None] * len(names)
+        return found
+
+    def _hold(self, root: bytes, directory: bytes) -> int:
+        """Open a directory and hold it; return its descriptor."""
         held: HeldDirectory | None = getattr(self._mine, "held", None)
         if held is None or held.relative != directory:
-            descriptor = open_below(self._lead, directory, OPEN_DIRECTORY)
+            descriptor = open_below(root, directory, OPEN_DIRECTORY)
             held = self._mine.held = HeldDirectory(directory, descriptor)
-        return OpenFile(path, os.open(name, self._flags, dir_fd=held.descriptor))
+        return held.descriptor
 
 
 class HeldDirectory:

@@ -24,10 +24,11 @@ import stat
 import weakref
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import compress, groupby
 from threading import Lock, Thread
 from typing import BinaryIO
 
+from lakecli import native
 from lakecli.errors import LakeError
 from lakecli.stores.local.directory import (
     LOCK_NAME,
@@ -107,11 +108,23 @@ class LocalBatch:
             with self._lock:
                 staging_dirs = self._open_dirs.get(is_content) or self._open(is_content=is_content)
                 staging_dirs.write(b"/".join(names[:-1]), names[-1], body)
-                before, self._written = self._written, self._written + len(body)
-                if before // EARLY != self._written // EARLY:
-                    Thread(target=self._write_out, name="write-out", daemon=True).start()
+                self._count(len(body))
         except OSError as error:
             raise self._files.translate(error, key) from error
+
+    def put_contents(self, keys: Sequence[str], bodies: list[bytes]) -> list[bool]:
+        """Do as `put_content` for many keys; return which were written: the others may be later."""
+        with self._files.translated("new objects"), self._lock:
+            staging_dirs = self._open_dirs.get(True) or self._open(is_content=True)
+            written = staging_dirs.write_together(list(map(str.encode, keys)), bodies)
+            self._count(sum(map(len, bodies)))
+        return written
+
+    def _count(self, size: int) -> None:
+        """Count bytes that were written, and begin to write them to disk in time."""
+        before, self._written = self._written, self._written + size
+        if before // EARLY != self._written // EARLY:
+            Thread(target=self._write_out, name="write-out", daemon=True).start()
 
     def _write_out(self) -> None:
         """Write to disk what was written so far, so that the next flush has less to wait for.
@@ -301,12 +314,7 @@ class StagingDirs:
 
     def write(self, parent: bytes, name: bytes, body: bytes) -> None:
         """Write a file for the directory `parent`, unless there is one of this name."""
-        place = self._places.get(parent)
-        if place is None:
-            place = b"%x" % len(self._places)
-            os.mkdir(place, dir_fd=self._descriptor)
-            self._places[parent] = place
-        path = place + b"/" + name
+        path = self._place(parent) + b"/" + name
         try:
             descriptor = os.open(path, CREATE_NEW, FILE_MODE, dir_fd=self._descriptor)
         except FileExistsError:
@@ -319,6 +327,27 @@ class StagingDirs:
         finally:
             os.close(descriptor)
         self._names.setdefault(parent, []).append(name)
+
+    def write_together(self, keys: Sequence[bytes], bodies: list[bytes]) -> list[bool]:
+        """Write many small files as `write` does; return which were written."""
+        core = native.core()
+        if core is None:
+            return [False] * len(keys)
+        split = [key.rpartition(b"/") for key in keys]
+        paths = [b"%b/%b" % (self._place(parent), name) for parent, _, name in split]
+        written = core.write_files(self._descriptor, paths, bodies, None)
+        for parent, _, name in compress(split, written):
+            self._names.setdefault(parent, []).append(name)
+        return list(map(bool, written))
+
+    def _place(self, parent: bytes) -> bytes:
+        """Return the name of the directory of files for `parent`; make it if it is missing."""
+        place = self._places.get(parent)
+        if place is None:
+            place = b"%x" % len(self._places)
+            os.mkdir(place, dir_fd=self._descriptor)
+            self._places[parent] = place
+        return place
 
     def sync_content(self) -> None:
         """Make the contents of the finished files durable, one by one."""
@@ -385,7 +414,7 @@ class StagingDirs:
     def remove(self) -> None:
         """Remove all unpublished files, and the directory itself."""
         with suppress(OSError):
-            _remove_all(self._descriptor)
+            remove_all(self._descriptor)
         os.close(self._descriptor)
         with suppress(OSError):
             os.rmdir(self._name, dir_fd=self._temporaries)
@@ -421,7 +450,7 @@ def _clear(parent: int, name: bytes, before_ns: int) -> int:
             return 1
         if _changed_at(descriptor) >= before_ns:
             return 0
-        removed = _remove_all(descriptor)
+        removed = remove_all(descriptor)
     os.rmdir(name, dir_fd=parent)
     return removed
 
@@ -434,14 +463,14 @@ def _changed_at(descriptor: int) -> int:
     return max(times)
 
 
-def _remove_all(descriptor: int) -> int:
+def remove_all(descriptor: int) -> int:
     """Remove the files of a directory and of those in it; return how many."""
     removed = 0
     for name in names_in(descriptor):
         status = status_of(descriptor, name)
         if status is not None and stat.S_ISDIR(status.st_mode):
             with closing(os.open(name, _DIRECTORY, dir_fd=descriptor)) as opened:
-                removed += _remove_all(opened)
+                removed += remove_all(opened)
             os.rmdir(name, dir_fd=descriptor)
         elif status is not None:
             os.unlink(name, dir_fd=descriptor)

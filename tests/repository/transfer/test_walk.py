@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.repository.transfer.walk import LinkPolicy, walk
+from lakecli import native
+from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, named, walk
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lakecli.native import Core
 
 ALL = list(LinkPolicy)
 
@@ -130,3 +133,33 @@ def test_directories_deeper_than_the_recursion_limit_are_walked(tmp_path: Path) 
 @pytest.mark.parametrize("policy", ALL)
 def test_an_unreadable_directory_is_a_problem(tmp_path: Path, policy: LinkPolicy) -> None:
     assert problems(tmp_path / "gone", policy) == {b"": "no such file or directory"}
+
+
+def test_of_what_was_walked_only_small_regular_files_are_read_together(
+    tmp_path: Path, core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that takes their places meanwhile is followed, or waited for."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    fill(root, "above", "a/file", "a/large", "a/link", "a/pipe", "a/gone", "b/file", "c/d/file")
+    fill(outside, "file", "d/file")
+    (root / "a/large").write_text("x" * 101)
+    os.utime(root / "a/file", (7, 7))
+    found = [*walk(os.fsencode(root), LinkPolicy.FAIL)]
+    for name in ("a/link", "a/pipe", "a/gone"):
+        (root / name).unlink()
+    (root / "a/link").symlink_to(outside / "file")
+    os.mkfifo(root / "a/pipe")
+    for name in ("b", "c"):
+        (root / name).rename(tmp_path / name)
+        (root / name).symlink_to(outside)
+    monkeypatch.setattr(native, "core", lambda: core)
+    opener = FileOpener(os.fsencode(root), LinkPolicy.FAIL)
+    read = dict(zip([each.relative for each in found], opener.read_small(found, 100), strict=True))
+    assert {name for name, content in read.items() if content is not None} == {b"above", b"a/file"}
+    assert read[b"a/file"] == ((root / "a/file").read_bytes(), 7)
+    follows = FileOpener(os.fsencode(root), LinkPolicy.FOLLOW)
+    assert follows.read_small(found, 100) == [None] * len(found)
+    names = [each.relative for each in found]
+    assert opener.read_small([*named(os.fsencode(root), names, LinkPolicy.FAIL)], 100) == [
+        *read.values()
+    ]

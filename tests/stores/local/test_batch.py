@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli import native
 from lakecli.errors import Refused, Unreachable, Unsupported, UsageError
 from lakecli.stores.contract import ANY
+from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import FEW, write_all
 from lakecli.stores.local.store import DirectoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lakecli.native import Core
 
 
 @pytest.fixture
@@ -69,6 +73,27 @@ def test_one_key_can_be_written_twice(store: DirectoryStore, tmp_path: Path) -> 
         batch.put_new("data/00/k", body)
     batch.flush()
     assert contents(store) == {"data/00/k": b"first"}
+    assert leftovers(tmp_path) == set()
+
+
+def test_many_contents_are_written_together(
+    store: DirectoryStore, tmp_path: Path, core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left may be written by itself, or waits already."""
+    monkeypatch.setattr(native, "core", lambda: core)
+    store.put("data/00/a", b"first", ANY)
+    store.put("data/00/b", b"damaged", ANY)
+    batch = store.batch()
+    assert isinstance(batch, LocalBatch)
+    keys = ["data/00/a", "data/00/b", "data/01/c", "data/01/c"]
+    bodies = [b"first", b"second", b"third", b"third"]
+    assert batch.put_contents(keys, bodies) == [True, True, True, False]
+    batch.put_content("data/01/c", b"third")
+    monkeypatch.setattr(native, "core", lambda: None)
+    assert batch.put_contents(["data/02/d"], [b"fourth"]) == [False]
+    assert contents(store) == {"data/00/a": b"first", "data/00/b": b"damaged"}
+    batch.flush()
+    assert contents(store) == {"data/00/a": b"first", "data/00/b": b"second", "data/01/c": b"third"}
     assert leftovers(tmp_path) == set()
 
 
