@@ -167,9 +167,10 @@ class Entry(NamedTuple):
         """
         recorded = self.metadata.get(CLIENT_MTIME, "")
         digits = recorded.removeprefix("-")
-        seconds = int(self.modified_at.timestamp())
         if digits.isascii() and digits.isdecimal():
             seconds = int(recorded) if len(recorded) <= _MAX_TIME_DIGITS else MAX_FILE_TIME + 1
+        else:
+            seconds = int(self.modified_at.timestamp())
         if abs(seconds) > MAX_FILE_TIME:
             raise IntegrityError(
                 "the recorded modification time is out of the range of file times",

@@ -12,6 +12,7 @@ base), and the ref now. Contents decide: a file is changed when its bytes are, w
     worktree       `Worktree`: a linked directory, opened and locked
     status         how the files, the base and the ref differ: `status` and `diff`
     linked_files   reflinks and hard links to objects; the executable bit
+    fetching       fetching files beside: linked, copied or downloaded
     writer         writing files: fetched beside, made durable together, then renamed
     kept_for_undo  what a command overwrites or deletes on request, for `undo`
     checkout       bringing a directory to a commit: `pull`, `checkout`, `restore`

@@ -24,13 +24,14 @@ from lakecli.errors import ConflictError, IntegrityError, NotFound, Refused
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.upload import UploadOptions
 from lakecli.stores.local.files import closing, sync_file_system
+from lakecli.worktree.fetching import Expected, WantedFile, WriteReport
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled
 from lakecli.worktree.kept_for_undo import RESTORE, keep
 from lakecli.worktree.linked_files import restore_objects
 from lakecli.worktree.obstacles import InTheWay
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Worktree
-from lakecli.worktree.writer import Expected, WantedFile, Writer, WriteReport
+from lakecli.worktree.writer import Writer
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""

@@ -28,13 +28,14 @@ from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.walk import FileOpener
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.staging import area
+from lakecli.worktree.fetching import Expected, WantedFile, WriteReport
 from lakecli.worktree.index import FileState, root_of, state_of
 from lakecli.worktree.link import read_link
 from lakecli.worktree.linked_files import permissions_of
 from lakecli.worktree.obstacles import InTheWay, parents_of
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Worktree, identity_of, index_file_of, lock
-from lakecli.worktree.writer import Expected, WantedFile, Writer, WriteReport
+from lakecli.worktree.writer import Writer
 
 PULL: Final = "local pull"
 

@@ -16,7 +16,7 @@ from lakecli.base.model import ChangeType
 from lakecli.repository.reading.contents import hash_rest
 from lakecli.repository.transfer.ignore_patterns import LINK_FILE, Ignore, Selection, is_own
 from lakecli.repository.transfer.walk import OPEN_DIRECTORY, LinkPolicy, open_below
-from lakecli.stores.local.directory import are_possible
+from lakecli.stores.local.directory import is_possible_path
 from lakecli.stores.local.files import closing
 from lakecli.worktree.index import (
     NO_DIGEST,
@@ -44,7 +44,7 @@ def is_possible(relative: bytes) -> bool:
     neither written nor ever taken for deleted. A path that ends in a slash marks a directory in a
     bucket, and is no file.
     """
-    return are_possible(relative.split(b"/")) and not is_own(relative)
+    return is_possible_path(relative) and not is_own(relative)
 
 
 class LocalChange(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from lakecli import native
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.model import ChangeType, CommitId
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
-    from lakecli.worktree.writer import WriteReport
+    from lakecli.worktree.fetching import WriteReport
 
 
 @pytest.fixture
@@ -719,15 +720,15 @@ def test_a_file_that_appears_meanwhile_is_kept(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit_contents(repository, {"late": "theirs", "b": "theirs"})
-    from lakecli.worktree import writer
+    from lakecli.worktree import fetching
 
-    fetch_all = writer.Fetcher.fetch_all
+    fetch_all = fetching.Fetcher.fetch_all
 
     def edited_meanwhile(self: Any, *args: Any) -> Any:
         write(root, {"late": "mine", "b": "mine"})
         return fetch_all(self, *args)
 
-    monkeypatch.setattr(writer.Fetcher, "fetch_all", edited_meanwhile)
+    monkeypatch.setattr(fetching.Fetcher, "fetch_all", edited_meanwhile)
     assert pull(reopen(repository, root)).conflicts == [b"b", b"late"]
     assert files(root)["late"] == files(root)["b"] == "mine"
     # They are compared with what others have committed from now on.
@@ -843,7 +844,7 @@ def test_what_cannot_be_linked_is_copied_or_refused(
 ) -> None:
     large = "x" * (SMALL + 1)
     commit_contents(repository, {"large": large, "small": "s"})
-    monkeypatch.setattr("lakecli.worktree.writer.reflink", lambda *_: False)
+    monkeypatch.setattr("lakecli.worktree.fetching.reflink", lambda *_: False)
     clone(repository, tmp_path / "auto")
     assert files(tmp_path / "auto") == {"large": large, "small": "s"}
     uri = parse_path("lakefs://demo/main/", allow_empty=True)
@@ -860,7 +861,7 @@ def test_what_cannot_be_linked_is_copied_or_refused(
             to.write(source.read_bytes())
         return True
 
-    monkeypatch.setattr("lakecli.worktree.writer.reflink", share)
+    monkeypatch.setattr("lakecli.worktree.fetching.reflink", share)
     clone(repository, tmp_path / "shared", linking=LinkMode.REFLINK)
     assert files(tmp_path / "shared") == {"large": large, "small": "s"}
     assert items(reopen(repository, tmp_path / "shared")) == {}
@@ -928,6 +929,7 @@ def test_an_undo_is_repeated_when_the_store_answers_again(
         return get(store, key, **options)
 
     with monkeypatch.context() as patched:
+        patched.setattr(native, "core", lambda: None)
         patched.setattr(DirectoryStore, "get", refuse)
         written = restore_kept(repository, operation, DOWNLOADS)
     assert written is not None

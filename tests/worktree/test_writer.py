@@ -7,20 +7,24 @@ import os
 import stat
 import threading
 from hashlib import md5
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from lakecli import native
 from lakecli.base.directories import make_private
 from lakecli.base.uri import parse_path
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository.download import DownloadOptions
+from lakecli.repository.reading.contents import read_small
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, INCOMING
-from lakecli.repository.transfer.ingest import SMALL
+from lakecli.repository.transfer.ingest import SMALL, TINY
+from lakecli.repository.transfer.parallel import MAX_FAILURES
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.contract import ANY, BucketNotFound
 from lakecli.stores.local.files import write_all
-from lakecli.worktree import create, writer
+from lakecli.worktree import create, fetching, writer
 from lakecli.worktree.checkout import restore
 from lakecli.worktree.index import state_of
 from lakecli.worktree.status import status
@@ -47,7 +51,10 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Entry
     from lakecli.errors import LakeError
+    from lakecli.native import Core
     from lakecli.repository.contract import Repository
+
+pytestmark = pytest.mark.usefixtures("either_core")
 
 NEW = {"d/a": "1", "d/b": "2", "d/e/c": "3", "f/g/h": "4"}
 
@@ -65,14 +72,14 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]
     """Let something happen when all files are fetched and none is published."""
 
     def let(happen: Callable[[], object]) -> None:
-        fetch_all = writer.Fetcher.fetch_all
+        fetch_all = fetching.Fetcher.fetch_all
 
         def fetch(self: Any, *args: Any) -> Any:
             fetched = fetch_all(self, *args)
             happen()
             return fetched
 
-        monkeypatch.setattr(writer.Fetcher, "fetch_all", fetch)
+        monkeypatch.setattr(fetching.Fetcher, "fetch_all", fetch)
 
     return let
 
@@ -183,13 +190,13 @@ def test_a_directory_in_the_place_of_a_file_stays(repository: Repository, root: 
 def test_a_store_that_answers_nothing_ends_it(
     repository: Repository, root: Path, error: LakeError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = writer.WriteReport(root)
-    fetcher = writer.Fetcher(reopen(repository, root), DOWNLOADS, report)
+    report = fetching.WriteReport(root)
+    fetcher = fetching.Fetcher(reopen(repository, root), DOWNLOADS, report)
 
     def fetch(*_: object) -> NoReturn:
         raise error
 
-    wanted = writer.WantedFile(b"a", entry_of(b"1"), writer.Expected.ABSENT)
+    wanted = fetching.WantedFile(b"a", entry_of(b"1"), fetching.Expected.ABSENT)
     place: Any = None
     with monkeypatch.context() as patched:
         patched.setattr(fetcher, "_bring", fetch)
@@ -200,6 +207,24 @@ def test_a_store_that_answers_nothing_ends_it(
         assert fetcher._try(wanted, place)
         patched.setattr(fetcher, "_bring", fetch)
         assert not fetcher._try(wanted, place)
+
+
+def test_objects_that_cannot_be_reached_among_others_fail_alone(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if more of them than end a command are left by what is copied together."""
+    sizes = [TINY + 1 if at % 4 == 1 else 1 for at in range(8 * MAX_FAILURES)]
+    commit_contents(repository, {f"n/{at}": f"c{at:0{size}}" for at, size in enumerate(sizes)})
+
+    def refuse(*args: Any, size: int, **options: Any) -> bytes:
+        if size > TINY:
+            raise Unreachable("no answer")
+        return read_small(*args, size=size, **options)
+
+    monkeypatch.setattr(fetching, "read_small", refuse)
+    brought = pull(reopen(repository, root))
+    assert len(brought.failures) == 2 * MAX_FAILURES
+    assert brought.downloaded == len(NEW) + 6 * MAX_FAILURES
 
 
 def test_a_disk_without_reflinks_is_asked_once(
@@ -213,7 +238,7 @@ def test_a_disk_without_reflinks_is_asked_once(
         asked.append(source)
         return False
 
-    monkeypatch.setattr(writer, "reflink", refuse)
+    monkeypatch.setattr(fetching, "reflink", refuse)
     clone(repository, tmp_path / "wd")
     assert len(asked) == 1
     assert files(tmp_path / "wd") == contents
@@ -228,7 +253,8 @@ def test_half_a_file_never_arrives(
         write_all(descriptor, data)
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakecli.worktree.writer.write_all", write_half)
+        patched.setattr(native, "core", lambda: None)  # it leaves such a file to the others
+        patched.setattr("lakecli.worktree.fetching.write_all", write_half)
         brought = pull(reopen(repository, root))
     assert [path for path, _ in brought.failures] == [b"d/b"]
     assert not (root / "d/b").exists()
@@ -251,14 +277,14 @@ def test_a_directory_of_several_chunks(
 def test_a_chunk_ends_with_the_byte_that_fills_it(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetch_all = writer.Fetcher.fetch_all
+    fetch_all = fetching.Fetcher.fetch_all
     sizes = []
 
     def note(self: Any, waiting: Any, *args: Any) -> Any:
         sizes.append(len(waiting))
         return fetch_all(self, waiting, *args)
 
-    monkeypatch.setattr(writer.Fetcher, "fetch_all", note)
+    monkeypatch.setattr(fetching.Fetcher, "fetch_all", note)
     monkeypatch.setattr(writer, "CHUNK_BYTES", 2)
     commit_contents(repository, {"z": "5"})
     pull(reopen(repository, root))
@@ -272,18 +298,18 @@ def test_progress_counts_each_file_once(
     large = "x" * (SMALL + 1)
     commit_contents(repository, {**dict.fromkeys(NEW), "small": "s", "large": large})
     uri = parse_path("lakefs://demo/main/", allow_empty=True)
-    monkeypatch.setattr(writer, "reflink", share)
+    monkeypatch.setattr(fetching, "reflink", share)
     for linking in (LinkMode.AUTO, LinkMode.HARDLINK, LinkMode.COPY):
         if linking is LinkMode.COPY:
-            monkeypatch.setattr(writer, "reflink", None)
+            monkeypatch.setattr(fetching, "reflink", None)
         progress = RecordedProgress()
         options = DownloadOptions(progress=progress)
         create.clone(repository, uri, tmp_path / linking.value, options=options, linking=linking)
         size = 1 + 1 + len(large)
         assert (progress.expected, progress.items, progress.size) == ([(3, size)], 3, size)
     entry = entry_of(large.encode())
-    monkeypatch.setattr(writer, "is_local", lambda _uri: False)
-    wanted = writer.WantedFile(b"large", entry, writer.Expected.ABSENT)
+    monkeypatch.setattr(fetching, "is_local", lambda _uri: False)
+    wanted = fetching.WantedFile(b"large", entry, fetching.Expected.ABSENT)
     write(root, {f".lakecli-incoming/{wanted.name.decode()}": large})
     os.utime(root / f".lakecli-incoming/{wanted.name.decode()}", (entry.file_mtime,) * 2)
     progress = RecordedProgress()
@@ -327,8 +353,10 @@ def test_what_is_fetched_is_durable_before_it_has_its_name(
         "('sync_file', 1)",
         "('sync_file', 3)",
     ]
-    assert done[3:6] == [("rename", name) for name in (b"a", b"x", b"y")]
-    assert sorted(map(str, done[6:])) == sorted(str(("sync_names", inode)) for inode in inodes)
+    names = (b"a", b"x", b"y") if native.core() is None else (b"a", b"n")
+    end = 3 + len(names)
+    assert done[3:end] == [("rename", name) for name in names]
+    assert sorted(map(str, done[end:])) == sorted(str(("sync_names", inode)) for inode in inodes)
 
     monkeypatch.setattr(writer, "FEW", 1)
     commit_contents(repository, {"a": "again", "k/stays": "again"})
@@ -340,6 +368,44 @@ def test_what_is_fetched_is_durable_before_it_has_its_name(
         "rename",
         "sync_file_system",
     ]
+
+
+def test_a_new_directory_gets_its_name_as_a_whole(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch, core: Core
+) -> None:
+    """What cannot be written together with the others, or is no tiny file, comes after it."""
+    (root / "old").mkdir()
+    contents = {"n/a": "5", "n/large": "x" * (TINY + 1), "n/o/x": "7", "n/z": "z", "old/b": "8"}
+    commit_contents(repository, contents)
+    renamed, rename, write_files = [], os.rename, core.write_files
+
+    def note(old: Any, new: Any, **options: Any) -> None:
+        renamed.append(new)
+        rename(old, new, **options)
+
+    def write_most(directory: int, names: list[bytes], *rest: Any) -> Any:
+        return write_files(directory, [b"" if b"/a" in name else name for name in names], *rest)
+
+    monkeypatch.setattr(os, "rename", note)
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            native, "core", lambda: SimpleNamespace(**{**vars(core), "write_files": write_most})
+        )
+        assert pull(reopen(repository, root)).downloaded == 9
+    assert renamed == [b"d", b"a", b"e", b"g", b"n", b"a", b"large", b"o", b"b"]
+    assert is_clean(repository, root)
+    assert files(root) == {"a": "1", **NEW, **contents}
+
+
+@pytest.mark.parametrize("left", ["directory-0/d/a", "directory-0/x", "directory-0"])
+def test_what_a_killed_command_left_in_a_directory_is_removed(
+    repository: Repository, root: Path, left: str
+) -> None:
+    write(root, {f".lakecli-incoming/{left}": "half"})
+    assert set(items(reopen(repository, root))) == {*NEW}
+    pull(reopen(repository, root))
+    assert files(root) == {"a": "1", **NEW}
+    assert is_clean(repository, root)
 
 
 def test_no_file_stays_open(repository: Repository, root: Path) -> None:
@@ -357,9 +423,9 @@ def test_no_file_stays_open(repository: Repository, root: Path) -> None:
 def test_a_file_that_changes_before_it_is_removed_stays(repository: Repository, root: Path) -> None:
     found = writer.Writer(reopen(repository, root), DOWNLOADS)
     write(root, {"a": "mine"})
-    found.remove(b"a", writer.Expected.BASE)
-    found.remove(b"absent", writer.Expected.BASE)
-    found.remove(b"a/below", writer.Expected.BASE)
+    found.remove(b"a", fetching.Expected.BASE)
+    found.remove(b"absent", fetching.Expected.BASE)
+    found.remove(b"a/below", fetching.Expected.BASE)
     assert (found.finish().kept, found.report.removed) == ([b"a"], 0)
     assert files(root) == {"a": "mine"}
 
@@ -449,9 +515,9 @@ def test_an_object_without_any_digest_is_compared_by_its_time(
 def test_files_of_a_bucket_come_by_directory_whatever_arrives_first(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "is_local", lambda _uri: False)
+    monkeypatch.setattr(fetching, "is_local", lambda _uri: False)
     last_is_here = threading.Event()
-    fetch = writer.Fetcher._fetch
+    fetch = fetching.Fetcher._fetch
     fetched = []
 
     def in_turn(self: Any, wanted: Any, place: Any) -> Any:
@@ -460,19 +526,19 @@ def test_files_of_a_bucket_come_by_directory_whatever_arrives_first(
         assert last_is_here.wait(30)
         return fetch(self, wanted, place)
 
-    fetch_all = writer.Fetcher.fetch_all
+    fetch_all = fetching.Fetcher.fetch_all
 
     def note(self: Any, *args: Any) -> Any:
         fetched.extend(fetch_all(self, *args))
         return fetched
 
-    monkeypatch.setattr(writer.Fetcher, "_fetch", in_turn)
-    monkeypatch.setattr(writer.Fetcher, "fetch_all", note)
+    monkeypatch.setattr(fetching.Fetcher, "_fetch", in_turn)
+    monkeypatch.setattr(fetching.Fetcher, "fetch_all", note)
     worktree = reopen(repository, root)
     found = writer.Writer(worktree, DownloadOptions(parallelism=4))
     for path in sorted(NEW, reverse=True):
         entry = entry_of(NEW[path].encode())
-        found.add(writer.WantedFile(os.fsencode(path), entry, writer.Expected.ABSENT))
+        found.add(fetching.WantedFile(os.fsencode(path), entry, fetching.Expected.ABSENT))
     assert found.finish().downloaded == 4
     assert [os.fsdecode(each.path) for each in fetched] == sorted(NEW)
     assert files(root) == {"a": "1", **NEW}
@@ -539,7 +605,7 @@ def test_a_link_to_an_object_that_a_killed_command_has_left_is_not_written_to(
     """Root may write to a read-only file, so a copy never takes the name of such a link."""
     (root / ".lakecli-incoming").mkdir()
     entry = entry_of(b"2")
-    name = writer.WantedFile(b"d/b", entry, writer.Expected.ABSENT).name
+    name = fetching.WantedFile(b"d/b", entry, fetching.Expected.ABSENT).name
     place = repository.store.local_path(entry.physical_address)
     assert place is not None
     os.link(place, root / ".lakecli-incoming" / os.fsdecode(name))
@@ -558,7 +624,7 @@ def test_copied_and_linked_files_have_the_times_of_their_objects(
     (root / "large").chmod(0o755)
     commit_worktree(reopen(repository, root))
 
-    monkeypatch.setattr(writer, "reflink", share)
+    monkeypatch.setattr(fetching, "reflink", share)
     clone(repository, tmp_path / "other")
     for name in ("large", "small"):
         assert (tmp_path / "other" / name).stat().st_mtime == 1_000_000_000
@@ -597,20 +663,20 @@ def test_a_missing_bucket_ends_it_if_it_is_that_of_the_repository(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that an imported object lies in concerns that object alone."""
-    report = writer.WriteReport(root)
-    fetcher = writer.Fetcher(reopen(repository, root), DOWNLOADS, report)
+    report = fetching.WriteReport(root)
+    fetcher = fetching.Fetcher(reopen(repository, root), DOWNLOADS, report)
 
     def fetch(*_: object) -> NoReturn:
         raise BucketNotFound("no bucket")
 
     monkeypatch.setattr(fetcher, "_bring", fetch)
     place: Any = None
-    wanted = writer.WantedFile(b"a", entry_of(b"1"), writer.Expected.ABSENT)
+    wanted = fetching.WantedFile(b"a", entry_of(b"1"), fetching.Expected.ABSENT)
     with pytest.raises(BucketNotFound):
         fetcher._try(wanted, place)
     assert report.failures == []
     imported = wanted.entry._replace(physical_address="s3://elsewhere/1")
-    assert not fetcher._try(writer.WantedFile(b"a", imported, wanted.expected), place)
+    assert not fetcher._try(fetching.WantedFile(b"a", imported, wanted.expected), place)
     assert report.failures == [(b"a", "no bucket")]
 
 

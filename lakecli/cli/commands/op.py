@@ -41,6 +41,7 @@ from lakecli.repository.undo.undo import Undone, complete, restore
 from lakecli.repository.undo.undo import redo as redo_operation
 from lakecli.repository.undo.undo import undo as undo_operation
 from lakecli.worktree.commit import LOCAL_COMMIT
+from lakecli.worktree.fetching import WriteReport
 from lakecli.worktree.kept_for_undo import (
     DIRECTORY,
     check_directory,
@@ -48,7 +49,6 @@ from lakecli.worktree.kept_for_undo import (
     overwrite_again,
     restore_kept,
 )
-from lakecli.worktree.writer import WriteReport
 
 _COMPLETED: Final = "the {} before was interrupted; it is complete now"
 

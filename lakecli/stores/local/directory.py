@@ -64,8 +64,9 @@ def split_key(key: str) -> list[bytes]:
         UsageError: no file can have this key. lakecli's own keys are digests and percent-encoded
             names, which files can have.
     """
-    names = key_bytes(key).split(b"/")
-    if not are_possible(names):
+    path = key_bytes(key)
+    names = path.split(b"/")
+    if not is_possible_path(path):
         raise UsageError(
             f"a directory cannot hold an object of this key: {key!r}",
             hint=f"no empty component, no '.' or '..', no NUL, at most {MAX_NAME_SIZE} bytes "
@@ -76,10 +77,11 @@ def split_key(key: str) -> list[bytes]:
     return names
 
 
-def are_possible(names: Sequence[bytes]) -> bool:
-    """Tell whether directories and files can have all these names."""
-    longest = max(map(len, names), default=0)
-    return longest <= MAX_NAME_SIZE and _SPECIAL.isdisjoint(names) and b"\0" not in b"".join(names)
+def is_possible_path(path: bytes) -> bool:
+    """Tell whether directories and a file can have the names between the slashes of a path."""
+    names = path.split(b"/")
+    is_short = len(path) <= MAX_NAME_SIZE or max(map(len, names)) <= MAX_NAME_SIZE
+    return is_short and _SPECIAL.isdisjoint(names) and b"\0" not in path
 
 
 class RootDirectory:

@@ -16,8 +16,11 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, BinaryIO
 
+from lakecli import native
 from lakecli.errors import Unsupported
 from lakecli.stores.contract import (
     ABSENT,
@@ -39,7 +42,7 @@ from lakecli.stores.local.directory import (
     TEMPORARY,
     KeptDirectory,
     RootDirectory,
-    are_possible,
+    is_possible_path,
     split_key,
 )
 from lakecli.stores.local.files import (
@@ -181,7 +184,7 @@ class DirectoryStore:
         above, slash, _ = wanted.rpartition(b"/")
         names = above.split(b"/") if slash else []
         self._directory.check_root()
-        if tuple(names[:2]) == TEMPORARY or not are_possible(names):
+        if tuple(names[:2]) == TEMPORARY or (slash and not is_possible_path(above)):
             return  # no key starts like this
         with self._directory.translated(prefix or "the root"):
             try:
@@ -299,6 +302,23 @@ class DirectoryStore:
             yield reader
         finally:
             kept.close()
+
+    def get_together(
+        self, core: native.Core, keys: Sequence[str], limit: int
+    ) -> Sequence[bytes | None]:
+        """Return objects of at most `limit` bytes at content addresses, which come in order.
+
+        There is ``None`` for one that is to be read by itself.
+        """
+        found: list[tuple[bytes, int] | None] = []
+        split = (key.rpartition("/") for key in keys)
+        for parent, group in groupby(split, key=itemgetter(0)):
+            names = [name.encode() for _, _, name in group]
+            read: list[tuple[bytes, int] | None] = [None] * len(names)
+            with suppress(OSError), self._directory.opened(split_key(parent)) as directory:
+                read = core.read_files(directory, names, limit)
+            found += read
+        return [None if each is None else each[0] for each in found]
 
     def _open_file(self, key: str) -> tuple[int, os.stat_result]:
         names = split_key(key)

@@ -1,0 +1,397 @@
+"""Fetching objects into the incoming directory of a working directory, verified.
+
+Names there tell path and object, so the next command uses what a killed one has fetched from a
+bucket. From a namespace that is a directory, small files are copied, and others are linked where
+that works. Copies for a directory that is not there yet lie together under their own names, and
+become that directory as a whole.
+
+`WantedFile` is a file to write, and `WriteReport` what became of many.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from operator import attrgetter
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from lakecli import native
+from lakecli.base.identity import h, hashes
+from lakecli.base.model import Entry
+from lakecli.errors import (
+    IntegrityError,
+    NotFound,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    UsageError,
+)
+from lakecli.repository.download import Downloader, DownloadOptions
+from lakecli.repository.reading.addresses import is_external
+from lakecli.repository.reading.contents import damaged, digest_of, gone, read_small
+from lakecli.repository.reading.recorded import locate
+from lakecli.repository.transfer.destination import (
+    ENDS_ALL,
+    Destination,
+    FileComparison,
+    translated,
+)
+from lakecli.repository.transfer.ignore_patterns import INCOMING
+from lakecli.repository.transfer.ingest import SMALL, TINY
+from lakecli.repository.transfer.parallel import FailureBudget
+from lakecli.stores.contract import BucketNotFound
+from lakecli.stores.local.batch import remove_all
+from lakecli.stores.local.files import closing, write_all
+from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.uri import is_local
+from lakecli.worktree.index import FileState
+from lakecli.worktree.linked_files import (
+    PERMISSIONS,
+    digest_at,
+    hard_link,
+    is_executable,
+    reflink,
+    unsupported,
+)
+from lakecli.worktree.worktree import LinkMode, Worktree
+
+OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+REFUSED: Final = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
+"""The disk refuses a name."""
+
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_TOGETHER: Final = b"directory-"
+"""Names of incoming directories begin with this."""
+
+_AT_ONCE: Final = 1_024
+"""Files that are copied together: they wait in memory."""
+
+_PLACE_OF: Final = attrgetter("directory", "file_name")
+_ADDRESS_OF: Final = attrgetter("entry.physical_address")
+
+
+class Expected(Enum):
+    """What is at a path, as far as the scan knows."""
+
+    ABSENT = "absent"
+    BASE = "base"
+
+
+class WantedFile:
+    """A file to write.
+
+    Attributes:
+        path: relative to the working directory.
+        entry: its object.
+        expected: what it replaces; a state: the file that has it.
+        directory: of the path.
+        file_name: of the path.
+        digest: the BLAKE3 of its bytes, where the address of its object says it.
+        place: the incoming directory in which the file waits under its own name; ``b""``: none.
+        state: of the file, if it was written together with others.
+    """
+
+    __slots__ = (
+        "_name",
+        "digest",
+        "directory",
+        "entry",
+        "expected",
+        "file_name",
+        "path",
+        "place",
+        "state",
+    )
+
+    def __init__(self, path: bytes, entry: Entry, expected: Expected | FileState) -> None:
+        self.path = path
+        self.directory, _, self.file_name = path.rpartition(b"/")
+        self.entry = entry
+        self.expected = expected
+        self.digest = digest_of(entry)
+        self.place = b""
+        self.state: FileState | None = None
+        self._name = b""
+
+    @property
+    def name(self) -> bytes:
+        """The name of the file, below the directory of incoming files, until it has its own."""
+        if self.place:
+            return b"%b/%b" % (self.place, self.file_name)
+        if not self._name:
+            entry = self.entry
+            text = f"{entry.physical_address} {entry.size} {entry.checksum} "
+            digest = h(text.encode("utf-8", "surrogateescape") + self.path)
+            self._name = digest[:16].hex().encode("ascii")
+        return self._name
+
+
+def _time_of_tiny(wanted: WantedFile) -> int | None:
+    """Return when a file that can be copied together with others was modified."""
+    entry = wanted.entry
+    if wanted.digest is None or entry.size > TINY or PERMISSIONS in entry.metadata:
+        return None
+    try:
+        return entry.file_mtime
+    except IntegrityError:
+        return None
+
+
+@dataclass(slots=True)
+class WriteReport:
+    """What was done.
+
+    Attributes:
+        directory: the working directory.
+        downloaded: the number of files written.
+        removed: the number of files removed.
+        size: bytes of the files written.
+        kept: paths of files that changed meanwhile, or were not known; they are as they were.
+        blocked: (path, reason) of objects with another file or directory in their way.
+        impossible: (path, reason) of objects that cannot be files here.
+        failures: (path, reason) of objects that could not be fetched.
+        can_repeat: whether the store has refused some of these, or did not answer, so that a
+            repetition may fetch them.
+    """
+
+    directory: Path
+    downloaded: int = 0
+    removed: int = 0
+    size: int = 0
+    kept: list[bytes] = field(default_factory=list)
+    blocked: list[tuple[bytes, str]] = field(default_factory=list)
+    impossible: list[tuple[bytes, str]] = field(default_factory=list)
+    failures: list[tuple[bytes, str]] = field(default_factory=list)
+    can_repeat: bool = False
+
+
+class _Incoming(NamedTuple):
+    """The directory of incoming files, the names that it had at first, and its directories."""
+
+    destination: Destination
+    descriptor: int
+    present: set[str]
+    places: dict[bytes, bytes]
+    """Where files for a directory wait under their own names; ``b""``: nowhere."""
+
+    def remove(self, name: bytes) -> None:
+        """Remove what a killed command has left under a name; it may be a link to an object."""
+        if os.fsdecode(name) in self.present:
+            os.unlink(name, dir_fd=self.descriptor)
+
+
+class Fetcher:
+    """Fetches objects into the directory of incoming files.
+
+    Args:
+        worktree: the working directory.
+        options: of the downloads.
+        report: gets the failures.
+    """
+
+    def __init__(self, worktree: Worktree, options: DownloadOptions, report: WriteReport) -> None:
+        self._worktree = worktree
+        self._progress = options.progress
+        self._incoming = os.path.join(os.fsencode(worktree.root), INCOMING)
+        self._download = Downloader(worktree.repository, options)
+        self._can_reflink = True
+        self._store = worktree.repository.store
+        self._is_local = is_local(self._store.uri)
+        self._budget = FailureBudget()
+        self._report = report
+        self._is_new: dict[bytes, bool] = {}
+        """Whether a directory in the root was absent when it was asked for first."""
+
+    def fetch_all(
+        self, waiting: list[WantedFile], incoming: Destination, descriptor: int
+    ) -> list[WantedFile]:
+        """Fetch objects beside; return those that were fetched, one directory after the other."""
+        place = _Incoming(incoming, descriptor, set(os.listdir(descriptor)), {})
+        for name in place.present:
+            if name.startswith(_TOGETHER.decode()):  # of a killed command
+                with suppress(OSError):
+                    with closing(os.open(name, OPEN_DIRECTORY, dir_fd=descriptor)) as left:
+                        remove_all(left)
+                    os.rmdir(name, dir_fd=descriptor)
+        fetched: list[WantedFile] = []
+
+        def fetch(wanted: WantedFile) -> None:
+            if self._try(wanted, place):
+                fetched.append(wanted)
+
+        store = self._worktree.repository.store
+        if self._is_local and isinstance(store, DirectoryStore):
+            waiting.sort(key=_ADDRESS_OF)
+            with store.reading_in_order() as reader:
+                self._store = reader
+                for start in range(0, len(waiting), _AT_ONCE):
+                    batch = waiting[start : start + _AT_ONCE]
+                    self._copy_together(reader, batch, place)
+                    for each in batch:
+                        if each.state is None:
+                            fetch(each)
+                        else:
+                            self._budget.succeeded()
+                            fetched.append(each)
+        else:
+            waiting.sort(key=_PLACE_OF)
+            self._download.workers.for_each(waiting, fetch)
+        fetched.sort(key=_PLACE_OF)
+        return fetched
+
+    def _bring(self, wanted: WantedFile, place: _Incoming) -> None:
+        """Link, copy or fetch an object beside, as its size and its namespace allow."""
+        if not self._is_local or wanted.digest is None:
+            self._fetch(wanted, place)
+        elif self._links(wanted.entry):
+            self._link(wanted, place)
+        elif wanted.entry.size <= SMALL:
+            self._copy(wanted, place)
+        else:
+            self._fetch(wanted, place)
+
+    def _fetch(self, wanted: WantedFile, place: _Incoming) -> None:
+        """Fetch an object beside, unless an earlier command has."""
+        entry, name = wanted.entry, wanted.name
+        if os.fsdecode(name) in place.present:
+            here = place.destination.state_of(
+                name, size=entry.size, digest=wanted.digest, mtime=entry.file_mtime
+            )
+            if here is FileComparison.SAME:
+                self._progress.advance(items=1, size=entry.size)
+                return
+        self._download.fetch(place.destination, name, entry)
+        self._progress.advance(items=1)
+
+    def _links(self, entry: Entry) -> bool:
+        """Return whether the file of an object in a directory is linked, not copied."""
+        mode = self._worktree.linking
+        if mode is LinkMode.COPY:
+            return False
+        if mode is LinkMode.HARDLINK:
+            return not is_executable(entry)  # the mode is that of the object
+        # Copying a small file takes no longer than sharing its blocks.
+        return mode is LinkMode.REFLINK or (self._can_reflink and entry.size > SMALL)
+
+    def _link(self, wanted: WantedFile, place: _Incoming) -> None:
+        """Link a file with its object, verified."""
+        entry, name, directory = wanted.entry, wanted.name, place.descriptor
+        store, key = locate(self._worktree.repository, entry)
+        path = store.local_path(key)
+        if path is None:
+            raise gone(self._worktree.repository.uri, store, key)
+        source = Path(path)
+        mode = self._worktree.linking
+        with translated(os.path.join(self._incoming, name)):
+            place.remove(name)
+            if mode is LinkMode.HARDLINK:
+                hard_link(source, name, directory)
+            elif not reflink(source, name, directory):
+                if mode is LinkMode.REFLINK:
+                    raise unsupported("reflinks", source)
+                self._can_reflink = False
+                self._fetch(wanted, place)
+                return
+            if digest_at(name, directory) != wanted.digest:
+                os.unlink(name, dir_fd=directory)
+                raise damaged(self._worktree.repository.uri, store, key)
+            if mode is not LinkMode.HARDLINK:  # the time is that of the object
+                seconds = entry.file_mtime
+                with suppress(OverflowError, OSError):
+                    os.utime(name, (seconds, seconds), dir_fd=directory)
+        self._progress.advance(items=1, size=entry.size)
+
+    def _copy_together(
+        self, store: DirectoryStore, files: list[WantedFile], place: _Incoming
+    ) -> None:
+        """Copy tiny objects; whatever is unusual about one, and every error, is left to `_try`."""
+        core = native.core()
+        if core is None or self._worktree.linking not in {LinkMode.AUTO, LinkMode.COPY}:
+            return
+        tiny = [(each, time) for each in files if (time := _time_of_tiny(each)) is not None]
+        keys = [each.entry.physical_address for each, _ in tiny]
+        found = store.get_together(core, keys, TINY)
+        digests = hashes([data or b"" for data in found])
+        whole = [
+            (each, time, data)
+            for (each, time), data, digest in zip(tiny, found, digests, strict=True)
+            if digest.hex() == each.digest and data is not None and len(data) == each.entry.size
+        ]
+        with translated(self._incoming):
+            for each, _, _ in whole:
+                each.place = self._place_of(each.directory, place)
+        states = core.write_files(
+            place.descriptor,
+            [each.name for each, _, _ in whole],
+            [data for _, _, data in whole],
+            [time for _, time, _ in whole],
+        )
+        for (each, _, _), state in zip(whole, states, strict=True):
+            if state is None:
+                each.place = b""
+            else:
+                each.state = FileState(*state)
+        done = [each.entry.size for each, _, _ in whole if each.state is not None]
+        self._progress.advance(items=len(done), size=sum(done))
+
+    def _copy(self, wanted: WantedFile, place: _Incoming) -> None:
+        """Copy a small object of a local namespace beside, verified."""
+        entry, name = wanted.entry, wanted.name
+        uri, key = self._worktree.repository.uri, entry.physical_address
+        data = read_small(uri, self._store, key, size=entry.size, digest=wanted.digest)
+        seconds = entry.file_mtime
+        with translated(os.path.join(self._incoming, name)):
+            place.remove(name)
+            with closing(os.open(name, _NEW, 0o666, dir_fd=place.descriptor)) as descriptor:
+                write_all(descriptor, data)
+                with suppress(OverflowError, OSError):  # a time this disk cannot keep
+                    os.utime(descriptor, (seconds, seconds))
+        self._progress.advance(items=1, size=entry.size)
+
+    def _place_of(self, directory: bytes, place: _Incoming) -> bytes:
+        """Make an incoming directory that becomes another one, if nothing has its name.
+
+        The first directory above that is new stands in the root, as the incoming ones do: so group
+        and permissions are those that it has when it is made there.
+        """
+        known = place.places.get(directory)
+        if known is None:
+            known, top = b"", directory.partition(b"/")[0]
+            path = os.path.join(os.fsencode(self._worktree.root), top)
+            if top and self._is_new.setdefault(top, not os.path.lexists(path)):
+                name = b"%b%d" % (_TOGETHER, len(place.places))
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=place.descriptor)
+                    known = name
+            place.places[directory] = known
+        return known
+
+    def _try(self, wanted: WantedFile, place: _Incoming) -> bool:
+        """Fetch an object; record its failure, if only this one may have failed.
+
+        Returns:
+            Whether it was fetched.
+        """
+        try:
+            self._bring(wanted, place)
+        except ENDS_ALL:
+            raise
+        except (NotFound, IntegrityError, UsageError, Refused) as error:
+            if isinstance(error, BucketNotFound) and not is_external(wanted.entry):
+                raise
+            self._report.failures.append((wanted.path, error.message))
+            return False
+        except (PermissionDenied, Unreachable) as error:
+            self._report.can_repeat = True
+            self._report.failures.append((wanted.path, error.message))
+            if self._budget.failed(error):
+                raise
+            return False
+        self._budget.succeeded()
+        return True
