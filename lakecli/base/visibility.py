@@ -20,11 +20,16 @@ IGNORABLE: Final = (
 _BLANK: Final = "[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 """Spaces that have a width, which `str.isprintable` does not count."""
 
+_PRINTABLE: Final = bytes(range(0x20, 0x7F))
+"""All that ASCII prints. A long text is searched several times faster than by `isprintable`."""
 
-def is_visible(text: str) -> bool:
-    """Return whether a reader sees every character of a text."""
+
+def is_visible(text: str, *, besides: str = "") -> bool:
+    """Return whether a reader sees every character of a text; those `besides` do not count."""
     if text.isascii():
-        return text.isprintable()
+        return not text.encode().translate(None, _PRINTABLE + besides.encode())
+    for character in besides:
+        text = text.replace(character, "")
     if re.search(IGNORABLE, text):
         return False
     return text.isprintable() or re.sub(_BLANK, " ", text).isprintable()

@@ -1,4 +1,4 @@
-"""What is written in C, too: blocks of records, entries, and small files in large numbers.
+"""What is written in C, too: blocks of records, entries, lines of a listing, and many small files.
 
 With it large imports, commits, listings and diffs take much less processor time: decoding blocks
 and encoding entries are most of their work. No user needs a C compiler: an installation without one
@@ -10,6 +10,8 @@ lacks the compiled core, and the twins in Python do the work, with the same answ
     blocks.c   reading blocks, and writing those of records
     entries.c  decoding entries, and encoding those of external objects
     files.c    reading and writing many small files
+    lines.c    lines of a listing, from entries
+    columns.c  columns of entries, for Arrow
 
 `.ci/build_core.py` compiles it to ``_core.abi3.so`` in this directory.
 
@@ -18,7 +20,7 @@ May import nothing of lakecli.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final, Protocol
 
@@ -111,8 +113,32 @@ class Core(Protocol):
             inode were changed; if no times are given, ``True``.
         """
 
+    def list_lines(
+        self,
+        items: list[Any],
+        cut: int,
+        zones_of: Callable[[int], Any],
+        quote: Callable[[bytes], str],
+        /,
+    ) -> tuple[list[str | None], int]:
+        """Return the lines of objects, and the size of all of these objects.
 
-INTERFACE: Final = 10
+        ``None`` stands for a line that is left to the twin.
+
+        The twin is `lakecli.cli.commands.fs_ls.object_line`.
+
+        Args:
+            items: pairs of a path and a value; other items are left to the twin.
+            cut: bytes of each path that are not shown.
+            zones_of: as `lakecli.cli.out.text.zones_of`.
+            quote: as `lakecli.cli.out.text.quote_path`.
+        """
+
+    def entry_columns(self, values: list[bytes], namespace: bytes, /) -> tuple[Any, ...] | None:
+        """Return the columns of `lakecli.exports.entry_columns.columns_of` as buffers."""
+
+
+INTERFACE: Final = 11
 """The meaning of the functions; a core with another one is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

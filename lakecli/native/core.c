@@ -3,7 +3,7 @@
 #include "core.h"
 
 /* As in __init__.py; increase both if the meaning of a function changes. */
-#define INTERFACE 10
+#define INTERFACE 11
 
 int
 view_bytes(PyObject *object, Bytes *view)
@@ -74,6 +74,8 @@ static PyMethodDef core_methods[] = {
     {"find_owned", find_owned, METH_O, NULL},
     {"read_files", read_files, METH_VARARGS, NULL},
     {"write_files", write_files, METH_VARARGS, NULL},
+    {"list_lines", list_lines, METH_VARARGS, NULL},
+    {"entry_columns", entry_columns, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

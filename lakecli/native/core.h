@@ -6,7 +6,8 @@
    is used.
 
    The limited API of Python 3.11 is used, so one build serves all later versions. Only those of files.c
-   release the GIL, and only encode_external calls back into Python: the hasher. */
+   release the GIL. Two call back into Python: encode_external the hasher, list_lines functions for
+   what is unusual in a line. */
 
 #ifndef LAKECLI_CORE_H
 #define LAKECLI_CORE_H
@@ -21,6 +22,22 @@ typedef struct {
     const uint8_t *start;
     Py_ssize_t size;
 } Bytes;
+
+/* The fields of a message that were not read yet; NULL after one that is damaged or unusual. */
+typedef struct {
+    const uint8_t *position;
+    const uint8_t *end;
+} Fields;
+
+/* An entry, as long as its value lives. */
+typedef struct {
+    Bytes address;
+    Bytes checksum;
+    Bytes content_type;
+    Fields metadata;   /* its pairs */
+    uint64_t size;     /* less than 2 ** 63, as the time is */
+    uint64_t seconds;  /* when it was modified, in unix time */
+} Entry;
 
 /* Let `view` show the content of a bytes object, as long as the object lives.
    Return 0, without an error, if the object is NULL or of another type. */
@@ -40,6 +57,18 @@ const uint8_t *read_varint(const uint8_t *from, const uint8_t *end, int bits, ui
 /* Write a number in the fewest groups of seven bits, at most ten; return where it ends. */
 uint8_t *write_varint(uint8_t *to, uint64_t number);
 
+/* Find the fields of an entry in its value. Return 0 if it is damaged or unusual. */
+int open_entry(PyObject *value, Entry *entry);
+
+/* Read the texts of the next pair of metadata. Return 0 if it is damaged or unusual. */
+int read_pair(Fields *metadata, Bytes *key, Bytes *value);
+
+/* Return whether an address is a URI, not a key below the namespace. */
+int has_scheme(Bytes address);
+
+/* Return whether the texts of an entry, and its pairs of metadata, are sound. */
+int has_texts(const Entry *entry);
+
 /* The functions of the module. */
 PyObject *decode_records(PyObject *module, PyObject *payload);
 PyObject *decode_index(PyObject *module, PyObject *payload);
@@ -50,5 +79,7 @@ PyObject *decode_entry(PyObject *module, PyObject *value);
 PyObject *find_owned(PyObject *module, PyObject *values);
 PyObject *read_files(PyObject *module, PyObject *args);
 PyObject *write_files(PyObject *module, PyObject *args);
+PyObject *list_lines(PyObject *module, PyObject *args);
+PyObject *entry_columns(PyObject *module, PyObject *args);
 
 #endif

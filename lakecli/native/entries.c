@@ -329,12 +329,6 @@ encode_external(PyObject *Py_UNUSED(module), PyObject *args)
 #define LENGTH_BITS 28
 #define NUMBER_BITS 63
 
-/* The fields of a message that were not read yet; NULL after one that is damaged or unusual. */
-typedef struct {
-    const uint8_t *position;
-    const uint8_t *end;
-} Fields;
-
 /* Pass a tag. Return 0 if another one comes next. */
 static int
 pass_tag(Fields *fields, uint8_t tag)
@@ -399,22 +393,27 @@ new_text(Bytes text)
     return PyErr_Occurred() ? NULL : PyUnicode_DecodeUTF8((const char *)text.start, text.size, NULL);
 }
 
-/* Read the pairs of metadata that come next. Return a dictionary; NULL after an error, or, without
-   one, if a pair is damaged or unusual. */
+int
+read_pair(Fields *metadata, Bytes *key, Bytes *value)
+{
+    Fields pair = fields_of(read_text_field(metadata, METADATA_TAG));
+    *key = read_text_field(&pair, KEY_TAG);
+    *value = read_text_field(&pair, VALUE_TAG);
+    return is_at_end(&pair);
+}
+
+/* Read pairs of metadata. Return a dictionary; NULL after an error, or, without one, if a pair is
+   damaged or unusual. */
 static PyObject *
-read_metadata(Fields *fields)
+new_metadata(Fields pairs)
 {
     PyObject *metadata = PyDict_New();
-    while (metadata != NULL && fields->position != NULL && fields->position < fields->end
-           && *fields->position == METADATA_TAG)
-    {
-        Fields pair = fields_of(read_text_field(fields, METADATA_TAG));
-        Bytes key_text = read_text_field(&pair, KEY_TAG);
-        Bytes value_text = read_text_field(&pair, VALUE_TAG);
-        PyObject *key = new_text(key_text);
-        PyObject *value = new_text(value_text);
-        int is_set = is_at_end(&pair) && key != NULL && value != NULL
-                     && PyDict_SetItem(metadata, key, value) == 0;
+    while (metadata != NULL && pairs.position != pairs.end) {
+        Bytes key_text, value_text;
+        int is_usual = read_pair(&pairs, &key_text, &value_text);
+        PyObject *key = is_usual ? new_text(key_text) : NULL;
+        PyObject *value = is_usual ? new_text(value_text) : NULL;
+        int is_set = key != NULL && value != NULL && PyDict_SetItem(metadata, key, value) == 0;
         Py_XDECREF(key);
         Py_XDECREF(value);
         if (!is_set) {
@@ -422,30 +421,6 @@ read_metadata(Fields *fields)
         }
     }
     return metadata;
-}
-
-/* Read a message. Return the fields of its entry; NULL after an error, or, without one, if it is
-   damaged or unusual. */
-static PyObject *
-read_message(Fields *fields)
-{
-    Bytes address = read_text_field(fields, ADDRESS_TAG);
-    Fields time = fields_of(read_text_field(fields, LAST_MODIFIED_TAG));
-    uint64_t seconds = read_number_field(&time, SECONDS_TAG);
-    uint64_t size = read_number_field(fields, SIZE_TAG);
-    Bytes checksum = read_text_field(fields, CHECKSUM_TAG);
-    PyObject *metadata = read_metadata(fields);
-    if (metadata == NULL) {
-        return NULL;
-    }
-    read_number_field(fields, ADDRESS_TYPE_TAG);
-    Bytes content_type = read_text_field(fields, CONTENT_TYPE_TAG);
-    if (!is_at_end(fields) || !is_at_end(&time)) {
-        Py_DECREF(metadata);
-        return NULL;
-    }
-    return Py_BuildValue("NKNKNN", new_text(address), (unsigned long long)size, new_text(checksum),
-                         (unsigned long long)seconds, new_text(content_type), metadata);
 }
 
 /* Put `message` before the first field of a value. Return 0 if the value is damaged or unusual. */
@@ -471,22 +446,82 @@ open_message(PyObject *object, Fields *message)
     return 1;
 }
 
+int
+open_entry(PyObject *value, Entry *entry)
+{
+    Fields fields;
+    if (!open_message(value, &fields)) {
+        return 0;
+    }
+    entry->address = read_text_field(&fields, ADDRESS_TAG);
+    Fields time = fields_of(read_text_field(&fields, LAST_MODIFIED_TAG));
+    entry->seconds = read_number_field(&time, SECONDS_TAG);
+    entry->size = read_number_field(&fields, SIZE_TAG);
+    entry->checksum = read_text_field(&fields, CHECKSUM_TAG);
+    entry->metadata.position = fields.position;
+    while (fields.position != NULL && fields.position < fields.end
+           && *fields.position == METADATA_TAG)
+    {
+        read_text_field(&fields, METADATA_TAG);
+    }
+    entry->metadata.end = fields.position;
+    read_number_field(&fields, ADDRESS_TYPE_TAG);
+    entry->content_type = read_text_field(&fields, CONTENT_TYPE_TAG);
+    return is_at_end(&fields) && is_at_end(&time);
+}
+
+/* Return whether bytes are UTF-8. */
+static int
+is_text(Bytes text)
+{
+    uint8_t bits = 0;
+    for (Py_ssize_t at = 0; at < text.size; at++) {
+        bits |= text.start[at];
+    }
+    if (bits < 0x80) {
+        return 1;
+    }
+    PyObject *decoded = new_text(text);
+    Py_XDECREF(decoded);
+    PyErr_Clear();
+    return decoded != NULL;
+}
+
+int
+has_texts(const Entry *entry)
+{
+    Fields pairs = entry->metadata;
+    while (pairs.position != pairs.end) {
+        Bytes key, value;
+        if (!read_pair(&pairs, &key, &value) || !is_text(key) || !is_text(value)) {
+            return 0;
+        }
+    }
+    return is_text(entry->address) && is_text(entry->checksum) && is_text(entry->content_type);
+}
+
 /* decode_entry(value) -> (address, size, checksum, seconds, content type, metadata); None if it is
    left to the twin, which is `committed.values._decode_any`. The message has its fields in
    ascending order, as lakecli and lakeFS write them. */
 PyObject *
 decode_entry(PyObject *Py_UNUSED(module), PyObject *value)
 {
-    Fields message;
-    PyObject *entry = open_message(value, &message) ? read_message(&message) : NULL;
+    Entry entry;
+    PyObject *decoded = NULL;
+    PyObject *metadata = open_entry(value, &entry) ? new_metadata(entry.metadata) : NULL;
 
-    if (entry == NULL && PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_ValueError)) {
+    if (metadata != NULL) {
+        decoded = Py_BuildValue("NKNKNN", new_text(entry.address), (unsigned long long)entry.size,
+                                new_text(entry.checksum), (unsigned long long)entry.seconds,
+                                new_text(entry.content_type), metadata);
+    }
+    if (decoded == NULL && PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_ValueError)) {
         PyErr_Clear();  /* a text is not UTF-8 */
     }
-    return entry == NULL && PyErr_Occurred() == NULL ? Py_NewRef(Py_None) : entry;
+    return decoded == NULL && PyErr_Occurred() == NULL ? Py_NewRef(Py_None) : decoded;
 }
 
-static int
+int
 has_scheme(Bytes address)
 {
     for (Py_ssize_t at = 0; at + 3 <= address.size; at++) {

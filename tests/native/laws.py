@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, cast
 from blake3 import blake3
 
 from lakecli.base.model import Entry
+from lakecli.cli.commands.fs_ls import object_line
+from lakecli.cli.out.text import quote_path, zones_of
 from lakecli.committed import values
 from lakecli.committed.values import Columns, MalformedValue
 from lakecli.proto.varint import Malformed
@@ -118,12 +120,29 @@ def check_entry(core: Core, value: bytes) -> bool:
     return True
 
 
+def check_line(core: Core, path: bytes, value: bytes, *, cut: int = 0) -> bool:
+    """Compare the lines of a path and a value, which may be any bytes.
+
+    Returns:
+        Whether the core has decided it.
+    """
+    (line,), size = core.list_lines([(path, value)], cut, zones_of, quote_path)
+    if line is None:
+        assert size == 0
+        return False
+    entry = values._decode_any(value)
+    assert (line, size) == (object_line(path[cut:], entry), entry.size)
+    return True
+
+
 def check_damaged_entry(core: Core, value: bytes) -> None:
     """Compare the entries of any bytes; of those without a year, what the twin refuses."""
     found = core.decode_entry(value)
     if found is None or found[3] <= LAST_SECOND:
         check_entry(core, value)
     check_owned(core, value)
+    check_line(core, b"p", value)
+    core.entry_columns([value, value], b"n/")  # compared in tests/exports, where Arrow is
 
 
 def check_owned(core: Core, value: bytes) -> bool:
@@ -192,6 +211,12 @@ def random_columns(rng: random.Random) -> Columns:
     )
 
 
+def random_path(rng: random.Random) -> bytes:
+    """Return a path, which may have any bytes."""
+    parts = (b"a/", b"~ ", b'"', b"\\", b"\n", b"\x7f", b"\xff", "é".encode(), "\u200b".encode())
+    return b"".join(rng.choices(parts, k=rng.choice((0, 1, 3, 30, 700))))
+
+
 def random_entry(rng: random.Random) -> Entry:
     """Return an entry with fields that are empty, usual or long."""
 
@@ -227,6 +252,7 @@ def fuzz(core: Core, seconds: float, seed: int) -> int:
                 raise AssertionError(str(error)) from error
         value = values.encode_entry(random_entry(rng))
         assert check_entry(core, value)
+        assert check_line(core, random_path(rng), value)
         for _ in range(8):
             check_damaged_entry(core, mutated(rng, value))
         check_columns(core, random_columns(rng))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import time
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from lakecli import native
 from lakecli.base.model import Entry
+from lakecli.cli.out.text import quote_path, zones_of
 from lakecli.committed.values import (
     Columns,
     MalformedValue,
@@ -28,18 +30,21 @@ from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import decode_records, encode_pairs, find_value
 from lakecli.sstable.format import RECORD_TRAILER
 from tests.native.laws import (
+    LAST_SECOND,
     block_of,
     check_columns,
     check_damaged_entry,
     check_encoding,
     check_entry,
     check_index,
+    check_line,
     check_owned,
     check_payload,
     index_of,
     mutated,
     random_columns,
     random_entry,
+    random_path,
     random_rows,
 )
 from tests.support.cores import PROJECT, loaded
@@ -293,6 +298,82 @@ def test_an_external_object_has_one_address_that_comes_first(
     assert core.find_owned([value, b"", value]) == ([0, 1, 2] if is_owned else [1])
 
 
+@given(SEEDS)
+def test_lines_of_usual_entries_are_never_left_to_the_twin(core: Core, rng: random.Random) -> None:
+    path, value = random_path(rng), encode_entry(random_entry(rng))
+    cut = rng.randrange(len(path) + 1)
+    assert check_line(core, path, value, cut=cut)
+    assert not check_line(core, path, value, cut=len(path) + 1)
+
+
+def entry_of(size: int, seconds: int = 7) -> bytes:
+    return encode_entry(Entry("s3://b/k", size, "c", datetime.fromtimestamp(seconds, UTC), ""))
+
+
+@given(st.integers(0, (1 << 63) - 1) | st.integers(0, 62).map(lambda bits: 1 << bits))
+def test_sizes_in_lines(core: Core, size: int) -> None:
+    assert check_line(core, b"k", entry_of(size))
+
+
+@pytest.mark.parametrize("unit", [1_000**power for power in range(1, 7)])
+def test_sizes_in_lines_where_the_unit_changes(core: Core, unit: int) -> None:
+    for size in (unit, unit - unit // 20_000, unit - 1, unit * 999 + unit * 19 // 20):
+        for near in range(max(0, size - 300), min(size + 300, (1 << 63) - 1)):
+            assert check_line(core, b"k", entry_of(near))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/St_Johns", "Africa/Monrovia", "Pacific/Apia"])
+def test_dates_in_lines(core: Core, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    """One has a clock that was changed at one minute past, one left out a day."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    zones_of.cache_clear()
+    try:
+        days = (0, 63_590_400, 562_500_000, 951_782_400, 1_162_088_000, 1_325_200_000, 1 << 37)
+        for second in (first + step for first in days for step in range(0, 100_000, 997)):
+            assert check_line(core, b"k", entry_of(5, second))
+        for last in (LAST_SECOND, LAST_SECOND - 86_400):  # the twin may show the year 10000
+            assert not check_line(core, b"k", entry_of(5, last))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+        zones_of.cache_clear()
+
+
+def test_items_that_are_no_objects_are_left_to_the_twin(core: Core) -> None:
+    value = entry_of(5)
+    unusual: list[object] = [(b"k",), (b"k", None), ("k", value), (b"k", value, 1), b"k", None]
+    lines, size = core.list_lines([*unusual, (b"k", value)], 0, zones_of, quote_path)
+    assert lines[:-1] == [None] * len(unusual)
+    assert lines[-1] is not None
+    assert size == 5
+    with pytest.raises(TypeError):
+        core.list_lines((b"k", value), 0, zones_of, quote_path)  # type: ignore[arg-type]
+
+
+def test_a_zone_with_an_unusual_name_is_left_to_the_twin(core: Core) -> None:
+    for name in (" +0000 é", " +0000 \udcff", "x" * 65):
+        item = (b"k", entry_of(5))
+        for zones in (((0, name), 9, (0, " U")), ((0, " U"), 9, (0, name))):
+            assert core.list_lines(
+                [item], 0, dict.fromkeys(range(1), zones).__getitem__, quote_path
+            ) == (
+                [None],
+                0,
+            )
+
+
+@pytest.mark.parametrize("found", [(), ((0, "U"), 9, 0), (("0", "U"), 9, (0, "U"))])
+def test_functions_for_lines_that_fail_are_errors(core: Core, found: object) -> None:
+    item = (b"\n", entry_of(5))
+    with pytest.raises(TypeError):
+        core.list_lines([item], 0, lambda _: found, quote_path)
+    with pytest.raises(ZeroDivisionError):
+        core.list_lines([item], 0, lambda _: 1 // 0, quote_path)
+    with pytest.raises(ZeroDivisionError):
+        core.list_lines([item], 0, zones_of, lambda _: 1 // 0)  # type: ignore[arg-type,return-value]
+
+
 @pytest.mark.parametrize(
     ("hasher", "error"),
     [
@@ -326,6 +407,8 @@ def test_nothing_is_leaked(core: Core) -> None:
         for cut in (len(value), 40, 60, len(value) - 1):
             core.decode_entry(value[:cut])
             core.find_owned([value[:cut], value])
+            core.entry_columns([value, value[:cut]], b"n/")
+            core.list_lines([(b"k", value[:cut]), (b"\n", value), ()], 0, zones_of, quote_path)
         core.decode_entry(not_text)
 
     use()

@@ -1,17 +1,17 @@
 """``lakecli fs ls``, ``fs find`` and ``fs du``: the objects below a prefix."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import lru_cache
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
+from lakecli import native
 from lakecli.base.model import Entry
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag, option
 from lakecli.cli.out.records import EntryJson, answers, entry_record, pick
-from lakecli.cli.out.text import human_size, local_date, quote_path
+from lakecli.cli.out.text import human_size, local_date, quote_path, zones_of
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
 from lakecli.cli.parsers import read_size, read_time
 from lakecli.committed.scan import ListedObject, ListedPrefix
@@ -90,8 +90,6 @@ def fs_ls(
     repository = context.synced_repository(path, at_op=at_op)
     prefix = path.path or b""
     cut = 0 if recursive else prefix.rfind(DELIMITER) + 1
-    size_of = lru_cache(maxsize=4096)(human_size)
-
     objects = total = 0
 
     def counted(item: ListedObject) -> Entry:
@@ -101,12 +99,22 @@ def fs_ls(
         return entry
 
     def text(item: ListedObject | ListedPrefix) -> str:
-        shown = quote_path(item.path[cut:])
-        if not isinstance(item, ListedObject):
-            return f"{_PREFIX:<12}    {'':44}    {shown}"
-        entry = counted(item)
-        date, size = local_date(entry.modified_at), size_of(entry.size)
-        return f"{_OBJECT:<12}    {date:<29}    {size:<12}    {shown}"
+        path = item.path[cut:]
+        if isinstance(item, ListedObject):
+            return object_line(path, counted(item))
+        return f"{_PREFIX:<12}    {'':44}    {quote_path(path)}"
+
+    def texts(items: list[ListedObject | ListedPrefix]) -> Iterator[str]:
+        nonlocal objects, total
+        core = native.core()
+        if core is None:
+            return map(text, items)
+        lines, size = core.list_lines(items, cut, zones_of, quote_path)
+        objects, total = objects + len(lines) - lines.count(None), total + size
+        if None not in lines:
+            return iter(cast("list[str]", lines))
+        made = zip(items, lines, strict=True)
+        return (text(item) if line is None else line for item, line in made)
 
     def record(item: ListedObject | ListedPrefix) -> dict[str, object]:
         if not isinstance(item, ListedObject):
@@ -123,7 +131,7 @@ def fs_ls(
         after=os.fsencode(after),
     ) as found:
         shown = context.out.page(found, amount=amount, name=lambda item: os.fsdecode(item.path))
-        context.out.stream(shown, record=record, text=text)
+        context.out.stream(shown, record=record, texts=texts)
         if summarize:
             context.out.emit(
                 {"type": _TOTAL, "path": prefix, "objects": objects, "size": total},
@@ -133,6 +141,12 @@ def fs_ls(
                     f"Total size: {total} bytes ({human_size(total)})",
                 ),
             )
+
+
+def object_line(path: bytes, entry: Entry) -> str:
+    """Return the line of an object in a listing."""
+    date, size = local_date(entry.modified_at), human_size(entry.size)
+    return f"{_OBJECT:<12}    {date:<29}    {size:<12}    {quote_path(path)}"
 
 
 @answers(EntryJson, each=True)

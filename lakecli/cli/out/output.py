@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOBase
 from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, TypeVar, cast
 
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.cli.hints import as_commands
@@ -86,7 +86,8 @@ class Output:
         self._stderr = stderr
         self._bar: BarProgress | None = None
         self._mark = ""
-        self._held: list[str] = []
+        self._held: list[Any] = []
+        self._texts: Callable[[list[Any]], Iterable[str]] = list
         self.heard: Callable[[str, str], None] | None = None
         self.json = json
         self.quiet = quiet
@@ -127,35 +128,49 @@ class Output:
         items: Iterable[T],
         *,
         record: Callable[[T], object] = _itself,
-        text: Callable[[T], str],
+        text: Callable[[T], str] | None = None,
+        texts: Callable[[list[T]], Iterable[str]] | None = None,
     ) -> int:
         """Answer with one JSON object or one text per item, and return the number of items.
 
         A text may have several lines; a newline is appended. On a terminal each item is shown at
         once; a program gets several at a time, as it does of any output that goes through a buffer.
+        Instead of `text`, `texts` makes those of all items that go out together.
         """
-        put, count = self.lister(record=record, text=text), 0
-        for item in items:
-            put(item)
-            count += 1
-        self._write_held()
+        put, count = self.lister(record=record, text=text, texts=texts), 0
+        try:
+            for item in items:
+                put(item)
+                count += 1
+        finally:  # what came before an error is written before it
+            self._write_held()
         return count
 
     def lister(
-        self, *, record: Callable[[T], object] = _itself, text: Callable[[T], str]
+        self,
+        *,
+        record: Callable[[T], object] = _itself,
+        text: Callable[[T], str] | None = None,
+        texts: Callable[[list[T]], Iterable[str]] | None = None,
     ) -> Callable[[T], None]:
         """Return what answers with an item, as `stream` does; the next answer writes the rest."""
-        line: Callable[[T], str] = text
+        make: Callable[[T], object] | None = text
+        of_many: Callable[[list[Any]], Iterable[str]] = list if texts is None else texts
         if self.json:
             from lakecli.cli.out.records import to_json
 
-            def line(item: T) -> str:
+            of_many = list
+
+            def make(item: T) -> str:
                 return to_json(record(item))
 
         most = 1 if self.terminal or self._bar is not None else _ITEMS_AT_ONCE
 
         def put(item: T) -> None:
-            self._held.append(line(item))
+            if self._texts is not of_many:
+                self._write_held()
+                self._texts = of_many
+            self._held.append(item if make is None else make(item))
             if len(self._held) >= most:
                 self._write_held()
 
@@ -413,11 +428,16 @@ class Output:
     # -- streams -----------------------------------------------------------------------------
 
     def _write_held(self) -> None:
-        """Write the items that `stream` holds."""
+        """Write the items that `stream` holds; those before one that has no text, if it fails."""
         if self._held:
-            text = "\n".join(self._held) + "\n"
-            self._held.clear()
-            self._write(text)
+            items, self._held = self._held, []
+            lines: list[str] = []
+            try:
+                for line in self._texts(items):
+                    lines.append(line)  # noqa: PERF402 - those before an error are written
+            finally:
+                if lines:
+                    self._write("\n".join(lines) + "\n")
 
     def _write(self, text: str) -> None:
         self._write_held()

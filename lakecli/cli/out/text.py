@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lakecli.base.model import Commit, Entry
 from lakecli.base.visibility import escape_hidden, is_visible
@@ -14,7 +15,6 @@ from lakecli.base.visibility import escape_hidden, is_visible
 if TYPE_CHECKING:
     from lakecli.repository.reading.outside_counts import CountedPlace
 
-_LOCAL: Final = "%Y-%m-%d %H:%M:%S %z %Z"
 _DAY: Final = 86_400
 _CACHED: Final = 4_096
 """Days that are formatted once: else dates take most of the time of a long listing."""
@@ -71,23 +71,36 @@ def human_seconds(seconds: float) -> str:
 def local_date(when: datetime) -> str:
     """Return a time in the local zone: ``2026-03-01 12:00:00 +0000 UTC``."""
     seconds = int(when.timestamp())
-    zone = _zone_of(seconds // _DAY)
-    if zone is None:
-        return when.astimezone().strftime(_LOCAL)
-    offset, name = zone
+    before, change, after = zones_of(seconds // _DAY)
+    offset, name = before if seconds < change else after
     day, second = divmod(seconds + offset, _DAY)
     return f"{_date_of(day)} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}{name}"
 
 
+Zone: TypeAlias = tuple[int, str]
+"""Seconds east of UTC, and the end of a date with the zone's name."""
+
+
 @lru_cache(_CACHED)
-def _zone_of(day: int) -> tuple[int, str] | None:
-    """Return seconds east of UTC and the zone's name on a day since 1970, if both stay that day."""
-    ends = (day * _DAY, (day + 1) * _DAY - 1)
-    start, end = (datetime.fromtimestamp(at, UTC).astimezone() for at in ends)
-    offset, name = start.utcoffset(), start.strftime(" %z %Z")
-    if offset is None or name != end.strftime(" %z %Z"):
-        return None
-    return int(offset.total_seconds()), name
+def zones_of(day: int) -> tuple[Zone, int, Zone]:
+    """Return the local zone at the start of a day since 1970, when it changes, and the next one.
+
+    If it does not change that day, it changes at the day's end, to itself.
+    """
+    start, end = day * _DAY, (day + 1) * _DAY
+    before, after = _zone_at(start), _zone_at(end - 1)
+    if before != after:
+        end = start + bisect_left(range(start, end), 1, key=lambda at: _zone_at(at) != before)
+    return before, end, after
+
+
+def _zone_at(seconds: int) -> Zone:
+    try:
+        when = datetime.fromtimestamp(seconds, UTC).astimezone()
+    except OverflowError:  # the local year would be 0 or 10000
+        return 0, " +0000 UTC"
+    offset = when.utcoffset() or timedelta()
+    return int(offset.total_seconds()), when.strftime(" %z %Z")
 
 
 @lru_cache(_CACHED)
@@ -113,6 +126,15 @@ def quote_path(path: bytes | str) -> str:
     return f'"{quoted}"'
 
 
+def quote_paths(paths: Sequence[bytes]) -> Sequence[str]:
+    """Return many paths as `quote_path` does; those without unusual ones at the cost of one."""
+    text = b"\0".join(paths).decode("utf-8", "surrogateescape")
+    is_usual = text.count("\0") == len(paths) - 1 and '"' not in text and "\\" not in text
+    if is_usual and is_visible(text, besides="\0"):
+        return text.split("\0")
+    return list(map(quote_path, paths))
+
+
 def _escape(character: str) -> str:
     return _ESCAPES.get(character) or _octal(character)
 
@@ -132,7 +154,7 @@ def one_line(text: str) -> str:
 
 def harmless(text: str) -> str:
     """Return text with hidden characters escaped, except tabs and line feeds."""
-    if is_visible(text.replace("\n", "").replace("\t", "")):
+    if is_visible(text, besides="\n\t"):
         return text
     return escape_hidden(text, lambda found: found if found in "\t\n" else _escape(found))
 

@@ -72,6 +72,7 @@ def test_find_prints_uris(cli: Cli, golden: Golden) -> None:
 
 
 @pytest.mark.usefixtures("filled")
+@pytest.mark.usefixtures("either_core")
 def test_a_listing_is_summarized(cli: Cli, golden: Golden) -> None:
     golden(
         "fs_ls_summarize",

@@ -40,6 +40,7 @@ def object_file(demo: Demo, text: str) -> Path:
     return demo.namespace / data_key(h(text.encode()).hex())
 
 
+@pytest.mark.usefixtures("either_core")
 def test_ls_lists_prefixes(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_ls",
@@ -54,6 +55,7 @@ def test_ls_lists_prefixes(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
 
 
+@pytest.mark.usefixtures("either_core")
 def test_ls_pages(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_ls_pages",

@@ -56,7 +56,7 @@ def test_dates_of_each_second_are_those_of_the_zone(
     """One changed its clock at one minute past, and one was half a minute off."""
     monkeypatch.setenv("TZ", zone)
     time.tzset()
-    text._zone_of.cache_clear()
+    text.zones_of.cache_clear()
     try:
         days = (0, 63_590_400, 562_500_000, 1_143_937_000, 1_143_946_000, 1_162_088_000)
         for second in (first + step for first in days for step in range(0, 20_000, 29)):
@@ -66,7 +66,7 @@ def test_dates_of_each_second_are_those_of_the_zone(
     finally:
         monkeypatch.undo()
         time.tzset()
-        text._zone_of.cache_clear()
+        text.zones_of.cache_clear()
 
 
 @pytest.mark.parametrize(
