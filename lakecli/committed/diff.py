@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
@@ -30,6 +31,7 @@ from lakecli.committed.metaranges import (
 from lakecli.committed.point_reads import find
 from lakecli.committed.scan import (
     Cursor,
+    Pair,
     first_key,
     iter_new,
     iter_pairs,
@@ -68,8 +70,7 @@ def diff(
     old_side, new_side = (
         Cursor(trees, trees.metarange(tree), start=start, stop=stop) for tree in (left, right)
     )
-    for path, old, new in iter_pairs(old_side, new_side):
-        yield Difference(type_of(old, new), path, old, new)
+    yield from _differences(iter_pairs(old_side, new_side))
 
 
 def compare(
@@ -105,6 +106,9 @@ def compare(
     for segment in sides.segments(start=start, stop=stop):
         if segment.keeps_destination:
             continue
+        if segment.takes_source:  # nothing is looked up in the destination
+            yield from _differences(sides.pairs(segment.base, segment.source, start, stop))
+            continue
         for candidate in sides.candidates(segment, start=start, stop=stop):
             path, _, source, destination = candidate
             if candidate.is_conflict:
@@ -112,6 +116,12 @@ def compare(
                 yield Difference(ChangeType.CONFLICT, path, destination, source, unlike)
             else:
                 yield Difference(type_of(destination, source), path, destination, source)
+
+
+def _differences(pairs: Iterable[Pair]) -> Iterator[Difference]:
+    make = partial(tuple.__new__, Difference)  # as `Difference(…)`, in a third of the time
+    for path, old, new in pairs:
+        yield make((type_of(old, new), path, old, new, False))
 
 
 def new_ranges(

@@ -38,7 +38,7 @@ from lakecli.base.identity import Evidence, evidence_of
 from lakecli.base.model import EMPTY_TREE, MetarangeId
 from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import ID_PART, Metarange
-from lakecli.committed.scan import Cursor, end_position, iter_pairs
+from lakecli.committed.scan import Cursor, Pair, end_position, iter_pairs
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.committed.writer import Application, canonical, find_canonical
@@ -266,21 +266,25 @@ class Sides:
         Raises:
             IntegrityError: a table that had to be read is missing or damaged.
         """
-        base, source, destination = (
-            Cursor(self._trees, side.tree, first=side.first, last=side.last, start=start, stop=stop)
-            for side in segment[:3]
-        )
         if segment.is_decided:
             finder = _Finder(self._trees, segment.destination)
-            for path, before, after in iter_pairs(base, source):
+            for path, before, after in self.pairs(segment.base, segment.source, start, stop):
                 ours = finder.find(path)
                 if not is_same(after, ours):
                     yield Candidate(path, (before,), after, ours)
             return
-        for path, ours, after in iter_pairs(destination, source):
+        for path, ours, after in self.pairs(segment.destination, segment.source, start, stop):
             bases = self._base.resolve(partial(self._value, path), is_same)
             if len(bases) != 1 or not is_same(after, bases[0]):
                 yield Candidate(path, bases, after, ours)
+
+    def pairs(self, left: Slice, right: Slice, start: bytes, stop: bytes | None) -> Iterator[Pair]:
+        """Yield the records of ranges that differ, from `start` to before `stop`."""
+        old, new = (
+            Cursor(self._trees, side.tree, first=side.first, last=side.last, start=start, stop=stop)
+            for side in (left, right)
+        )
+        return iter_pairs(old, new)
 
     def _value(self, path: bytes, tree: MetarangeId) -> bytes | None:
         """Return what a tree of the base has at a path; paths must ascend."""

@@ -12,6 +12,7 @@ path.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import AnyStr, Final, NamedTuple, Self, TypeAlias
 
 from lakecli.base.model import ChangeType, MetarangeId
@@ -347,11 +348,15 @@ def _take_before(inside: Cursor, outside: Cursor) -> tuple[list[bytes], list[byt
     return inside.take(end)
 
 
+_ADDED, _CHANGED, _REMOVED = ChangeType.ADDED, ChangeType.CHANGED, ChangeType.REMOVED
+"""Looking them up in the class would be most of the time of `type_of`."""
+
+
 def type_of(old: bytes | None, new: bytes | None) -> ChangeType:
     """Name the change from one value to another."""
     if old is None:
-        return ChangeType.ADDED
-    return ChangeType.REMOVED if new is None else ChangeType.CHANGED
+        return _ADDED
+    return _REMOVED if new is None else _CHANGED
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
@@ -403,7 +408,8 @@ def list_prefix(
     """Yield the paths that start with `prefix`; paths that share a delimiter collapse into one.
 
     Args:
-        scan_from: starts a scan, in path order, at the first path no less than its argument.
+        scan_from: starts a scan of the paths that start with `prefix`, in path order, at the first
+            one no less than its argument.
         prefix: of the paths.
         delimiter: a path that contains it after the prefix is reduced to its part up to it;
             ``b""``: no path is.
@@ -416,13 +422,11 @@ def list_prefix(
         return
     records = scan_from(start)
     if not delimiter:
-        for each in records:
-            if not each[0].startswith(prefix):
-                return
-            yield tuple.__new__(ListedObject, each)  # as `ListedObject(…)`, in half of the time
+        # As `ListedObject(…)`, in less than half of the time.
+        yield from map(partial(tuple.__new__, ListedObject), records)
         return
     record = next(records, None)
-    while record is not None and record[0].startswith(prefix):
+    while record is not None:
         common = _common_prefix(record[0], prefix, delimiter)
         if common is None:
             yield ListedObject(*record)

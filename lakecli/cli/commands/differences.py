@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from math import ceil
+from operator import attrgetter
 from typing import Final, NotRequired, TypedDict
 
 from lakecli.base.model import ChangeType, Difference
 from lakecli.cli.out.output import Output
 from lakecli.cli.out.records import pick
-from lakecli.cli.out.text import human_size, quote_path
+from lakecli.cli.out.text import human_size, quote_path, quote_paths
 from lakecli.committed.diff import ChangeCounts, count_changes
 from lakecli.committed.values import decode_entry
 
@@ -83,9 +85,11 @@ def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
         differences: consumed while they are written.
     """
 
-    def line(difference: Difference) -> str:
-        mark, colour = LOOKS[difference.type]
-        return out.style(f"{mark} {quote_path(difference.path)}", colour)
+    def texts(found: list[Difference]) -> Iterator[str]:
+        for kind, alike in groupby(found, attrgetter("type")):
+            mark, colour = LOOKS[kind]
+            paths = quote_paths([each.path for each in alike])
+            yield out.style(f"{mark} " + f"\n{mark} ".join(paths), colour)
 
     def record(difference: Difference) -> DifferenceJson:
         left, right = _size_and_checksum(difference.left), _size_and_checksum(difference.right)
@@ -101,7 +105,7 @@ def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
             answer["unlike_checksums"] = True
         return answer
 
-    return out.stream(differences, record=record, text=line)
+    return out.stream(differences, record=record, texts=texts)
 
 
 def _size_and_checksum(value: bytes | None) -> tuple[int | None, str | None]:
