@@ -6,6 +6,7 @@
     export_part  export one part: copy the objects of its interval to the destination, verified
     target       where an export writes: a directory, or a prefix of a bucket
     manifests    export paths only: a Parquet manifest, or symlink manifests
+    entry_columns  entries as columns of Arrow, for manifests and DataFrames
 
 `run.export` is the verb. It plans intervals of keys (`lakecli.engine.differences`) in which a
 commit has objects, or other objects than an earlier commit; `export_part.export_part` exports

@@ -15,9 +15,9 @@ line.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from lakecli.base.model import CommitId, Entry, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
@@ -96,54 +96,44 @@ def write_manifest(
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    schema = pa.schema(
-        [
-            ("path", pa.string()),
-            ("physical_address", pa.string()),
-            ("size", pa.int64()),
-            ("checksum", pa.string()),
-            ("mtime", pa.timestamp("s", tz="UTC")),
-            ("content_type", pa.string()),
-            ("metadata", pa.map_(pa.string(), pa.string())),
-        ]
-    )
+    from lakecli.exports.entry_columns import SCHEMA, columns_of, paths_of
+
+    namespace = f"{as_url(repository.record.storage_namespace)}/"
+
+    def table(records: Sequence[tuple[bytes, bytes]]) -> pa.Table:
+        keys, values = zip(*records, strict=True)
+        paths = [key[len(below) :] for key in keys]
+        _check_names(paths)
+        columns = {"path": paths_of(paths), **columns_of(values, namespace=namespace)}
+        return pa.table(columns, schema=SCHEMA)
+
     commit, has_changes = committed_at(repository, ref)
     below = as_directory(prefix)
     objects = size = 0
-    with ParquetWriter(file, schema, compression="zstd") as writer:
+    with ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         scanned = scan(repository.trees, commit.metarange_id, prefix=below)
-        found = (_row(repository, path[len(below) :], value) for path, value in scanned)
-        while rows := list(islice(found, ROWS)):
-            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
-            objects += len(rows)
-            size += sum(row["size"] for row in rows)
-            progress.advance(items=len(rows))
+        while records := list(islice(scanned, ROWS)):
+            rows = table(records)
+            writer.write_table(rows)
+            objects += len(records)
+            size += sum(rows["size"].to_pylist())
+            progress.advance(items=len(records))
     if not objects and below:
         raise no_such_path(repository, ref, prefix, is_prefix=False)
     return WrittenManifest(commit.id, objects, size, has_changes)
 
 
-def _row(repository: Repository, path: bytes, value: bytes) -> dict[str, Any]:
-    entry = decode_entry(value)
+def _check_names(paths: Sequence[bytes]) -> None:
+    """Refuse paths that are not UTF-8."""
+    path = b""
     try:
-        name = path.decode()
+        for path in paths:
+            path.decode()
     except UnicodeDecodeError:
         raise Refused(
             f"a path that is not UTF-8, which Parquet and lakeFS cannot hold: {path!r}",
             hint="move the object to another path",
         ) from None
-    address = entry.physical_address
-    if not is_external(entry):
-        address = f"{as_url(repository.record.storage_namespace)}/{address}"
-    return {
-        "path": name,
-        "physical_address": address,
-        "size": entry.size,
-        "checksum": entry.checksum,
-        "mtime": entry.modified_at,
-        "content_type": entry.content_type,
-        "metadata": list(entry.metadata.items()),
-    }
 
 
 DIRECTORY: Final = "_symlink_format_manifest"

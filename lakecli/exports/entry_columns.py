@@ -1,0 +1,111 @@
+"""Entries as columns of Arrow: what manifests and DataFrames of entries are made of.
+
+The compiled core makes the buffers of the columns. Without it, or if an entry has an unusual form,
+entries are decoded one by one, which also finds damaged ones.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakecli import native
+from lakecli.committed.values import MalformedValue, decode_entry
+from lakecli.repository.reading.addresses import is_external
+
+SCHEMA: Final = pa.schema(
+    {
+        "path": pa.string(),
+        "physical_address": pa.string(),
+        "size": pa.int64(),
+        "checksum": pa.string(),
+        "mtime": pa.timestamp("s", tz="UTC"),
+        "content_type": pa.string(),
+        "metadata": pa.map_(pa.string(), pa.string()),
+    }
+)
+
+_FIELDS: Final = [*SCHEMA][1:]
+_MAX_OFFSET = (1 << 31) - 1
+
+
+def columns_of(values: Sequence[bytes], *, namespace: str = "") -> dict[str, pa.Array]:
+    """Return the columns of entries, all but the path.
+
+    Args:
+        values: the encoded entries.
+        namespace: goes before addresses that are no URIs.
+
+    Raises:
+        MalformedValue: an entry is damaged, or all are too large for one column.
+    """
+    _check_size(values, "values")
+    core = native.core()
+    found = None if core is None else core.entry_columns(list(values), namespace.encode())
+    return _one_by_one(values, namespace) if found is None else _arrays(found, len(values))
+
+
+def _arrays(found: tuple[Any, ...], count: int) -> dict[str, pa.Array]:
+    """Return the columns that the core has made."""
+    addresses, sizes, checksums, seconds, types, pairs, keys, texts = found
+
+    def numbers(kind: pa.DataType, data: bytes, count: int) -> pa.Array:
+        return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
+
+    def strings(column: tuple[bytes, bytes]) -> pa.Array:
+        offsets, data = map(pa.py_buffer, column)
+        return pa.Array.from_buffers(pa.string(), offsets.size // 4 - 1, [None, offsets, data])
+
+    offsets = numbers(pa.int32(), pairs, count + 1)
+    columns = (
+        strings(addresses),
+        numbers(pa.int64(), sizes, count),
+        strings(checksums),
+        numbers(SCHEMA.field("mtime").type, seconds, count),
+        strings(types),
+        pa.MapArray.from_arrays(offsets, strings(keys), strings(texts)),
+    )
+    return _named(columns)
+
+
+def _one_by_one(values: Sequence[bytes], namespace: str) -> dict[str, pa.Array]:
+    """Do the same as the compiled core, for entries of any form."""
+    rows = (
+        (
+            entry.physical_address if is_external(entry) else namespace + entry.physical_address,
+            entry.size,
+            entry.checksum,
+            entry.modified_at,
+            entry.content_type,
+            list(entry.metadata.items()),
+        )
+        for entry in map(decode_entry, values)
+    )
+    columns = list(zip(*rows, strict=True)) or [()] * len(_FIELDS)
+    return _named(map(pa.array, columns, [field.type for field in _FIELDS]))
+
+
+def _named(columns: Iterable[pa.Array]) -> dict[str, pa.Array]:
+    return {field.name: column for field, column in zip(_FIELDS, columns, strict=True)}
+
+
+def paths_of(keys: Sequence[bytes]) -> pa.Array:
+    """Return paths as a column of strings, of which some may not be UTF-8.
+
+    Raises:
+        MalformedValue: together they are too large for one column.
+    """
+    _check_size(keys, "paths")
+    offsets = array("i", accumulate(map(len, keys), initial=0))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(keys))]
+    return pa.Array.from_buffers(pa.string(), len(keys), buffers)
+
+
+def _check_size(texts: Sequence[bytes], what: str) -> None:
+    """Refuse texts together larger than the offsets of Arrow can say."""
+    if (size := sum(map(len, texts))) > _MAX_OFFSET:
+        raise MalformedValue(f"{len(texts)} {what} with {size} bytes")
