@@ -149,6 +149,7 @@ class Operation(NamedTuple):
         sealed: staging tokens that it committed or discarded, kept for undo.
         metadata: what else the log should show.
         sequence: its number in the repository, from 1; set by `append`.
+        parts: how many transactions have written it; 0 if a lakecli did that counted none.
     """
 
     id: bytes
@@ -161,14 +162,14 @@ class Operation(NamedTuple):
     sealed: tuple[bytes, ...] = ()
     metadata: Mapping[str, str] = NO_METADATA
     sequence: int = 0
+    parts: int = 1
 
 
 def append(txn: WriteTransaction, operation: Operation) -> Operation:
     """Write an operation as the newest of its repository; return it with its sequence number."""
     repository = operation.repository
-    numbered = operation._replace(sequence=last_sequence(txn, repository) + 1)
+    numbered = operation._replace(sequence=close(txn, repository))
     sequence = numbered.sequence.to_bytes(_SEQUENCE_SIZE)
-    txn.put(Table.OPERATIONS, _COUNTER + owner_key(repository), sequence)
     txn.put(Table.OPERATIONS, _BY_ID + owner_key(repository) + operation.id, sequence)
     rewrite(txn, numbered)
     return numbered
@@ -183,6 +184,14 @@ def key_of(operation: Operation) -> bytes:
 def rewrite(txn: WriteTransaction, operation: Operation) -> None:
     """Write an operation under its number: a command that stages in parts extends its own."""
     txn.put(Table.OPERATIONS, key_of(operation), _dump(operation))
+
+
+def close(txn: WriteTransaction, repository: bytes) -> int:
+    """Let the newest operation be continued by none, and return the last number given out."""
+    sequence = last_sequence(txn, repository) + 1
+    key = _COUNTER + owner_key(repository)
+    txn.put(Table.OPERATIONS, key, sequence.to_bytes(_SEQUENCE_SIZE))
+    return sequence
 
 
 def last_sequence(txn: ReadTransaction, repository: bytes) -> int:
@@ -327,6 +336,7 @@ def _dump(operation: Operation) -> bytes:
         ],
         "sealed": [token.hex() for token in operation.sealed],
         "metadata": dict(operation.metadata),
+        "parts": operation.parts,
     }
     return json.dumps(fields, separators=(",", ":")).encode("ascii")
 
@@ -357,6 +367,7 @@ def _load(repository: bytes, data: bytes) -> Operation:
             sealed=tuple(bytes.fromhex(token) for token in fields["sealed"]),
             metadata=fields["metadata"],
             sequence=fields["sequence"],
+            parts=fields.get("parts", 0),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise IntegrityError(

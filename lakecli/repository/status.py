@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from lakecli.base.model import Branch, ChangeType, CommitId, RefKind
+from lakecli.base.model import Branch, CommitId, RefKind
 from lakecli.kv.bucket import IntentStore, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import bucket_state
-from lakecli.repository.reading.view import branch_at, view_of_branch
+from lakecli.repository.reading.view import branch_at
 from lakecli.staging import area
 
 
@@ -131,25 +131,10 @@ def distance(txn: ReadTransaction, repository: Repository, branch: Branch) -> Di
 
 
 def _status(txn: ReadTransaction, repository: Repository, branch: Branch) -> BranchStatus:
-    counts = dict.fromkeys(ChangeType, 0)
-    for change in _uncommitted(txn, repository, branch):
-        counts[change] += 1
-    return BranchStatus(
-        branch.name,
-        branch.commit_id,
-        distance(txn, repository, branch),
-        added=counts[ChangeType.ADDED],
-        changed=counts[ChangeType.CHANGED],
-        removed=counts[ChangeType.REMOVED],
-    )
+    added = changed = removed = 0
+    if not area.is_clean(txn, branch):
+        from lakecli.repository.staged.counts import count_uncommitted
 
-
-def _uncommitted(
-    txn: ReadTransaction, repository: Repository, branch: Branch
-) -> Iterator[ChangeType]:
-    if area.is_clean(txn, branch):
-        return
-    from lakecli.repository.staged.changes import uncommitted
-
-    for difference in uncommitted(view_of_branch(repository, txn, branch.name)):
-        yield difference.type
+        added, changed, removed = count_uncommitted(repository, txn, branch)
+    found = distance(txn, repository, branch)
+    return BranchStatus(branch.name, branch.commit_id, found, added, changed, removed)

@@ -9,7 +9,8 @@ them. A commit of a part of what is staged copies the rest to tokens that belong
 it lands, and so do the changes of a workspace (`lakecli.repository.journal.workspaces`). A row for
 each of them outlives a killed process, and housekeeping finds it::
 
-    TOKENS  token                 -> repository, branch, and the commit it was started on, in JSON
+    TOKENS  token                 -> repository, branch, and the commit it was started on, in JSON;
+                                     a kept count (`lakecli.repository.staged.counts`)
     META    copy/REPOSITORY TOKEN -> when the copy was made, unix seconds
 """
 
@@ -124,7 +125,7 @@ def start_token(
     """Make a fresh token for a branch whose head is `head`; its row has further fields."""
     token = StagingToken(repository.lake.runtime.new_id())
     fields = {"repository": repository.record.uuid, "branch": branch, "started_on": head, **more}
-    txn.put(Table.TOKENS, token, json.dumps(fields, separators=(",", ":")).encode())
+    put_token_fields(txn, token, fields)
     return token
 
 
@@ -133,10 +134,21 @@ def new_branch(txn: WriteTransaction, repository: Repository, name: str, head: C
     return Branch(name, head, start_token(txn, repository, name, head))
 
 
+def token_fields(txn: ReadTransaction, token: StagingToken) -> dict[str, Any]:
+    """Return the fields of a token's row; none for an unknown token."""
+    data = txn.get(Table.TOKENS, token)
+    return {} if data is None else json.loads(data)
+
+
+def put_token_fields(txn: WriteTransaction, token: StagingToken, fields: dict[str, Any]) -> None:
+    """Write the row of a token."""
+    txn.put(Table.TOKENS, token, json.dumps(fields, separators=(",", ":")).encode())
+
+
 def started_on(txn: ReadTransaction, token: StagingToken) -> CommitId | None:
     """Return the commit that a token was started on, or ``None`` for an unknown token."""
-    data = txn.get(Table.TOKENS, token)
-    return None if data is None else CommitId(json.loads(data)["started_on"])
+    started = token_fields(txn, token).get("started_on")
+    return None if started is None else CommitId(started)
 
 
 def move_token_on(
@@ -150,14 +162,9 @@ def move_token_on(
         head: the new head of the branch.
         since: do it only if the token was started on this commit; ``None``: always.
     """
-    data = txn.get(Table.TOKENS, token)
-    if data is None:
-        return
-    fields = json.loads(data)
-    if since is not None and fields["started_on"] != since:
-        return
-    fields["started_on"] = head
-    txn.put(Table.TOKENS, token, json.dumps(fields, separators=(",", ":")).encode())
+    fields = token_fields(txn, token)
+    if fields and since in {None, fields["started_on"]}:
+        put_token_fields(txn, token, fields | {"started_on": head})
 
 
 def outdate(txn: WriteTransaction, repository: Repository, branch: Branch) -> Branch:

@@ -14,14 +14,13 @@ write.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from lakecli.base.model import Branch, CommitId, StagingToken
 from lakecli.errors import Refused
-from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import operation_log
 
@@ -52,15 +51,10 @@ def _name(branch: str, token: StagingToken) -> str:
 def find_of(txn: ReadTransaction, repository: Repository, branch: str, owner: str) -> str | None:
     """Return the name of a workspace on a branch that this owner has begun, or ``None``."""
     for token, _ in operation_log.iter_copies(txn, repository):
-        fields = _fields(txn, token)
+        fields = operation_log.token_fields(txn, token)
         if (fields.get("branch"), fields.get("owner")) == (branch, owner):
             return _name(branch, token)
     return None
-
-
-def _fields(txn: ReadTransaction, token: StagingToken) -> dict[str, Any]:
-    row = txn.get(Table.TOKENS, token)
-    return {} if row is None else json.loads(row)
 
 
 def renew(txn: WriteTransaction, repository: Repository, token: StagingToken) -> None:
@@ -92,7 +86,7 @@ def find(txn: ReadTransaction, repository: Repository, name: str) -> Branch:
         WorkspaceEnded: it takes no more writes.
     """
     branch, token = parts_of(name)
-    fields = _fields(txn, token)
+    fields = operation_log.token_fields(txn, token)
     owner = repository.record.uuid, branch
     is_noted = operation_log.are_noted(txn, repository, [token])
     if not is_noted or (fields.get("repository"), fields.get("branch")) != owner:
@@ -116,13 +110,15 @@ def watch(
     """
     token = find(txn, repository, name).staging_token
     watched = {*prefixes, *watched_of(txn, name)}
-    fields = {**_fields(txn, token), "watched": [each.hex() for each in sorted(watched)]}
-    txn.put(Table.TOKENS, token, json.dumps(fields, separators=(",", ":")).encode())
+    fields = operation_log.token_fields(txn, token)
+    fields["watched"] = [each.hex() for each in sorted(watched)]
+    operation_log.put_token_fields(txn, token, fields)
 
 
 def watched_of(txn: ReadTransaction, name: str) -> list[bytes]:
     """Return what `watch` has recorded, in order."""
-    return [bytes.fromhex(each) for each in _fields(txn, parts_of(name)[1]).get("watched", [])]
+    fields = operation_log.token_fields(txn, parts_of(name)[1])
+    return [bytes.fromhex(each) for each in fields.get("watched", [])]
 
 
 def end(txn: WriteTransaction, repository: Repository, name: str) -> Branch:

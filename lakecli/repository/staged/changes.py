@@ -24,7 +24,6 @@ from typing import Final
 
 from lakecli.base.model import (
     Branch,
-    ChangeType,
     Commit,
     CommitId,
     Difference,
@@ -33,7 +32,8 @@ from lakecli.base.model import (
 )
 from lakecli.committed.diff import diff
 from lakecli.committed.point_reads import PointReader
-from lakecli.committed.values import identity_of, is_same
+from lakecli.committed.scan import type_of
+from lakecli.committed.values import is_same
 from lakecli.errors import DirtyBranch
 from lakecli.kv.local_store import WriteTransaction
 from lakecli.refs.graph import is_ancestor
@@ -49,7 +49,7 @@ MAX_LISTED: Final = 1_000
 _BATCH: Final = 8_192
 """Paths unstaged in one transaction."""
 
-_BLOCKS_SIZE: Final = 8 << 20
+BLOCKS_SIZE: Final = 8 << 20
 """Bytes of decoded blocks of the committed tree kept while staging is compared with it."""
 
 
@@ -60,7 +60,7 @@ def uncommitted(view: View, *, prefix: bytes = b"") -> Iterator[Difference]:
     difference.
     """
     # Paths ascend, so few blocks are needed at a time, however much is staged.
-    points = PointReader(view.repository.trees, blocks_limit=_BLOCKS_SIZE)
+    points = PointReader(view.repository.trees, blocks_limit=BLOCKS_SIZE)
     tree = view.commit.metarange_id
     for path, staged in area.scan_newest(view.txn, view.tokens, prefix=prefix):
         difference = compare_staged(path, points.find(tree, path), staged)
@@ -71,13 +71,7 @@ def uncommitted(view: View, *, prefix: bytes = b"") -> Iterator[Difference]:
 def compare_staged(path: bytes, left: bytes | None, staged: bytes) -> Difference | None:
     """Return how a staged record differs from the value under it, or ``None``."""
     right = None if staged == TOMBSTONE else staged
-    if left is None:
-        return None if right is None else Difference(ChangeType.ADDED, path, None, right)
-    if right is None:
-        return Difference(ChangeType.REMOVED, path, left, None)
-    if identity_of(left) == identity_of(right):
-        return None
-    return Difference(ChangeType.CHANGED, path, left, right)
+    return None if is_same(left, right) else Difference(type_of(left, right), path, left, right)
 
 
 def iter_staged_conflicts(view: View) -> Iterator[tuple[bytes, bytes | None]]:

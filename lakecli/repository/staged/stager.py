@@ -190,9 +190,10 @@ class Stager:
                 staging=[change],
                 metadata=None if begun is None else {"continues": begun.id.hex()},
             )
-        elif change not in begun.staging:
-            # Another area, or a commit that failed has sealed the first one since.
-            self._operation = begun._replace(staging=(*begun.staging, change))
+        else:
+            # There may be another area: a commit that failed has sealed the first one since.
+            areas = tuple(dict.fromkeys((*begun.staging, change)))
+            self._operation = begun._replace(staging=areas, parts=begun.parts + 1)
             log.rewrite(txn, self._operation)
         assert self._operation is not None
         operation_log.tidy_after(txn, self._repository)

@@ -1,0 +1,190 @@
+"""How many uncommitted changes of each kind a branch has, kept in the row of its staging token.
+
+Counting reads all that is staged, and the tree under it. So the row says what was counted: which
+areas, above which tree, and after which operation of the log. Every write to an area of a branch is
+in the log, with images of the paths, so a later count looks only at the paths that newer operations
+wrote to. Where that does not tell, all is counted again: the head has another tree, areas were
+sealed, the operation has expired, or it was continued since (`Operation.parts`).
+
+An operation that has expired, or is of a lakecli that did not count parts, may be continued
+unnoticed. Before a count is kept, the log is closed above such a one by a number that no operation
+has: what continues it is an operation of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+from lakecli.base.model import Branch, ChangeType
+from lakecli.committed.point_reads import PointReader
+from lakecli.errors import Unreachable
+from lakecli.kv import operations as log
+from lakecli.kv.local_store import ReadTransaction
+from lakecli.kv.operations import Operation
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Repository
+from lakecli.repository.journal import operation_log
+from lakecli.repository.reading.view import View, view_of_branch
+from lakecli.repository.staged.changes import BLOCKS_SIZE, compare_staged
+from lakecli.staging import area
+
+KEPT_FROM: Final = 1_000
+"""Records and operations that were read for a count from which on it is kept."""
+
+_KINDS: Final = (ChangeType.ADDED, ChangeType.CHANGED, ChangeType.REMOVED)
+_FIELD: Final = "counted"
+
+
+class ChangesByKind(NamedTuple):
+    """How many uncommitted changes there are."""
+
+    added: int
+    changed: int
+    removed: int
+
+
+class _Counter:
+    """Counts changes of a view, of paths in ascending order.
+
+    Attributes:
+        read: how many paths were read, and operations.
+    """
+
+    def __init__(self, view: View, counts: Sequence[int] = (0, 0, 0)) -> None:
+        # Paths ascend, so few blocks are needed at a time.
+        self._points = PointReader(view.repository.trees, blocks_limit=BLOCKS_SIZE)
+        self._view = view
+        self._counts = dict(zip(_KINDS, counts, strict=True))
+        self.read = 0
+
+    @property
+    def counts(self) -> ChangesByKind:
+        """The counts."""
+        return ChangesByKind(*self._counts.values())
+
+    def add_all(self) -> None:
+        """Count all that is staged."""
+        for path, staged in self._view.staged():
+            self.add(path, staged)
+
+    def add(self, path: bytes, staged: bytes | None, *, step: int = 1) -> None:
+        """Count what is staged at a path, or with a step of -1 what is so no more."""
+        self.read += 1
+        if staged is not None:
+            committed = self._points.find(self._view.commit.metarange_id, path)
+            change = compare_staged(path, committed, staged)
+            if change is not None:
+                self._counts[change.type] += step
+
+
+def count_uncommitted(
+    repository: Repository, txn: ReadTransaction, branch: Branch
+) -> ChangesByKind:
+    """Count the uncommitted changes of a branch, and keep the count if it took much reading."""
+    view = view_of_branch(repository, txn, branch.name)
+    found = _Counter(view)
+    if txn.past is not None:  # rows of tokens are not those of the past
+        found.add_all()
+        return found.counts
+    made_of = _made_of(repository, txn, view)
+    kept = operation_log.token_fields(txn, view.tokens[0]).get(_FIELD, {})
+    newer = _newer(repository, txn, kept, made_of)
+    if newer is None:
+        found.add_all()
+    else:
+        found = _Counter(view, kept["counts"])
+        _catch_up(view, found, newer)
+    if found.read >= KEPT_FROM and not repository.lake.kv.read_only:
+        with suppress(Unreachable):  # the disk is full
+            _keep(repository, branch, made_of, found.counts)
+    return found.counts
+
+
+def _made_of(repository: Repository, txn: ReadTransaction, view: View) -> dict[str, Any]:
+    """Return what a count of the present changes is made of."""
+    last = log.last_sequence(txn, repository.key)
+    newest = next(log.iter_operations(txn, repository.key), None)
+    return {
+        "tokens": [token.hex() for token in view.tokens],
+        "tree": view.commit.metarange_id,
+        "sequence": last,
+        "parts": newest.parts if newest is not None and newest.sequence == last else None,
+    }
+
+
+def _newer(
+    repository: Repository,
+    txn: ReadTransaction,
+    kept: Mapping[str, Any],
+    made_of: Mapping[str, Any],
+) -> list[Operation] | None:
+    """Return the operations after a kept count; ``None`` if they do not tell what has changed."""
+    if any(kept.get(name) != made_of[name] for name in ("tokens", "tree")):
+        return None
+    newer: list[Operation] = []
+    for operation in log.iter_operations(txn, repository.key):
+        if operation.sequence < kept["sequence"]:
+            return newer
+        if operation.sequence == kept["sequence"]:
+            return newer if operation.parts == kept["parts"] else None
+        newer.append(operation)
+    # The others have expired, the oldest first. A closed log has none that goes on, and if no
+    # number was given out since, none has expired unseen.
+    is_present = kept["parts"] is None and kept["sequence"] == made_of["sequence"]
+    return newer if is_present else None
+
+
+def _catch_up(view: View, found: _Counter, newer: Sequence[Operation]) -> None:
+    """Bring a count up to date with newer operations."""
+    found.read += len(newer)
+    images = [
+        _images(view.txn, operation, change.token)
+        for operation in newer
+        for change in operation.staging
+        if change.token in view.tokens
+    ]
+    for path, group in groupby(merge(*images, key=itemgetter(0, 1)), itemgetter(0)):
+        before: dict[bytes, bytes | None] = {}
+        for _, _, token, image in group:  # the oldest operation first
+            before.setdefault(token, image)
+        found.add(path, _newest(view, path, before), step=-1)
+        found.add(path, view.staged_at(path))
+
+
+def _images(
+    txn: ReadTransaction, operation: Operation, token: bytes
+) -> Iterator[tuple[bytes, int, bytes, bytes | None]]:
+    for path, image in log.iter_images(txn, operation.id, token):
+        yield path, operation.sequence, token, image
+
+
+def _newest(view: View, path: bytes, before: Mapping[bytes, bytes | None]) -> bytes | None:
+    """Return what was staged at a path, where areas had what `before` says."""
+    found = (
+        before[token] if token in before else area.get(view.txn, token, path)
+        for token in view.tokens
+    )
+    return next((value for value in found if value is not None), None)
+
+
+def _keep(
+    repository: Repository, branch: Branch, made_of: dict[str, Any], counts: ChangesByKind
+) -> None:
+    """Keep a count, unless the branch, its changes or the log are others by now."""
+    with repository.lake.kv.write() as txn:
+        if RefStore(txn, repository.key).find_branch(branch.name) != branch:
+            return
+        if _made_of(repository, txn, view_of_branch(repository, txn, branch.name)) != made_of:
+            return
+        fields = operation_log.token_fields(txn, branch.staging_token)
+        if not fields:
+            return
+        if not made_of["parts"]:
+            made_of |= {"sequence": log.close(txn, repository.key), "parts": None}
+        fields[_FIELD] = made_of | {"counts": counts}
+        operation_log.put_token_fields(txn, branch.staging_token, fields)
