@@ -82,7 +82,8 @@ CLAIMS: Final = {
     "point reads at ten million": Claim(1 / 0.7, LMDB, Kind.PROCESSOR),  # 0.7 of its rate
     "import of a listing": Claim(1.5, ENCODED, Kind.PROCESSOR),
     "import on Spark": Claim(1.3, LOCAL, Kind.PROCESSOR),
-    "fs ls -r and diff of everything": Claim(4, DECODED, Kind.PROCESSOR),
+    "fs ls -r and diff of everything": Claim(1.2, DECODED, Kind.PROCESSOR),
+    "manifest of everything": Claim(1.7, DECODED, Kind.PROCESSOR),
     "presign of 10,000, S3": Claim(0.5, BOTOCORE),
     "presign of 10,000, GCS": Claim(0.7, GOOGLE),
     "table by Spark, native": Claim(1.2, SPARK),
