@@ -18,8 +18,9 @@ from pathlib import Path
 
 from lakecli.errors import LakeWarning, NotFound, Unreachable
 from lakecli.remote.refs import MoveOutcome
-from lakecli.repository.contract import Home, Notice, Repository, Runtime
+from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.handle.lake import Lake, LocalRepository
+from lakecli.repository.runtime import Home, Runtime
 from lakecli.repository.sharing.automatic import SharedMover
 from lakecli.repository.undo.remote_undo import put_back
 from lakecli.settings.home import chosen_home, home_paths, read_file

@@ -10,6 +10,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -50,6 +52,7 @@ def imports_of(path: Path, *, types: bool = False) -> Iterator[str]:
         waiting += ast.iter_child_nodes(node)
 
 
+@cache
 def graph(*, types: bool = False) -> dict[str, set[str]]:
     return {name: set(imports_of(path, types=types)) - {name} for name, path in modules().items()}
 
@@ -101,3 +104,34 @@ def test_an_import_inside_a_function_counts(tmp_path: Path) -> None:
     expected = {"lakecli.errors", "lakecli.base.model", "lakecli.repository.tag"}
     assert set(imports_of(file)) == expected
     assert set(imports_of(file, types=True)) == expected | {"lakecli.repository.repo"}
+
+
+ALONE = {"log": 60, "reflog": 40, "rm": 70}
+"""How many modules a verb may reach: who learns it has to know of no others.
+
+Those imported inside functions count, those imported for types only do not.
+"""
+
+
+def reached(start: str) -> set[str]:
+    """Return the modules that one imports, at first or at second hand.
+
+    The package itself is left out: its functions open a lake, which needs most modules.
+    """
+    edges, found, waiting = graph(), {start}, [start]
+    while waiting:
+        more = edges[waiting.pop()] - found - {"lakecli"}
+        found |= more
+        waiting += more
+    return found
+
+
+@pytest.mark.parametrize("verb", ALONE)
+def test_a_verb_that_reads_is_understood_alone(verb: str) -> None:
+    """`rev_parse` and `show_commit` stand beside `log`."""
+    found = reached(f"lakecli.repository.{verb}")
+    assert len(found) <= ALONE[verb], sorted(found)
+
+
+def test_opening_a_lake_reaches_the_stores() -> None:
+    assert "lakecli.stores.registry" in reached("lakecli.opening")

@@ -16,10 +16,10 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.contents import read_object
+from lakecli.repository.runtime import Home, Runtime
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.settings.home import home_paths, read_file, set_value

@@ -17,14 +17,9 @@ from lakecli.settings.home import HomePaths, chosen_home, home_paths, read_file
 
 if TYPE_CHECKING:
     from lakecli.cli.out.logs import Logs
-    from lakecli.repository.contract import (
-        FinishedMove,
-        GivenLater,
-        Home,
-        Repository,
-        Runtime,
-    )
+    from lakecli.repository.contract import FinishedMove, Repository
     from lakecli.repository.handle.lake import Lake
+    from lakecli.repository.runtime import GivenLater, Home, Runtime
     from lakecli.settings.lakectl import LakectlFile
     from lakecli.settings.settings import Settings
 
@@ -221,14 +216,14 @@ class Context:
 
     def lake_home(self) -> "Home":
         """Return the directories of the lake, which may not exist."""
-        from lakecli.repository.contract import Home
+        from lakecli.repository.runtime import Home
 
         return Home(self.home.store, self.home.cache, *self.settings.cache_sizes)
 
     @cached_property
     def runtime(self) -> "Runtime":
         """The clock, the random IDs and the stores of this run."""
-        from lakecli.repository.contract import Runtime
+        from lakecli.repository.runtime import Runtime
 
         environment = self._environment
         return Runtime(

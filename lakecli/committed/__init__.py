@@ -12,7 +12,7 @@
     scan         scans, listings, and the cursor: step into a range or block, or skip it unread
     point_reads  point reads of open ranges, shared between threads
     merge_base   the base of a merge: a tree, or what several trees merge to
-    merge        three trees side by side -> tree, or conflicts
+    merge        three trees side by side -> tree, conflicts, or what a merge would change
     diff         two trees -> their differences, or those of some paths, or counts by prefix
     check        verification of what the bucket holds, for fsck
 

@@ -1,11 +1,7 @@
-"""Differences between trees, read only where they differ.
+"""Differences between two trees: all of them, those at some paths, or counts by prefix.
 
-Which of some known paths differ between two trees, without reading what nobody asks about.
-
-The ranges of both trees are compared by ID first. Where they differ, only ranges that may hold one
-of the wanted paths are opened.
-
-Differences counted by prefix: how many paths, and how many bytes.
+The ranges of both trees are compared by ID first, and only those that differ are opened; of these,
+if only some paths are wanted, only ranges that may hold one of them.
 """
 
 from __future__ import annotations
@@ -19,8 +15,6 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, Entry, MetarangeId, RangeId
-from lakecli.committed.merge import Sides, may_be_none
-from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import (
     ID_PART,
     Metarange,
@@ -66,59 +60,15 @@ def diff(
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    start, stop = _interval(prefix, after, start, stop)
+    start, stop = interval(prefix, after, start, stop)
     old_side, new_side = (
         Cursor(trees, trees.metarange(tree), start=start, stop=stop) for tree in (left, right)
     )
-    yield from _differences(iter_pairs(old_side, new_side))
+    yield from differences(iter_pairs(old_side, new_side))
 
 
-def compare(
-    trees: TreeStore,
-    *,
-    base: MergeBase,
-    left: MetarangeId,
-    right: MetarangeId,
-    prefix: bytes = b"",
-    after: bytes = b"",
-    start: bytes = b"",
-    stop: bytes | None = None,
-) -> Iterator[Difference]:
-    """Yield what merging `right` into `left` would change, in path order, conflicts included.
-
-    Paths that changed on the left only, or in the same way on both sides, are left out.
-
-    Args:
-        trees: the store that holds the trees.
-        base: what both came from.
-        left: the destination of the merge.
-        right: the source of the merge.
-        prefix: only paths that start with it.
-        after: only paths greater than it.
-        start: only paths no less than it.
-        stop: only paths less than it; without it, to the end of the prefix.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
-    """
-    start, stop = _interval(prefix, after, start, stop)
-    sides = Sides(trees, base, trees.metarange(right), trees.metarange(left))
-    for segment in sides.segments(start=start, stop=stop):
-        if segment.keeps_destination:
-            continue
-        if segment.takes_source:  # nothing is looked up in the destination
-            yield from _differences(sides.pairs(segment.base, segment.source, start, stop))
-            continue
-        for candidate in sides.candidates(segment, start=start, stop=stop):
-            path, _, source, destination = candidate
-            if candidate.is_conflict:
-                unlike = may_be_none(candidate)
-                yield Difference(ChangeType.CONFLICT, path, destination, source, unlike)
-            else:
-                yield Difference(type_of(destination, source), path, destination, source)
-
-
-def _differences(pairs: Iterable[Pair]) -> Iterator[Difference]:
+def differences(pairs: Iterable[Pair]) -> Iterator[Difference]:
+    """Yield pairs as differences."""
     make = partial(tuple.__new__, Difference)  # as `Difference(…)`, in a third of the time
     for path, old, new in pairs:
         yield make((type_of(old, new), path, old, new, False))
@@ -176,9 +126,10 @@ def _range_at(tree: Metarange, path: bytes) -> RangeId | None:
     return None if position == len(tree) else range_id_of(tree.values[position])
 
 
-def _interval(
+def interval(
     prefix: bytes, after: bytes, start: bytes, stop: bytes | None
 ) -> tuple[bytes, bytes | None]:
+    """Return the first path of a comparison, and the one before which it ends."""
     return max(start, first_key(prefix, after)), prefix_end(prefix) if stop is None else stop
 
 

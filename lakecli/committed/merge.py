@@ -35,10 +35,11 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from lakecli.base.identity import Evidence, evidence_of
-from lakecli.base.model import EMPTY_TREE, MetarangeId
+from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, MetarangeId
+from lakecli.committed.diff import differences, interval
 from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import ID_PART, Metarange
-from lakecli.committed.scan import Cursor, Pair, end_position, iter_pairs
+from lakecli.committed.scan import Cursor, Pair, end_position, iter_pairs, type_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.committed.writer import Application, canonical, find_canonical
@@ -91,6 +92,51 @@ def merge(
             application.run(*segment.destination, changes, more=more)
     merged = application.finish(destination)
     return destination if merged == ours.id else merged
+
+
+def compare(
+    trees: TreeStore,
+    *,
+    base: MergeBase,
+    left: MetarangeId,
+    right: MetarangeId,
+    prefix: bytes = b"",
+    after: bytes = b"",
+    start: bytes = b"",
+    stop: bytes | None = None,
+) -> Iterator[Difference]:
+    """Yield what merging `right` into `left` would change, in path order, conflicts included.
+
+    Paths that changed on the left only, or in the same way on both sides, are left out.
+
+    Args:
+        trees: the store that holds the trees.
+        base: what both came from.
+        left: the destination of the merge.
+        right: the source of the merge.
+        prefix: only paths that start with it.
+        after: only paths greater than it.
+        start: only paths no less than it.
+        stop: only paths less than it; without it, to the end of the prefix.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+    start, stop = interval(prefix, after, start, stop)
+    sides = Sides(trees, base, trees.metarange(right), trees.metarange(left))
+    for segment in sides.segments(start=start, stop=stop):
+        if segment.keeps_destination:
+            continue
+        if segment.takes_source:  # nothing is looked up in the destination
+            yield from differences(sides.pairs(segment.base, segment.source, start, stop))
+            continue
+        for candidate in sides.candidates(segment, start=start, stop=stop):
+            path, _, source, destination = candidate
+            if candidate.is_conflict:
+                unlike = may_be_none(candidate)
+                yield Difference(ChangeType.CONFLICT, path, destination, source, unlike)
+            else:
+                yield Difference(type_of(destination, source), path, destination, source)
 
 
 def refuse_conflicts(

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from lakecli.base.model import Difference, RangeId
-from lakecli.committed.diff import compare, diff
-from lakecli.committed.merge import Segment, Sides, Slice
+from lakecli.committed.diff import diff
+from lakecli.committed.merge import Segment, Sides, Slice, compare
 from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import range_id_of
 from lakecli.committed.scan import prefix_end

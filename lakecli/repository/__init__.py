@@ -24,5 +24,6 @@ rooms below it only, types included::
     guard           objects and commits claimed against garbage collection
     reading         what a ref reads as, and where its bytes are
     journal         the operation log, moves that were begun, what the bucket is still to get
-    contract        `Repository`, as everything here takes it
+    contract        `Repository`, as every verb takes it that changes something
+    readable, runtime   `Refs` and `Trees`, all that reading takes of it; clocks and stores
 """

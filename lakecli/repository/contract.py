@@ -1,151 +1,32 @@
 """What the verbs and rooms of this package know of a repository and of its lake.
 
 `Repository` and `OwnLake` are protocols, so that nothing below `lakecli.repository.handle.lake`,
-which makes them, has to import it. `Home` and `Runtime` are what comes in from outside.
+which makes them, has to import it. What only reads takes less of a repository: see
+`lakecli.repository.readable`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from datetime import datetime
-from functools import partial
-from time import sleep
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from lakecli.base.directories import StrPath
-from lakecli.base.model import NO_ACCOUNT, Account, Branch, Commit, RepositoryRecord
-from lakecli.base.progress import NO_PROGRESS, Progress, elapsed, ignore_step
+from lakecli.base.model import Branch, Commit, RepositoryRecord
 from lakecli.errors import LakeError
 from lakecli.kv.local_store import LocalStore, ReadTransaction, WriteTransaction
+from lakecli.repository.readable import Readable
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads
-    from lakecli.committed.tree_store import TreeStore
     from lakecli.kv.bucket import LocalMove, UnsentMove
     from lakecli.remote.refs import Intent, MoveOutcome
+    from lakecli.repository.runtime import Home, Runtime
     from lakecli.stores.contract import Guard, ObjectStore
-
-DEFAULT_CACHE_SIZE = 10 << 30
-DEFAULT_MEMORY_SIZE = 1 << 30
-
-
-def _open_store(uri: str, region: str, *, account: Account = NO_ACCOUNT) -> "ObjectStore":
-    from lakecli.stores.registry import open_store
-
-    return open_store(uri, region=region, account=account)
-
-
-def _prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
-    from lakecli.stores.registry import prepare_namespace
-
-    return prepare_namespace(uri, account=account)
-
-
-class Home(NamedTuple):
-    """The directories of a lake on this machine.
-
-    Attributes:
-        store: the directory of the LMDB environment.
-        cache: the directory of cached SSTables; it may be deleted at any time.
-        cache_size: the limit of the cache of a repository in bytes.
-        memory_size: the limit of the parts of trees that a repository keeps in memory, in bytes.
-    """
-
-    store: StrPath
-    cache: StrPath
-    cache_size: int = DEFAULT_CACHE_SIZE
-    memory_size: int = DEFAULT_MEMORY_SIZE
-
-
-def _show_nothing(_entries: int) -> AbstractContextManager[Progress]:
-    return nullcontext(NO_PROGRESS)
-
-
-def _give_at_once(answer: "GivenLater") -> None:
-    answer.give()
-
-
-class Runtime(NamedTuple):
-    """The clocks, random numbers and stores that a lake uses; tests replace them.
-
-    Attributes:
-        clock: returns the present as an aware UTC datetime.
-        new_id: returns 16 random bytes.
-        command: the command line that the operation log records; no secrets.
-        on_step: called with the name of each step of a protocol before it is taken.
-        trusted: given the name of a repository, returns the places outside its namespace that the
-            configuration allows it to read; see `lakecli.repository.reading.addresses`.
-        open_store: given the URI of a storage namespace and its region, returns its store.
-        prepare_namespace: given the URI of a storage namespace, makes its directory if it is
-            missing, and returns its region.
-        elapsed: returns seconds that only grow, also while the machine is asleep.
-        sleep: waits for some seconds.
-        show_rebuild: given a number of entries, shows how a tree of lakeFS is rebuilt; see
-            `lakecli.committed.writer`.
-        account: given the name of a repository, returns how its buckets of S3 are accessed.
-        on_answer: takes over the answer of a verb, which the caller gives; by default, it has.
-    """
-
-    clock: Callable[[], datetime]
-    new_id: Callable[[], bytes]
-    command: str = ""
-    on_step: Callable[[str], None] = ignore_step
-    trusted: Callable[[str], Sequence[str]] = lambda _repository: ()
-    open_store: Callable[[str, str], "ObjectStore"] = _open_store
-    prepare_namespace: Callable[[str], str] = _prepare_namespace
-    elapsed: Callable[[], float] = elapsed
-    sleep: Callable[[float], None] = sleep
-    show_rebuild: Callable[[int], AbstractContextManager[Progress]] = _show_nothing
-    account: Callable[[str], Account] = lambda _repository: NO_ACCOUNT
-    on_answer: Callable[["GivenLater"], None] = _give_at_once
-
-    def now(self) -> datetime:
-        """Return the present in whole seconds."""
-        return self.clock().replace(microsecond=0)
-
-    def random_number(self) -> float:
-        """Return a random number from 0 to 1."""
-        return int.from_bytes(self.new_id()[:4]) / 0xFFFFFFFF
-
-    def for_repository(self, name: str) -> "Runtime":
-        """Return a runtime that opens stores as a repository's settings say."""
-        account = self.account(name)
-        if account == NO_ACCOUNT:
-            return self
-        return self._replace(
-            open_store=partial(_open_store, account=account),
-            prepare_namespace=partial(_prepare_namespace, account=account),
-        )
-
-    def find_store(self, uri: str) -> "tuple[ObjectStore, str]":
-        """Return the store of a namespace that exists, and the region of its bucket.
-
-        A missing directory is not made: it may be a disk that is not mounted.
-
-        Raises:
-            BucketNotFound: no such bucket.
-        """
-        from lakecli.stores.uri import is_local
-
-        region = "" if is_local(uri) else self.prepare_namespace(uri)
-        return self.open_store(uri, region), region
-
-
-class GivenLater(Protocol):
-    """The answer of a verb, which the caller gives once it has been shown."""
-
-    def give(self) -> None:
-        """Record that it was given."""
-
-    def leave(self) -> None:
-        """Leave it to the next command to give it."""
 
 
 class OwnLake(Protocol):
     """The lake of a repository: the local store, and what is not a function of arguments."""
 
-    home: Home
+    home: "Home"
     kv: LocalStore
-    runtime: Runtime
+    runtime: "Runtime"
 
     def for_repository(self, name: str) -> "OwnLake":
         """Return this lake, opening stores as a repository's settings say."""
@@ -173,30 +54,21 @@ class OwnLake(Protocol):
         """Yield the record of each repository, ordered by name."""
 
 
-class Repository(Protocol):
-    """One repository of a lake: what each verb takes as its first argument."""
+class Repository(Readable, Protocol):
+    """One repository of a lake: what each verb that changes something takes first."""
 
     lake: OwnLake
     """The lake that it belongs to."""
-    record: RepositoryRecord
-    """What the local store holds of it."""
     name: str
     """The name on this machine."""
-    uri: str
-    """``lakefs://name``; of a repository that is read without a clone, that of its namespace."""
     mover: "BranchMover | None"
     """Moves its branches in the bucket first; ``None``: they move here only."""
-    key: bytes
-    """The 16 bytes that its rows in the local store begin with."""
     notices: "list[Notice]"
     """What verbs found out, for the caller to show and to clear."""
     store_in_use: "ObjectStore | None"
     """The storage namespace if it was used already, else ``None``."""
     reads: "Reads | None"
     """How many reads of trees each tier answered; ``None`` if there were none."""
-
-    def at(self, ref: str, path: str = "") -> str:
-        """Return the URI of a path, or of all of a ref, as it is typed."""
 
     @property
     def syncs(self) -> bool:
@@ -209,16 +81,8 @@ class Repository(Protocol):
         """Tell whether this machine still has the repository, under this name."""
 
     @property
-    def store(self) -> "ObjectStore":
-        """The storage namespace; the first use imports its adapter, and sends no request."""
-
-    @property
     def addresses(self) -> "AddressResolver":
         """Resolves the physical addresses of entries."""
-
-    @property
-    def trees(self) -> "TreeStore":
-        """The committed trees in the storage namespace, cached in the lake's home."""
 
     def note_reads(self) -> None:
         """Keep the counts of reads of trees for `lakecli doctor`, those since the last call."""

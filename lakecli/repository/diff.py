@@ -9,8 +9,8 @@ from heapq import merge
 from typing import NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
-from lakecli.committed.diff import compare as compare_trees
 from lakecli.committed.diff import diff
+from lakecli.committed.merge import compare as compare_trees
 from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.point_reads import find
 from lakecli.committed.tree_store import TreeStore

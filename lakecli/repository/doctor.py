@@ -49,12 +49,13 @@ from lakecli.errors import (
 from lakecli.kv.lmdb_environment import SCHEMA_VERSION
 from lakecli.remote.packs import list_packs, read_pack
 from lakecli.remote.refs import find_ref, iter_refs
-from lakecli.repository.contract import Home, Repository, Runtime
+from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.handle.namespace import check_needs, describe, owner_of
 from lakecli.repository.handle.shareable import Examiner, judge
 from lakecli.repository.reading.addresses import bucket_of, trust_of
 from lakecli.repository.reading.outside_counts import allowable, look
+from lakecli.repository.runtime import Home, Runtime
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import ObjectStore, exists
 from lakecli.stores.uri import is_local, parse

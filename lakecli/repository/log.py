@@ -12,7 +12,7 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.expression import split_range
 from lakecli.refs.history import GraphLine, iter_graph_lines, iter_log
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.contract import Repository
+from lakecli.repository.readable import Readable, Refs
 from lakecli.repository.reading.view import commit_at, resolve_ref
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class LogOptions(NamedTuple):
 
 
 @contextmanager
-def log(repository: Repository, ref: str, options: LogOptions) -> Iterator[Iterator[Commit]]:
+def log(repository: Readable, ref: str, options: LogOptions) -> Iterator[Iterator[Commit]]:
     """Open the stream of the commits that a ref expression reaches: children first, then newest.
 
     ``A..B`` means the commits that B reaches and A does not.
@@ -66,9 +66,7 @@ def log(repository: Repository, ref: str, options: LogOptions) -> Iterator[Itera
 
 
 @contextmanager
-def log_graph(
-    repository: Repository, ref: str, options: LogOptions
-) -> Iterator[Iterator[GraphLine]]:
+def log_graph(repository: Readable, ref: str, options: LogOptions) -> Iterator[Iterator[GraphLine]]:
     """Open the drawing of the commits that `log` yields.
 
     Commits that are not shown still connect those that are.
@@ -84,7 +82,7 @@ def log_graph(
 
 
 def _walk(
-    repository: Repository,
+    repository: Refs,
     txn: ReadTransaction,
     ref: str,
     options: LogOptions,
@@ -108,7 +106,7 @@ def _walk(
 
 
 def _is_shown(
-    repository: Repository, txn: ReadTransaction, commit: Commit, options: LogOptions
+    repository: Readable, txn: ReadTransaction, commit: Commit, options: LogOptions
 ) -> bool:
     if options.no_merges and len(commit.parents) > 1:
         return False
@@ -122,7 +120,7 @@ def _is_shown(
 
 
 def _touches(
-    repository: Repository, txn: ReadTransaction, commit: Commit, options: LogOptions
+    repository: Readable, txn: ReadTransaction, commit: Commit, options: LogOptions
 ) -> bool:
     """Return whether a commit changed one of the paths; ranges that both trees have stay closed."""
     from lakecli.committed.diff import diff, differs_at
@@ -140,7 +138,7 @@ def _touches(
     )
 
 
-def rev_parse(repository: Repository, ref: str) -> "Resolved":
+def rev_parse(repository: Refs, ref: str) -> "Resolved":
     """Return what a ref expression names, with each modifier's step.
 
     Raises:
@@ -151,7 +149,7 @@ def rev_parse(repository: Repository, ref: str) -> "Resolved":
         return resolve_ref(repository, txn, ref)
 
 
-def show_commit(repository: Repository, ref: str) -> Commit:
+def show_commit(repository: Refs, ref: str) -> Commit:
     """Return the commit that a ref expression names.
 
     Raises:

@@ -9,9 +9,8 @@ from itertools import chain
 from typing import Final
 
 from lakecli.base.model import ChangeType, Commit, Difference, MergeStrategy
-from lakecli.committed.diff import compare
+from lakecli.committed.merge import compare, refuse_conflicts
 from lakecli.committed.merge import merge as merge_trees
-from lakecli.committed.merge import refuse_conflicts
 from lakecli.committed.scan import type_of
 from lakecli.errors import NothingToDo
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving

@@ -32,10 +32,11 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import find_ref
 from lakecli.repository.commit_attempts import initial_commit
-from lakecli.repository.contract import Home, Repository, Runtime
+from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.handle.namespace import describe_there
 from lakecli.repository.journal import tracking
+from lakecli.repository.runtime import Home, Runtime
 from lakecli.repository.sharing.fetch import (
     notify,
     read_remote,

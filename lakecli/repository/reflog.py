@@ -10,11 +10,11 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.contract import Repository
+from lakecli.repository.readable import Refs
 from lakecli.repository.reading.reflog import LoggedMove, Past
 
 
-def iter_reflog(repository: Repository, name: str) -> Iterator[LoggedMove]:
+def iter_reflog(repository: Refs, name: str) -> Iterator[LoggedMove]:
     """Yield the moves of a branch or a tag, newest first; a deleted one has some too.
 
     Raises:
@@ -35,13 +35,13 @@ def iter_reflog(repository: Repository, name: str) -> Iterator[LoggedMove]:
         yield from moves
 
 
-def is_shared(repository: Repository, name: str) -> bool:
+def is_shared(repository: Refs, name: str) -> bool:
     """Tell whether a branch or tag of this name was seen in the bucket, deleted or not."""
     with repository.lake.kv.read() as txn:
         return Past(repository, txn).find_kind(name) is not None
 
 
-def _kind_of(repository: Repository, txn: ReadTransaction, past: Past, name: str) -> RefKind:
+def _kind_of(repository: Refs, txn: ReadTransaction, past: Past, name: str) -> RefKind:
     """Return what a name is of: what is here comes first, then what is or was in the bucket."""
     refs = RefStore(txn, repository.key)
     if is_branch_name(name) and refs.find_branch(name) is not None:

@@ -36,8 +36,7 @@ from pyspark.sql.types import StructType
 
 from lakecli.base.model import Difference, MetarangeId
 from lakecli.base.uri import as_directory, parse, parse_path, ref_of
-from lakecli.committed.diff import compare
-from lakecli.committed.merge import Sides
+from lakecli.committed.merge import Sides, compare
 from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.scan import prefix_end
 from lakecli.committed.values import decode_entry

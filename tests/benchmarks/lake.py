@@ -16,10 +16,10 @@ from lakecli.errors import NotFound
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.commit_attempts import Draft, clean_attempt
-from lakecli.repository.contract import DEFAULT_MEMORY_SIZE, Home, Runtime
 from lakecli.repository.guard import claim_head
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.runtime import DEFAULT_MEMORY_SIZE, Home, Runtime
 from lakecli.repository.staged.stager import Stager
 from tests.benchmarks import dataset
 from tests.support.lakes import unclaimed

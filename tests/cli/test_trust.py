@@ -17,9 +17,9 @@ from lakecli.committed.values import encode_entry
 from lakecli.engine import runner as places
 from lakecli.errors import LakeError, Refused
 from lakecli.filesystem import LakeFileSystem
-from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.reading.addresses import remembered
+from lakecli.repository.runtime import Home, Runtime
 from lakecli.repository.staged.stager import Stager
 from lakecli.stores import registry
 from lakecli.stores.contract import ANY

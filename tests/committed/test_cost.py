@@ -8,7 +8,8 @@ import pytest
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.committed import merge as tree_merge
-from lakecli.committed.diff import compare, diff
+from lakecli.committed.diff import diff
+from lakecli.committed.merge import compare
 from lakecli.committed.merge_base import Ancestors, MergeBase
 from lakecli.committed.point_reads import find
 from lakecli.committed.writer import apply

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
-from lakecli.committed.diff import compare, diff
+from lakecli.committed.diff import diff
+from lakecli.committed.merge import compare
 from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import Mismatch, RangeRecord, WrongTable, iter_runs
 from lakecli.committed.point_reads import find

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, MetarangeId
-from lakecli.committed.diff import compare, diff, differs_at, new_entries, new_ranges
+from lakecli.committed.diff import diff, differs_at, new_entries, new_ranges
+from lakecli.committed.merge import compare
 from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.values import encode_entry
 from tests.committed.trees import (

@@ -11,7 +11,8 @@ import pytest
 
 from lakecli.base.identity import commit_id
 from lakecli.base.model import Commit, CommitId, MetarangeId
-from lakecli.committed.diff import compare, diff
+from lakecli.committed.diff import diff
+from lakecli.committed.merge import compare
 from lakecli.committed.values import decode_entry
 from lakecli.refs.graph import iter_merge_bases
 from lakecli.refs.history import iter_log

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.model import ChangeType, Difference, MergeStrategy
-from lakecli.committed.diff import compare
-from lakecli.committed.merge import MergeConflict, merge, refuse_conflicts
+from lakecli.committed.merge import MergeConflict, compare, merge, refuse_conflicts
 from lakecli.committed.merge_base import Ancestors, MergeBase
 from lakecli.committed.scan import type_of
 from lakecli.committed.tree_store import MissingTable

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE
-from lakecli.committed.diff import compare, diff
-from lakecli.committed.merge import Sides
+from lakecli.committed.diff import diff
+from lakecli.committed.merge import Sides, compare
 from lakecli.committed.merge_base import Ancestors, MergeBase
 from lakecli.committed.scan import prefix_end
 from lakecli.engine.differences import intervals

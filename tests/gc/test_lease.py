@@ -33,8 +33,8 @@ from lakecli.remote.gc_protocol import (
     write_keep,
 )
 from lakecli.repository import branch
-from lakecli.repository.contract import Runtime
 from lakecli.repository.push import PushOptions, push_deletion
+from lakecli.repository.runtime import Runtime
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, upload

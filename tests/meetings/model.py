@@ -14,9 +14,9 @@ from lakecli.committed.tree_store import MissingTable
 from lakecli.committed.values import decode_entry
 from lakecli.kv.bucket import PackedStore
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.reading.view import open_view
+from lakecli.repository.runtime import Home, Runtime
 from lakecli.repository.undo.log import iter_log
 from tests.meetings.losses import PREFIX, Losses, data_keys
 

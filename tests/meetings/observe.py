@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from lakecli.base.layout import REFS
 from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.reading.view import open_view
+from lakecli.repository.runtime import Home, Runtime
 from lakecli.repository.undo.log import is_passed_over, iter_log
 from tests.meetings.world import MACHINES
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.handle.lake import Lake
+from lakecli.repository.runtime import Home, Runtime
 from lakecli.repository.undo.log import is_passed_over, iter_log
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.observe import observe

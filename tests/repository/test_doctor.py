@@ -22,8 +22,8 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import write_pack
 from lakecli.remote.refs import Intent
 from lakecli.repository import doctor
-from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.handle.shareable import CannotShare, Examiner, ensure_shareable
+from lakecli.repository.runtime import Home, Runtime
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryStore

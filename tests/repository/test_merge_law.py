@@ -17,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.model import ChangeType, Commit
-from lakecli.committed.diff import compare
-from lakecli.committed.merge import MergeConflict, merge, refuse_conflicts
+from lakecli.committed.merge import MergeConflict, compare, merge, refuse_conflicts
 from lakecli.committed.merge_base import MergeBase
 from lakecli.refs.graph import is_ancestor, iter_merge_bases
 from lakecli.repository.reading.merge_points import merge_base_of

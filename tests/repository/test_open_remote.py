@@ -21,7 +21,6 @@ from lakecli.remote.packs import list_packs, read_pack
 from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.log import LogOptions, log, rev_parse
@@ -29,6 +28,7 @@ from lakecli.repository.open_remote import open_remote
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reflog import iter_reflog
+from lakecli.repository.runtime import Home, Runtime
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.stores.contract import ANY

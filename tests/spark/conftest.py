@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.repository import repo
-from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.handle.lake import Lake
+from lakecli.repository.runtime import Home, Runtime
 from lakecli.settings.home import home_paths
 from lakecli.spark import register
 from tests.support.lakes import Numbered, Ticking, make_repository

@@ -11,9 +11,9 @@ from typing import Any, Final
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.handle import housekeeping
 from lakecli.repository.handle.lake import Lake
+from lakecli.repository.runtime import Home, Runtime
 from lakecli.spark import read_table, register, write_table
 from tests.support.golden import Cli
 

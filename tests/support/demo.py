@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.handle.lake import Lake
+from lakecli.repository.runtime import Home, Runtime
 from tests.support import lakes
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.committed.values import encode_entry
 from lakecli.repository import repo
-from lakecli.repository.contract import Home, Repository, Runtime
+from lakecli.repository.contract import Repository
 from lakecli.repository.handle import housekeeping
 from lakecli.repository.handle.lake import Lake, LocalRepository
+from lakecli.repository.runtime import Home, Runtime
 from lakecli.repository.staged.stager import Stager
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 from lakecli.stores.contract import ANY

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakecli.base.retry import Retries
 from lakecli.doctor import checks
-from lakecli.repository import contract, guard
+from lakecli.repository import guard, runtime
 
 if TYPE_CHECKING:
     import pytest
@@ -27,7 +27,7 @@ def skip_waits(patch: pytest.MonkeyPatch) -> None:
         if threading.current_thread() is not threading.main_thread():
             sleep(seconds)
 
-    for cls in (contract.Runtime, Retries):
+    for cls in (runtime.Runtime, Retries):
         with suppress(TypeError):  # there is no such field
             cls(_nothing=None)  # type: ignore[call-arg] # compiles its constructor
         function = cls.__new__

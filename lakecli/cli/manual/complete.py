@@ -33,8 +33,9 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.expression import parse_expression
 from lakecli.refs.ref_store import RefStore, get_commit, get_parent
 from lakecli.repository import branch, tag
-from lakecli.repository.contract import Repository, Runtime
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View, commit_at, open_view, resolve_ref
+from lakecli.repository.runtime import Runtime
 from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.undo.log import SHORT_ID, iter_log
 from lakecli.settings.keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key

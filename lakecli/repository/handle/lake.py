@@ -29,14 +29,8 @@ from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import RepositoryRecord
 from lakecli.errors import AlreadyExists, LakeError, NotFound
 from lakecli.kv.local_store import LocalStore, ReadTransaction, Table, WriteTransaction
-from lakecli.repository.contract import (
-    BranchMover,
-    Home,
-    Notice,
-    OwnLake,
-    Repository,
-    Runtime,
-)
+from lakecli.repository.contract import BranchMover, Notice, OwnLake, Repository
+from lakecli.repository.runtime import Home, Runtime
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads

@@ -40,8 +40,9 @@ from lakecli.errors import (
     Unreachable,
 )
 from lakecli.refs.names import is_branch_name
-from lakecli.repository.contract import Repository, Runtime
+from lakecli.repository.contract import Repository
 from lakecli.repository.handle.shareable import ensure_shareable
+from lakecli.repository.runtime import Runtime
 from lakecli.stores.capabilities import settle
 from lakecli.stores.contract import (
     ABSENT,

@@ -27,6 +27,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.readable import Refs
 from lakecli.staging import area
 from lakecli.stores.capabilities import store_time
 from lakecli.stores.uri import is_local
@@ -202,7 +203,7 @@ def note_copies(
         txn.put(Table.META, _COPY + repository.key + token, b"%d" % made.timestamp())
 
 
-def are_noted(txn: ReadTransaction, repository: Repository, tokens: Sequence[StagingToken]) -> bool:
+def are_noted(txn: ReadTransaction, repository: Refs, tokens: Sequence[StagingToken]) -> bool:
     """Return whether every copy is still there; housekeeping deletes those that look abandoned."""
     return all(txn.get(Table.META, _COPY + repository.key + token) for token in tokens)
 

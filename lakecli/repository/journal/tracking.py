@@ -10,17 +10,17 @@ from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RecordedMove, RemoteRef, move_fields, move_of
 from lakecli.remote.refs import find_move
-from lakecli.repository.contract import Repository
+from lakecli.repository.readable import Refs
 from lakecli.stores.contract import ObjectStore
 
 
-def positions(txn: ReadTransaction, repository: Repository) -> set[CommitId]:
+def positions(txn: ReadTransaction, repository: Refs) -> set[CommitId]:
     """Return the commits that the bucket's refs stood on when this clone last read them."""
     tracked = TrackingStore(txn, repository.key).iter()
     return {each.commit_id for each in tracked if each.commit_id is not None}
 
 
-def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool:
+def track(txn: WriteTransaction, repository: Refs, ref: RemoteRef) -> bool:
     """Record the position of a ref in the bucket, and its moves; older ones change nothing.
 
     A position whose commit this clone lacks is left to the next fetch.
@@ -40,7 +40,7 @@ def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool
     return True
 
 
-def track_now(repository: Repository, ref: RemoteRef | None) -> None:
+def track_now(repository: Refs, ref: RemoteRef | None) -> None:
     """Track a ref in a separate transaction; do nothing if there is none."""
     if ref is not None:
         with repository.lake.kv.write() as txn:
@@ -49,7 +49,7 @@ def track_now(repository: Repository, ref: RemoteRef | None) -> None:
 
 def put_known_moves(
     txn: WriteTransaction,
-    repository: Repository,
+    repository: Refs,
     kind: RefKind,
     name: str,
     moves: Iterable[RecordedMove],
@@ -59,7 +59,7 @@ def put_known_moves(
 
 
 def iter_known_moves(
-    txn: ReadTransaction, repository: Repository, kind: RefKind, name: str
+    txn: ReadTransaction, repository: Refs, kind: RefKind, name: str
 ) -> Iterator[RecordedMove]:
     """Yield the moves of a ref in the bucket that this clone has read, newest first.
 
@@ -92,7 +92,7 @@ def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
     return move is not None and move.write_id != seen.write_id
 
 
-def shows_rollback(repository: Repository, kind: RefKind, name: str, ref: RemoteRef | None) -> bool:
+def shows_rollback(repository: Refs, kind: RefKind, name: str, ref: RemoteRef | None) -> bool:
     """Return whether a ref that was just read shows that the bucket went back."""
     with repository.lake.kv.read() as txn:
         seen = TrackingStore(txn, repository.key).find(kind, name)

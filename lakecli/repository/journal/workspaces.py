@@ -23,6 +23,7 @@ from lakecli.errors import Refused
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import operation_log
+from lakecli.repository.readable import Refs
 
 MARK: Final = "*"
 """Stands between the branch and the token; no branch or tag has it in its name."""
@@ -79,7 +80,7 @@ def is_workspace(name: str) -> bool:
     return MARK in name and len(digits) == 32 and not digits.strip("0123456789abcdef")  # noqa: PLR2004
 
 
-def find(txn: ReadTransaction, repository: Repository, name: str) -> Branch:
+def find(txn: ReadTransaction, repository: Refs, name: str) -> Branch:
     """Return a workspace as if it were a branch, as it was when the workspace was begun.
 
     Raises:

@@ -18,6 +18,7 @@ from lakecli.errors import NotFound
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
+from lakecli.repository.readable import Refs
 
 if TYPE_CHECKING:
     from lakecli.refs.resolve import Resolved
@@ -147,7 +148,7 @@ class View:
 
 
 def no_such_path(
-    repository: Repository,
+    repository: Refs,
     ref: str,
     path: bytes,
     *,
@@ -177,7 +178,7 @@ def no_such_path(
     )
 
 
-def branch_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch:
+def branch_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
     """Return a branch.
 
     Raises:
@@ -195,7 +196,7 @@ def branch_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch
     return branch
 
 
-def staged_on(repository: Repository, txn: ReadTransaction, name: str) -> Branch:
+def staged_on(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
     """Return where changes are staged by a name: a branch, or a workspace that has its form.
 
     Raises:
@@ -206,7 +207,7 @@ def staged_on(repository: Repository, txn: ReadTransaction, name: str) -> Branch
     return branch_at(repository, txn, name) if workspace is None else workspace
 
 
-def _workspace_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch | None:
+def _workspace_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch | None:
     if "*" not in name:
         return None  # nothing has to be imported for a branch
     from lakecli.repository.journal import workspaces
@@ -214,7 +215,7 @@ def _workspace_at(repository: Repository, txn: ReadTransaction, name: str) -> Br
     return workspaces.find(txn, repository, name) if workspaces.is_workspace(name) else None
 
 
-def check_branch(repository: Repository, name: str) -> None:
+def check_branch(repository: Refs, name: str) -> None:
     """Require a branch or workspace to stage on, where a ref expression is not allowed.
 
     Raises:
@@ -237,7 +238,7 @@ def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> V
     return View(repository, txn, commit, (branch.staging_token, *branch.sealed_tokens), name)
 
 
-def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -> "Resolved":
+def resolve_ref(repository: Refs, txn: ReadTransaction, expression: str) -> "Resolved":
     """Resolve a ref expression for reading, with hints that name this repository.
 
     Raises:
@@ -282,7 +283,7 @@ def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -
         raise
 
 
-def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> Commit:
+def commit_at(repository: Refs, txn: ReadTransaction, expression: str) -> Commit:
     """Resolve a ref expression where a commit is needed; a plain branch means its head.
 
     Raises:
