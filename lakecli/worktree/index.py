@@ -1,10 +1,8 @@
-"""The index: the state of each file that was seen to have its object's contents.
+"""The index of a linked directory: which files are known to have the bytes of their objects.
 
-The index: for each path of the base, the file state that was seen to have its bytes.
-
-A file in that state need not be read again. The index is a cache: whatever is wrong with it, it is
-made anew from the base, and all files are read once more. It lies in the home, one file for each
-working directory::
+For each path of the base it has the state (`FileState`) in which the file had the base's bytes, so
+that a file in that state is not read again. It is a cache: if it is missing, damaged or of another
+base, all files are read once more. Each directory has one file in the home::
 
     magic, key, root         what the index is of, and the path of the directory
     per directory            sizes, its path, the names of its files joined by NUL, the records
@@ -12,14 +10,12 @@ working directory::
 
     record (64 bytes)        inode, size, mtime, ctime, the BLAKE3 of the base's bytes
 
-Inode 0 means that no file was seen to have these bytes; 32 zero bytes that the base does not tell
-the BLAKE3 of its object. A state is recorded only if nothing can have changed the file afterwards
-without changing the state: see `is_settled`.
+Inode 0 means that no file was seen with these bytes, and 32 zero bytes that the base does not say
+which BLAKE3 its object has. A state is recorded only if no later change of the file can keep it:
+see `is_settled`.
 
-Deleting index files of directories that are gone.
-
-An index is a cache, so a deleted one costs reading the files of its directory once more. Still it
-is kept where the directory may only be away: on a disk that is not mounted, for one.
+The index of a directory that is gone is deleted, except where the directory may only be out of
+reach: on a disk that is not mounted, for one.
 """
 
 from __future__ import annotations
