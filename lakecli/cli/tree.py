@@ -40,22 +40,28 @@ GROUPS: Final = {
 """The first words that several commands share, with what these do."""
 
 _WORDS: Final = {
-    "": "annotate blame cat-sst check-ignore checkout cherry-pick clone commit completion diff "
-    "doctor export fetch find-merge-base fsck import log merge pull push quickstart redo "
-    "reflog refs-dump refs-restore restore rev-parse status undo use version",
-    "bisect": "bad good log new old reset run skip start view",
-    "branch": "create delete list rename reset revert show",
-    "config": "get list set unset",
-    "fs": "cat cp download du find ls mv presign rm stage stat update-metadata upload",
-    "gc": "delete-config get-config run set-config status undo",
-    "local": "checkout clone commit diff init list pull status",
-    "op": "compact log redo restore show undo",
-    "plugin": "list",
-    "repo": "create delete list",
-    "show": "commit",
-    "tag": "create delete list show",
+    "": "annotate@ blame@ cat-sst= check-ignore= checkout cherry-pick clone commit completion= "
+    "diff@ doctor export fetch find-merge-base@ fsck= import log@ merge pull push quickstart redo "
+    "reflog@ refs-dump refs-restore restore rev-parse@ status= undo use version=",
+    "bisect": "bad good log= new old reset run skip start view=",
+    "branch": "create delete list@ rename reset revert show@",
+    "config": "get= list= set unset",
+    "fs": "cat@ cp download@ du@ find@ ls@ mv presign@ rm stage stat@ update-metadata upload",
+    "gc": "delete-config get-config= run set-config status= undo",
+    "local": "checkout clone commit diff= init list= pull status=",
+    "op": "compact= log= redo restore show= undo",
+    "plugin": "list=",
+    "repo": "create delete list=",
+    "show": "commit@",
+    "tag": "create delete list@ show@",
 }
-"""The commands of each group, and those without a group."""
+"""The commands of each group, and those without a group.
+
+``=`` marks those that leave repositories as they are; ``@`` marks those that also read in place:
+they take NAMESPACE@REF/PATH, too, and need no clone.
+"""
+
+_MARKS: Final = "=@"
 
 _TOGETHER: Final = {
     "blame": "annotate",
@@ -106,15 +112,6 @@ PAGED: Final = frozenset(
 )
 """Commands whose answer goes through a pager on a terminal."""
 
-READ_IN_PLACE: Final = frozenset(
-    {
-        *("annotate", "blame", "branch list", "branch show", "diff", "find-merge-base", "fs cat"),
-        *("fs download", "fs du", "fs find", "fs ls", "fs presign", "fs stat", "log", "reflog"),
-        *("rev-parse", "show commit", "tag list", "tag show"),
-    }
-)
-"""The commands that take NAMESPACE@REF/PATH, too: they only read, and need no clone."""
-
 IN_PLACE: Final = "@"
 """In completion, the end of the kind of a word of one of these commands."""
 
@@ -146,11 +143,18 @@ class Command:
         return function
 
 
+_MARKED: Final = [
+    f"{group} {name}".strip() for group, names in _WORDS.items() for name in names.split()
+]
+
+READS: Final = frozenset(each.rstrip(_MARKS) for each in _MARKED if each[-1] in _MARKS)
+"""The commands that leave repositories as they are."""
+
+READ_IN_PLACE: Final = frozenset(each[:-1] for each in _MARKED if each.endswith("@"))
+"""Those of them that take NAMESPACE@REF/PATH, too, and need no clone."""
+
 COMMANDS: Final = {
-    words: Command(words)
-    for words in sorted(
-        f"{group} {name}".strip() for group, names in _WORDS.items() for name in names.split()
-    )
+    words: Command(words) for words in sorted(each.rstrip(_MARKS) for each in _MARKED)
 }
 """Every command by its words, in alphabetical order."""
 
@@ -229,7 +233,8 @@ def _choices(words: tuple[str, ...]) -> str:
     """Return the commands of a group, or how to see all."""
     if not words:
         return f"{PROGRAM} --help"
-    return f"{PROGRAM} {' '.join(words)} {'|'.join(_WORDS[words[0]].split())}"
+    names = [name.rstrip(_MARKS) for name in _WORDS[words[0]].split()]
+    return f"{PROGRAM} {' '.join(words)} {'|'.join(names)}"
 
 
 _ALIKE: Final = 0.7

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lakecli.cli import tree
 from lakecli.cli.line import Kind
 from lakecli.cli.manual.describe import describe_all
 from tests.meetings.world import LAKEFS, NAMESPACE
+from tests.support.command_lines import make_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from lakecli.cli.manual.describe import CommandHelp, ParameterHelp
 
 REPOSITORY: Final = "lakefs://demo"
 SIDE: Final = "lakefs://side"
@@ -44,12 +44,6 @@ _VALUES: Final = {
 
 _SECOND: Final = {Kind.PATH: f"{REPOSITORY}/main/t/2", Kind.REF: f"{REPOSITORY}/main"}
 """Values of a second argument of the same kind."""
-
-_OPTIONS: Final = {
-    "--message": "m",
-    "--source": f"{REPOSITORY}/main",
-    "--filename": "{files}/rules",
-}
 
 SPARK_WRITE: Final = ("spark-write", f"{REPOSITORY}/main/t/", "overwrite", "{files}/new")
 """A write of Spark, which `tests.meetings.spark_write` makes a command."""
@@ -81,8 +75,8 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
         ["commit", f"{REPOSITORY}/main", "--message", "m"],
         ["commit", f"{REPOSITORY}/main", "--path", "t/1", "--message", "part"],
     ],
-    "completion": [["completion", "bash"]],
     "config set": [["config", "set", "user.name", "Eve"]],
+    "gc set-config": [["gc", "set-config", REPOSITORY, "--filename", "{files}/rules"]],
     "doctor": [["doctor", REPOSITORY, "--again"]],
     "fs rm": [
         ["fs", "rm", f"{REPOSITORY}/main/t/1"],
@@ -121,9 +115,8 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "local checkout": [["local", "checkout", "{files}/wd", "-y"]],
     "local commit": [["local", "commit", "{files}/wd", "-m", "m"]],
     **{f"local {word}": [] for word in ("clone", "diff", "init", "list", "pull", "status")},
-    **{words: [[words, REPOSITORY]] for words in ("fetch", "redo", "undo", "status")},
+    "status": [["status", REPOSITORY]],
     **{words: [[words, f"{REPOSITORY}/main"]] for words in ("diff", "log")},
-    **{words: [[*words.split(), REPOSITORY]] for words in ("branch list", "op log", "tag list")},
     "checkout": [],  # as `local checkout`, in the current directory
     "use": [["use", f"{REPOSITORY}/dev"]],
     "check-ignore": [],
@@ -147,54 +140,18 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
 Of those about working directories, the ones without a line write only links and files here.
 """
 
-READS: Final = frozenset(
-    (
-        *(
-            "annotate",
-            "bisect log",
-            "bisect view",
-            "blame",
-            "branch list",
-            "branch show",
-            "cat-sst",
-        ),
-        *("completion", "config get", "config list", "diff", "find-merge-base", "fs cat", "fs du"),
-        *("fs find", "fs ls", "fs presign", "fs stat", "fsck", "gc get-config", "gc status", "log"),
-        *(
-            "op compact",
-            "op log",
-            "op show",
-            "plugin list",
-            "reflog",
-            "repo list",
-            "rev-parse",
-            "show commit",
-        ),
-        *("status", "tag list", "tag show", "version"),
-    )
-)
+READS: Final = tree.READS - {"fs download"}
 """Commands whose lines change nothing in any situation without automatic sharing.
 
-Links of `fs presign` are made only of stores that can sign; `fsck --repair` finds no damage.
+A download writes a file. Links of `fs presign` are made only of stores that can sign; `fsck
+--repair` finds no damage.
 """
-
-
-MOVES: Final = frozenset(
-    (
-        *("branch create", "branch delete", "branch rename", "branch reset", "branch revert"),
-        *("cherry-pick", "clone", "commit", "fetch", "fs cp", "fs mv", "fs rm", "fs stage"),
-        *("fs update-metadata", "fs upload", "import", "local checkout", "local commit", "merge"),
-        *("op redo", "op restore", "op undo", "pull", "push", "redo", "refs-restore"),
-        *("repo create", "repo delete", "tag create", "tag delete", "undo"),
-    )
-)
-"""Commands that move refs, what is staged, or the log; the long team does all of them."""
 
 
 def command_lines() -> dict[str, list[list[str]]]:
     """Return the command lines of every command, by its words."""
     return {
-        each.words: SPECIAL.get(each.words) or [_make(each)]
+        each.words: SPECIAL.get(each.words) or [[*make_line(each, _VALUES, _SECOND)]]
         for each in describe_all()
         if SPECIAL.get(each.words) != []
     }
@@ -211,43 +168,3 @@ def fill(line: list[str], values: dict[str, str]) -> list[str]:
     for name, value in values.items():
         line = [word.replace("{" + name + "}", value) for word in line]
     return line
-
-
-def _make(command: CommandHelp) -> list[str]:
-    line = command.words.split()
-    seen: set[Kind] = set()
-    for argument in command.arguments:
-        if argument.required:
-            line.append(_value(command, argument, seen))
-    for option in command.options:
-        line += _option(command, option)
-    return line
-
-
-def _value(command: CommandHelp, argument: ParameterHelp, seen: set[Kind]) -> str:
-    kind = argument.kind
-    if argument.choices:
-        return argument.choices[0]
-    if kind is None or kind not in _VALUES:
-        raise AssertionError(
-            f"say in tests/meetings/arguments.py what {argument.metavar} of "
-            f"`{command.words}` may be"
-        )
-    value = _SECOND.get(kind, _VALUES[kind]) if kind in seen else _VALUES[kind]
-    seen.add(kind)
-    return value
-
-
-def _option(command: CommandHelp, option: ParameterHelp) -> list[str]:
-    flag = option.flags[-1]
-    if flag == "--yes":
-        return [flag]
-    if flag in _OPTIONS and (option.required or flag == "--message"):
-        return [flag, _OPTIONS[flag]]
-    if not option.required:
-        return []
-    if option.kind in _VALUES:
-        return [flag, _VALUES[option.kind]]
-    raise AssertionError(
-        f"say in tests/meetings/arguments.py what {flag} of `{command.words}` may be"
-    )

@@ -7,7 +7,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.meetings.arguments import REPOSITORY
+from tests.meetings.arguments import READS, REPOSITORY, command_lines
 from tests.meetings.hook import Hook
 from tests.meetings.model import PEOPLE
 from tests.meetings.side import TeamWithSides
@@ -36,6 +36,29 @@ BRANCH = st.sampled_from(["main", "main", "dev"])
 PATH = st.sampled_from(["p/0", "p/1", "q/2", "q/3"])
 TEXTS = ("x", "y", "z", "first")
 TEXT = st.sampled_from(TEXTS)
+RULED: Final = frozenset(
+    (
+        *("branch create", "branch delete", "branch rename", "branch reset", "branch revert"),
+        *("cherry-pick", "clone", "commit", "fetch", "fs cp", "fs mv", "fs rm", "fs stage"),
+        *("fs update-metadata", "fs upload", "import", "local checkout", "local commit", "merge"),
+        *("op redo", "op restore", "op undo", "pull", "push", "redo", "refs-restore"),
+        *("repo create", "repo delete", "tag create", "tag delete", "undo"),
+    )
+)
+"""Commands that have rules, most of them because they stage something, which these predict."""
+
+OTHERS: Final = [
+    tuple(line)
+    for words, lines in command_lines().items()
+    for line in lines
+    if words not in READS | RULED and not words.startswith("bisect")
+    if "{" not in "".join(line)
+]
+"""Command lines of all others that change something.
+
+Those with files of the matrix are left out, and bisect: a verdict without a session is misuse.
+"""
+
 LIVES_AT_ONCE = 10
 """Hypothesis takes longer for each life the more it has seen."""
 
@@ -114,6 +137,10 @@ class LongTeam(RuleBasedStateMachine):
     def stage(self, *, person: str, branch: str, path: str, sync: bool) -> None:
         if self.on(person, branch):
             self.team.stage(person, branch, path, sync=sync)
+
+    @rule(person=WHO, line=st.sampled_from(OTHERS), sync=SYNC)
+    def run_other(self, *, person: str, line: tuple[str, ...], sync: bool) -> None:
+        self.team.run(person, *line, sync=sync)
 
     # -- another repository ------------------------------------------------------------------
 

@@ -10,8 +10,10 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.layout import REFS
 from lakecli.base.progress import ignore_step
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.kv.local_store import Table
 from tests.meetings.accesses import Accesses
 from tests.meetings.arguments import REPOSITORY, command_lines, fill
 from tests.meetings.observe import observe
@@ -32,6 +34,12 @@ ALONE: Final = frozenset(("doctor",))
 
 LOCAL: Final = frozenset(("config", "use", "repo", "gc", "push", "fetch", "pull", "clone"))
 """Commands that do not begin with automatic sharing."""
+
+MOVING: Final = (
+    *(Table.REPOSITORIES, Table.BRANCHES, Table.TAGS, Table.TRACKING),
+    *(Table.STAGING, Table.TOKENS, Table.OPERATIONS),
+)
+"""Tables of refs, of what is staged, and of the log."""
 
 Line = tuple[str, ...]
 
@@ -70,6 +78,14 @@ class Solo:
     def shares(self) -> bool:
         """Whether it changed the bucket."""
         return any(each.space == "bucket" and each.change is not None for each in self.found)
+
+    @cached_property
+    def moves(self) -> bool:
+        """Whether it moved refs, changed what is staged, or recorded an operation."""
+        return any(
+            key[:1] in MOVING if space in MACHINES else f"/{REFS}".encode() in key
+            for space, key in self.accesses.changed
+        )
 
     @cached_property
     def accesses(self) -> Accesses:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lakecli.base.layout import REFS
-from lakecli.kv.local_store import Table
-from tests.meetings.arguments import BLOCK_WRITE, MOVES, READS, SPARK_WRITE, command_lines
+from tests.meetings.arguments import BLOCK_WRITE, READS, SPARK_WRITE, command_lines
+from tests.meetings.life import RULED
 from tests.meetings.outcomes import Meeting, agree, explain
 from tests.meetings.serial import ALONE
 from tests.meetings.situations import SITUATIONS
@@ -25,14 +24,7 @@ from tests.meetings.world import MACHINES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.meetings.accesses import Place
     from tests.meetings.matrix import Matrix
-
-MOVING = (
-    *(Table.REPOSITORIES, Table.BRANCHES, Table.TAGS, Table.TRACKING),
-    *(Table.STAGING, Table.TOKENS, Table.OPERATIONS),
-)
-"""Tables of refs, of what is staged, and of the log."""
 
 LINES = [
     *(tuple(line) for lines in command_lines().values() for line in lines),
@@ -66,17 +58,10 @@ def test_a_command_that_writes_has_a_situation_in_which_it_does(matrix: Matrix, 
         for situation in SITUATIONS
         if (each := matrix.solo(situation, tuple(line), "ada", sync=False)).writes
     ]
-    assert bool(found) is (words not in READS), "READS in tests/meetings/arguments.py"
+    assert bool(found) is (words not in READS), "the marks of `_WORDS` in lakecli/cli/tree.py"
     if words not in {*READS, *ALONE}:
         assert any(each.reply.exit_code == 0 for each in found)
-    moved = any(_moves(place) for each in found for place in each.accesses.changed)
-    assert moved is (words in MOVES), "MOVES in tests/meetings/arguments.py"
-
-
-def _moves(place: Place) -> bool:
-    """Tell whether a key is that of a ref, of something staged, or of an operation."""
-    space, key = place
-    return key[:1] in MOVING if space in MACHINES else f"/{REFS}".encode() in key
+    assert words not in RULED or any(each.moves for each in found)
 
 
 @pytest.mark.timeout(900)

@@ -1,7 +1,7 @@
 """A command line for every command, made from the command table.
 
-A new command gets a line by the names of its arguments. Where that is not enough (an option that
-is required, a file that must exist), `SPECIAL` says what to type instead.
+A new command gets a line by the kinds of its arguments. Where that is not enough (a file that must
+exist, a line for each of several forms), `_special` says what to type instead.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.cli.line import Kind
 from lakecli.cli.manual.describe import describe_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from lakecli.cli.manual.describe import CommandHelp
+    from lakecli.cli.manual.describe import CommandHelp, ParameterHelp
 
 
 class Sample(NamedTuple):
@@ -91,31 +92,52 @@ _RANK = {
 }  # fmt: skip
 
 
+def make_line(
+    command: CommandHelp, values: Mapping[Kind, str], seconds: Mapping[Kind, str]
+) -> tuple[str, ...]:
+    """Return a command line with what a command requires, the repository, and a message.
+
+    Args:
+        command: the command.
+        values: what to type by kind; where it has no kind, the first choice or ``m`` is typed.
+        seconds: what to type for a second argument of a kind.
+    """
+    line = command.words.split()
+    seen: set[Kind | None] = set()
+    for argument in command.arguments:
+        if argument.required or argument.kind is Kind.REPOSITORY:
+            kind = argument.kind
+            line.append(_value(argument, {**values, **seconds} if kind in seen else values))
+            seen.add(kind)
+    for option in command.options:
+        if option.flags[-1] == "--yes":
+            line.append("--yes")
+        elif option.required or option.flags[-1] == "--message":
+            line += [option.flags[-1], _value(option, values)]
+    return tuple(line)
+
+
+def _value(parameter: ParameterHelp, values: Mapping[Kind, str]) -> str:
+    if parameter.choices:
+        return parameter.choices[0]
+    return "m" if parameter.kind is None else values.get(parameter.kind, "m")
+
+
 def _by_arguments(command: CommandHelp, sample: Sample) -> tuple[str, ...]:
+    tag = f"{sample.uri}/{sample.tag}"
     values = {
-        "REPOSITORY": sample.uri,
-        "BRANCH": sample.ref,
-        "REF": sample.ref,
-        "SOURCE": f"{sample.uri}/{sample.tag}",
-        "DESTINATION": sample.ref,
-        "TAG": f"{sample.uri}/{sample.tag}",
-        "PATH": sample.object,
-        "DEST": str(sample.directory / "out"),
-        "SRC": str(sample.directory / "file"),
-        "NAMESPACE": sample.namespace,
-        "TARGET": sample.uri,
-        "KEY": "user.name",
-        "VALUE": "somebody",
-        "SHELL": "bash",
-        "ID": sample.operation,
-        "TOPIC": "security",
+        Kind.REPOSITORY: sample.uri,
+        Kind.BRANCH: sample.ref,
+        Kind.REF: sample.ref,
+        Kind.TAG: tag,
+        Kind.PATH: sample.object,
+        Kind.PATH_OR_FILE: sample.object,
+        Kind.FILE: str(sample.directory / "file"),
+        Kind.DIRECTORY: str(sample.directory / "out"),
+        Kind.OPERATION: sample.operation,
+        Kind.SETTING: "user.name",
     }
-    arguments = [
-        values[argument.metavar]
-        for argument in command.arguments
-        if argument.required or argument.metavar == "REPOSITORY"
-    ]
-    return (*command.words.split(), *arguments)
+    return make_line(command, values, {Kind.REF: tag})
 
 
 def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
@@ -142,7 +164,7 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
                 ("checkout", "-y"),
             )
         },
-        **{words: [(words, uri)] for words in ("fetch", "redo", "undo", "status")},
+        "status": [("status", uri)],
         "checkout": [("checkout", sample.tag)],
         "use": [("use", ref), ("use", "--unset")],
         "local clone": [("local", "clone", f"{ref}/", str(sample.directory / "wd"))],

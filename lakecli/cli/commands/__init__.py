@@ -2,8 +2,8 @@
 
 How to write ``lakecli branch list``:
 
-1. Add ``list`` to the commands of ``branch`` in ``_WORDS`` in ``cli/tree.py``. A new first word
-   needs a line in ``GROUPS`` there.
+1. Add ``list@`` to the commands of ``branch`` in ``_WORDS`` in ``cli/tree.py``, which explains the
+   mark. A new first word needs a line in ``GROUPS`` there.
 2. Write a function ``branch_list`` in ``commands/branch.py``; `lakecli.cli.tree` says which module
    a command stands in::
 
