@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from multiprocessing import current_process, parent_process
 from pathlib import Path
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.refs.names import is_branch_name
 from lakecli.repository import workspace
@@ -65,7 +65,7 @@ _open: dict[tuple[str, str, str], OpenBlock] = {}
 
 def _owner(process: int | None) -> str:
     """Return how a process of this family is called; another one that gets its ID has a new key."""
-    return f"{process}-{h(b'lakecli:block' + current_process().authkey).hex()[:32]}"
+    return f"{process}-{blake3_of(b'lakecli:block' + current_process().authkey).hex()[:32]}"
 
 
 def _store_of(home: str | Path | None) -> str:

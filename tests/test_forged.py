@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
@@ -542,7 +542,7 @@ def clone_of(prison: Prison, files: dict[bytes, bytes]) -> Iterator[Cli]:
         path: forge.Entry(
             path,
             address=forged.address(data),
-            checksum=h(data).hex(),
+            checksum=blake3_of(data).hex(),
             size=len(data),
             metadata=bit,
         )

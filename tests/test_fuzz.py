@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from lakecli.base import layout, parsing
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.ids import PackId
 from lakecli.base.model import EMPTY_TREE, MetarangeId, RefKind
 from lakecli.committed.check import check_metarange, check_range
@@ -101,10 +101,10 @@ def read_table(data: bytes) -> None:
 def read_tree(data: bytes) -> None:
     """Read one object as the metarange and as every range that it may name."""
     store = MemoryStore()
-    name = MetarangeId(h(data).hex())
+    name = MetarangeId(blake3_of(data).hex())
     store.put(f"_lakefs/{name}", data, ANY)
     for body in objects("_lakefs/"):
-        store.put(f"_lakefs/{h(body).hex()}", body, ANY)
+        store.put(f"_lakefs/{blake3_of(body).hex()}", body, ANY)
     trees = TreeStore(store, cache=None, range_entries=16)
     records, _ = check_metarange(trees, name)
     for record in records[:5]:
@@ -114,7 +114,7 @@ def read_tree(data: bytes) -> None:
 
 def read_tree_by_use(data: bytes) -> None:
     store = MemoryStore()
-    name = MetarangeId(h(data).hex())
+    name = MetarangeId(blake3_of(data).hex())
     store.put(f"_lakefs/{name}", data, ANY)
     trees = TreeStore(store, cache=None, range_entries=16)
     find(trees, name, b"a")
@@ -123,8 +123,8 @@ def read_tree_by_use(data: bytes) -> None:
 
 def read_a_pack(data: bytes) -> None:
     store = MemoryStore()
-    store.put(f"_lakecli/commits/{h(data).hex()}", data, ANY)
-    read_pack(store, PackId(h(data).hex()))
+    store.put(f"_lakecli/commits/{blake3_of(data).hex()}", data, ANY)
+    read_pack(store, PackId(blake3_of(data).hex()))
 
 
 def values_of(table: bytes) -> list[bytes]:

@@ -59,13 +59,13 @@ def evidence_of(checksum: str) -> Evidence:
     return Evidence.ETAG if checksum else Evidence.NONE
 
 
-def h(data: bytes) -> bytes:
+def blake3_of(data: bytes) -> bytes:
     """Return the 32-byte BLAKE3-256 digest of `data`."""
     return blake3(data).digest()
 
 
 def hashes(texts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield `h` of each text.
+    """Yield `blake3_of` of each text.
 
     One hasher serves all, since making one takes longer than hashing a short text.
     """
@@ -116,7 +116,7 @@ def frame_embedded(identity: bytes) -> bytes:
 
 
 def record_id(key: bytes, identity: bytes) -> bytes:
-    """Return ``h(h(key) ‖ h(identity))``, a record's part in the name of its range."""
+    """Return ``BLAKE3(BLAKE3(key) ‖ BLAKE3(identity))``: a record in the name of its range."""
     return blake3(blake3(key).digest() + blake3(identity).digest()).digest()
 
 
@@ -138,7 +138,7 @@ def entry_identity(
         address: the physical address, or ``""`` if it is the content address of the checksum, so
             that the same bytes uploaded twice are never a change.
     """
-    return h(
+    return blake3_of(
         frame_str("lakecli:entry:1")
         + frame_int(size)
         + frame_str(checksum)

@@ -15,7 +15,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from lakecli.base.identity import frame_int, frame_map, frame_str, h
+from lakecli.base.identity import blake3_of, frame_int, frame_map, frame_str
 from lakecli.base.layout import SSTABLES, sstable_key
 from lakecli.base.model import Entry, MetarangeId
 from lakecli.committed.metaranges import (
@@ -157,7 +157,7 @@ def _check_records(metarange: Metarange, records: Sequence[RangeRecord]) -> Iter
         yield str(error)
         return
     for record in records[:-1]:
-        if not splitter.is_cut(h(record.max_key), record.count):
+        if not splitter.is_cut(blake3_of(record.max_key), record.count):
             yield f"range {record.id} ends at a key where the splitting rule does not cut"
 
 

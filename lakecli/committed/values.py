@@ -85,7 +85,7 @@ def identities_of(values: Sequence[bytes]) -> list[bytes]:
 
 
 def digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[bytes, bytes]:
-    """Return ``identity.h`` of each key, and ``identity.record_id`` of each record, each joined.
+    """Return ``blake3_of`` of each key, and ``identity.record_id`` of each record, each joined.
 
     Raises:
         MalformedValue: the framing of a value is damaged.

@@ -22,7 +22,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from lakecli.base.identity import DIGEST_SIZE, h, record_id, tree_id
+from lakecli.base.identity import DIGEST_SIZE, blake3_of, record_id, tree_id
 from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.committed.metaranges import (
     TREE_PROPERTY,
@@ -435,7 +435,7 @@ class TreeWriter:
         return self._batch
 
     def _ends_at_cut(self, record: RangeRecord) -> bool:
-        return self._splitter.is_cut(h(record.max_key), record.count)
+        return self._splitter.is_cut(blake3_of(record.max_key), record.count)
 
     def _take(self, tree: Metarange, first: int, last: int) -> None:
         """Reuse ranges, unread."""

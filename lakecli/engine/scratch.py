@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import scratch_key, scratch_prefix
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import IntegrityError, LakeError, NotFound, PermissionDenied
@@ -75,7 +75,7 @@ class Scratch(NamedTuple):
         Raises:
             PermissionDenied: it may not be written there.
         """
-        digest = h(body)
+        digest = blake3_of(body)
         self.location.store().put(scratch_key(self.run, digest), body, ANY)
         return Kept(digest, len(body))
 
@@ -104,7 +104,7 @@ class Scratch(NamedTuple):
             body = store.get(key, start=0, length=kept.size + 1)
         except NotFound:
             body = b""
-        if h(body) != kept.digest:
+        if blake3_of(body) != kept.digest:
             raise IntegrityError(
                 f"the result of an executor is lost or damaged: {key}", hint="run it again"
             )

@@ -19,7 +19,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from lakecli.base.identity import DIGEST_SIZE, h
+from lakecli.base.identity import DIGEST_SIZE, blake3_of
 from lakecli.base.layout import DATA, data_digest
 from lakecli.base.progress import Progress
 from lakecli.committed.check import Problem, check_range
@@ -136,7 +136,7 @@ def name_of(key: str) -> bytes | None:
     digest = data_digest(key)
     if digest is not None:
         return b"\1" + bytes.fromhex(digest)
-    return b"\0" + h(_encoded(key)) if key.startswith(DATA) else None
+    return b"\0" + blake3_of(_encoded(key)) if key.startswith(DATA) else None
 
 
 def reference(address: str, size: int) -> tuple[bytes, int] | None:

@@ -24,7 +24,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final, NamedTuple, TypeVar
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import (
     DATA,
     MAX_TABLE_SIZE,
@@ -254,7 +254,7 @@ def _list_lakefs(store: ObjectStore, part: LakeFsPart) -> PartListing:
         at = written_at(name)
         if at is not None and at > newest[1]:
             newest = info.key, at
-        digest, at_bucket = h(name.encode("ascii")), info.modified_at
+        digest, at_bucket = blake3_of(name.encode("ascii")), info.modified_at
         is_later = part.last_dump is not None and part.last_dump.is_before(at_bucket, at)
         later += is_later
         is_old = at_bucket.timestamp() < part.before
@@ -311,7 +311,7 @@ def digests_of(addresses: set[bytes]) -> bytes:
     if len(own) == len(addresses):
         return digests
     found = [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
-    found += [h(each) for each in addresses if len(each) != _OWN_ADDRESS]
+    found += [blake3_of(each) for each in addresses if len(each) != _OWN_ADDRESS]
     return b"".join(sorted(found))
 
 
@@ -321,7 +321,7 @@ def digest_of_key(key: str) -> bytes | None:
     if digest is not None:
         return bytes.fromhex(digest)
     name = lakefs_object(key)
-    return None if name is None else h(name.encode("ascii"))
+    return None if name is None else blake3_of(name.encode("ascii"))
 
 
 def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:

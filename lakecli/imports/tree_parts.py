@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.model import MetarangeId
 from lakecli.committed.metaranges import Metarange, is_ours, iter_runs
 from lakecli.committed.splitter import Splitter, key_number
@@ -191,7 +191,7 @@ class PartWriter:
         if self._has_cut and self._is_canonical and self._writer.at_cut:
             record = self._base.record(position)
             is_last = position == len(self._base) - 1
-            if not is_last or self._splitter.is_cut(h(record.max_key), record.count):
+            if not is_last or self._splitter.is_cut(blake3_of(record.max_key), record.count):
                 self._writer.copy_ranges(self._base, position, position + 1, more=True)
                 self._forget()
                 return
@@ -218,7 +218,7 @@ class PartWriter:
         """Return the position after the first key that always ends a range, or after all keys."""
         number = self._splitter.range_entries
         for at, key in enumerate(keys):
-            if key_number(h(key)) % number == 0:
+            if key_number(blake3_of(key)) % number == 0:
                 self._has_cut = True
                 return at + 1
         return len(keys)

@@ -6,7 +6,7 @@ the bucket, as far as this clone has read them: a sequence number, and fields th
 defines::
 
     TRACKING  repository ‖ kind ‖ 00 ‖ name -> position as JSON
-    REFLOG    repository ‖ h(kind ‖ 00 ‖ name) ‖ sequence (8 bytes, big-endian) -> fields as JSON
+    REFLOG    repository ‖ BLAKE3(kind ‖ 00 ‖ name) ‖ sequence (8 bytes, big-endian) -> JSON
 
 `IntentStore` has the moves of refs in the bucket that were begun here, until their outcome is
 recorded. A row is written before the first request of a move and deleted in the transaction that
@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.ids import CommitId, MalformedId, PackId, WriteId
 from lakecli.base.model import RefKind, StagingToken
 from lakecli.errors import IntegrityError
@@ -242,7 +242,7 @@ class ReflogStore(_Rows):
 
     def _prefix(self, kind: RefKind, name: str) -> bytes:
         ref = kind.encode() + b"\0" + name.encode("utf-8", "surrogateescape")
-        return self._repository + h(ref)  # a name may be as long as a key
+        return self._repository + blake3_of(ref)  # a name may be as long as a key
 
 
 class IntentStore(_Rows):

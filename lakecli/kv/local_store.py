@@ -525,6 +525,6 @@ def drop_paths(
 
 def _owner_of_rests(owner: bytes, head: bytes) -> bytes:
     """Return the owner of the rests of paths that begin with `head` under `owner`."""
-    from lakecli.base.identity import h  # only paths longer than CHUNK need it
+    from lakecli.base.identity import blake3_of  # only paths longer than CHUNK need it
 
-    return h(owner + head)[:OWNER_SIZE]
+    return blake3_of(owner + head)[:OWNER_SIZE]

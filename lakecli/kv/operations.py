@@ -10,7 +10,7 @@ sealed are kept as long as the operation.
     OPERATIONS  n ‖ repository              -> the last sequence number given out
                 s ‖ repository ‖ sequence   -> the operation as JSON, times as unix seconds
                 i ‖ repository ‖ id         -> its sequence number
-    IMAGES      paths under h(id ‖ token)   -> 00, nothing was staged | 01 ‖ the staged record
+    IMAGES      paths under BLAKE3(id ‖ token)   -> 00, nothing was staged | 01 ‖ the staged record
 
     sequence numbers: 8 bytes, big-endian
 
@@ -30,7 +30,7 @@ from heapq import merge
 from itertools import chain, groupby, islice
 from typing import Any, Final, NamedTuple, NoReturn, Self
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.model import NO_METADATA, CommitId, RefKind
 from lakecli.errors import IntegrityError, LakeError, NotFound
 from lakecli.kv.lmdb_environment import LmdbEnvironment
@@ -316,7 +316,7 @@ def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = N
 
 
 def _image_owner(id: bytes, token: bytes) -> bytes:
-    return h(id + token)[:OWNER_SIZE]
+    return blake3_of(id + token)[:OWNER_SIZE]
 
 
 def _dump(operation: Operation) -> bytes:

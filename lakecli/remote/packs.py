@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.ids import CommitId, MalformedId, MetarangeId, PackId
 from lakecli.base.layout import (
     COMMITS,
@@ -118,7 +118,7 @@ def read_pack(store: ObjectStore, pack_id: PackId) -> Pack:
         data = get_bounded(store, pack_key(pack_id), MAX_PACK_SIZE)
     except TooLarge as error:
         raise DamagedPack(pack_id, f"it has more than {MAX_PACK_SIZE:,} bytes") from error
-    if h(data).hex() != pack_id:
+    if blake3_of(data).hex() != pack_id:
         raise DamagedPack(pack_id, f"its name is not the digest of its {len(data)} bytes")
     try:
         return _parse(pack_id, data)
@@ -243,7 +243,7 @@ def write_pack(
     keys = [commit.id.encode("ascii") for commit in ordered]
     table.add_many(keys, list(map(encode_commit, ordered)))
     data = table.finish()
-    pack_id = PackId.of_bytes(h(data))
+    pack_id = PackId.of_bytes(blake3_of(data))
     store.put_new(pack_key(pack_id), data)
     return pack_id
 

@@ -38,7 +38,7 @@ from threading import Lock
 from time import sleep
 from typing import Final, NewType, TypeVar, cast
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import GC_STATE, MAX_STATE_AGE, data_digest, lakefs_object, sstable_key
 from lakecli.base.model import EMPTY_TREE, Commit, CommitId, Entry, MetarangeId
 from lakecli.base.progress import elapsed
@@ -516,7 +516,7 @@ class GcGuard:
     def _keep(self, state: GcState, keys: set[str]) -> bool:
         """Write a keep; tell whether the state is unchanged."""
         # Named by its content: keeping the same objects twice writes one record.
-        keep_id = h("\n".join(sorted(keys)).encode("ascii")).hex()[:32]
+        keep_id = blake3_of("\n".join(sorted(keys)).encode("ascii")).hex()[:32]
         gc_protocol.write_keep(self._store, state.epoch, keep_id, keys)
         now = self._read()
         return (now.phase, now.epoch) == (state.phase, state.epoch)

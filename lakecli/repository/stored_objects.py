@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from blake3 import blake3
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import DATA, MAX_TABLE_SIZE, SSTABLES, data_digest
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.check import problem_of_copy
@@ -252,7 +252,7 @@ def repair_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
 
 def _is_damaged(name: str, data: bytes) -> bool:
     """Return whether a file of the cache is neither a table nor a commit pack."""
-    return h(data).hex() != name and problem_of_copy(name, data) is not None
+    return blake3_of(data).hex() != name and problem_of_copy(name, data) is not None
 
 
 def repair_tables(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from lakecli import native
-from lakecli.base.identity import h, hashes
+from lakecli.base.identity import blake3_of, hashes
 from lakecli.base.model import Entry
 from lakecli.errors import (
     IntegrityError,
@@ -127,7 +127,7 @@ class WantedFile:
         if not self._name:
             entry = self.entry
             text = f"{entry.physical_address} {entry.size} {entry.checksum} "
-            digest = h(text.encode("utf-8", "surrogateescape") + self.path)
+            digest = blake3_of(text.encode("utf-8", "surrogateescape") + self.path)
             self._name = digest[:16].hex().encode("ascii")
         return self._name
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.model import (
     EMPTY_TREE,
     ChangeType,
@@ -273,7 +273,7 @@ class Worktree:
 
     def _key(self, tree: MetarangeId) -> str:
         link = self.link
-        left_out = h(b"\0".join(sorted(link.left_out))).hex() if link.left_out else ""
+        left_out = blake3_of(b"\0".join(sorted(link.left_out))).hex() if link.left_out else ""
         fields = [self.repository.record.uuid, tree, os.fsdecode(link.prefix), left_out]
         return json.dumps([*fields, link.include, link.exclude])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakecli
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.model import Entry
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
@@ -91,7 +91,9 @@ class Stage:
         }[kind]
 
     def plant(self, kind: str) -> None:
-        entry = Entry(self.address(kind), len(CANARY), h(CANARY).hex(), system_now(), "text/plain")
+        entry = Entry(
+            self.address(kind), len(CANARY), blake3_of(CANARY).hex(), system_now(), "text/plain"
+        )
         home = Path(os.environ["LAKECLI_HOME"])
         runtime = Runtime(lambda: self.cli.now, lambda: os.urandom(16), "test")
         with Lake.open(Home(home / "store", home / "cache"), runtime) as lake:
@@ -291,7 +293,7 @@ def test_objects_staged_here_are_allowed(stage: Stage) -> None:
         "--size",
         str(len(CANARY)),
         "--checksum",
-        h(CANARY).hex(),
+        blake3_of(CANARY).hex(),
     )
     stage.cli.ok("fs", "stage", f"{MAIN}/t/bad", *options)
     assert stage.cli.ok("fs", "cat", f"{MAIN}/t/bad").stdout_bytes == CANARY
@@ -334,7 +336,9 @@ def test_a_manifest_names_only_files_beside_it(stage: Stage, *, copy: bool) -> N
         assert result.exit_code == ExitCode.PARTIAL, result
         assert stage.cli("fs", "cat", f"{MAIN}/in/a").exit_code == ExitCode.NOT_FOUND
     if copy or stage.namespace.startswith("local://"):
-        (lists / "x.csv").write_text(f"{head}a,local://{lists}/good,{len(GOOD)},{h(GOOD).hex()}\n")
+        (lists / "x.csv").write_text(
+            f"{head}a,local://{lists}/good,{len(GOOD)},{blake3_of(GOOD).hex()}\n"
+        )
         stage.cli.ok("import", "--from", lists / "x.csv", "--to", f"{MAIN}/in/", *flags)
         assert stage.cli.ok("fs", "cat", f"{MAIN}/in/a").stdout_bytes == GOOD
 
@@ -450,7 +454,7 @@ def test_an_import_from_the_own_bucket_allows_only_its_prefix(stage: Stage) -> N
     stage.cli.ok("commit", MAIN, "-m", "good")
     stage.cli.ok("import", "--from", f"{stage.bucket}/team/", "--to", f"{MAIN}/in/")
     assert stage.cli.ok("fs", "cat", f"{MAIN}/in/secret").stdout_bytes == CANARY
-    options = ("--size", str(len(CANARY)), "--checksum", h(CANARY).hex())
+    options = ("--size", str(len(CANARY)), "--checksum", blake3_of(CANARY).hex())
     beside = f"{stage.bucket}/lakes/secret"
     stage.plant("beside the prefix")
     assert stage.cli("fs", "cat", f"{MAIN}/t/bad").exit_code == ExitCode.REFUSED

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import frame_int, frame_map, frame_str, h
+from lakecli.base.identity import blake3_of, frame_int, frame_map, frame_str
 from lakecli.base.layout import data_key
 from lakecli.base.model import EMPTY_TREE, Entry, MetarangeId, RangeId
 from lakecli.committed.cache import SstableCache
@@ -38,7 +38,7 @@ AT = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 
 
 def entry(number: int) -> Entry:
-    checksum = h(b"%d" % number).hex()
+    checksum = blake3_of(b"%d" % number).hex()
     return Entry(data_key(checksum), number, checksum, AT, "text/plain", {"n": str(number)})
 
 
@@ -182,7 +182,7 @@ def test_a_record_outside_the_bounds() -> None:
 
 
 def test_a_value_that_is_not_an_entry() -> None:
-    trees, record = tampered({key(5): encode_value(h(b"x"), b"\xff")})
+    trees, record = tampered({key(5): encode_value(blake3_of(b"x"), b"\xff")})
     assert whats(trees, record)[0][0] == key(5)
     trees, record = tampered({key(5): b"\xff"})
     assert [path for path, _ in whats(trees, record)] == [key(5)]
@@ -235,7 +235,7 @@ def put_metarange(
     )
     for path, value in records:
         table.add_many([path], [value])
-    tree = MetarangeId(h(repr(records).encode()).hex())
+    tree = MetarangeId(blake3_of(repr(records).encode()).hex())
     trees.store.put(f"_lakefs/{tree}", table.finish(), ANY)
     return tree
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import EMPTY_TREE, Entry
 from lakecli.committed.values import encode_entry, identity_of
@@ -15,7 +15,7 @@ AT = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 
 
 def uploaded(data: bytes, content_type: str, metadata: dict[str, str]) -> bytes:
-    checksum = h(data).hex()
+    checksum = blake3_of(data).hex()
     return encode_entry(Entry(data_key(checksum), len(data), checksum, AT, content_type, metadata))
 
 

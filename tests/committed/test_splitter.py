@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.committed.splitter import Splitter, key_number
 
 
 def test_x_of_the_design() -> None:
-    assert key_number(h(b"a/1.txt")) == 6736100025054409635
+    assert key_number(blake3_of(b"a/1.txt")) == 6736100025054409635
 
 
 GOLDEN_64 = [67, 82, 163, 174, 238, 244, 255, 299, 354, 399, 412, 479]
@@ -20,7 +20,7 @@ GOLDEN_256 = [174, 244, 412, 479, 580, 847]
 
 
 def test_golden_cuts() -> None:
-    digests = b"".join(h(b"file-%d" % number) for number in range(1000))
+    digests = b"".join(blake3_of(b"file-%d" % number) for number in range(1000))
     assert Splitter(64).cuts(digests, 0)[:12] == GOLDEN_64
     assert Splitter(256).cuts(digests, 0) == GOLDEN_256
 
@@ -87,7 +87,7 @@ def test_a_cut_after_four_n_entries_comes_before_the_next_key() -> None:
 
 
 def test_ranges_have_the_size_that_the_design_promises() -> None:
-    digests = b"".join(h(b"%d" % number) for number in range(200_000))
+    digests = b"".join(blake3_of(b"%d" % number) for number in range(200_000))
     mean = 200_000 / len(Splitter(1024).cuts(digests, 0))
     assert 0.6 < mean / 1024 < 0.8
 

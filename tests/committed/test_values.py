@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli import native
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.committed import values
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("either_core")
 
-CHECKSUM = h(b"hello").hex()
+CHECKSUM = blake3_of(b"hello").hex()
 HELLO = Entry(
     physical_address=data_key(CHECKSUM),
     size=5,
@@ -101,7 +101,7 @@ def test_keys_without_values_have_no_digests() -> None:
 
 def test_identities_of_reports_an_empty_value() -> None:
     with pytest.raises(MalformedValue):
-        identities_of([encode_value(h(b"a"), b""), b""])
+        identities_of([encode_value(blake3_of(b"a"), b""), b""])
 
 
 @given(entries)
@@ -252,7 +252,7 @@ def test_each_field_is_read_as_protobuf_reads_it() -> None:
 
 def check_read(data: bytes, tail: bytes) -> None:
     expected = protobuf_entry(data)
-    for identity in (h(b"i"), b"any"):
+    for identity in (blake3_of(b"i"), b"any"):
         value = encode_value(identity, data) + tail
         if expected is None:
             with pytest.raises(MalformedValue):
@@ -322,7 +322,7 @@ def test_the_usual_form_is_decoded_without_the_codec(
 )
 def test_a_malformed_entry_is_one_clear_error(data: bytes) -> None:
     with pytest.raises(MalformedValue, match="damaged record: no entry"):
-        decode_entry(encode_value(h(b"i"), data))
+        decode_entry(encode_value(blake3_of(b"i"), data))
 
 
 def test_a_message_of_negative_length_is_refused() -> None:
@@ -358,11 +358,11 @@ def test_fields_that_do_not_change_the_identity(same: Entry) -> None:
     "other",
     [
         HELLO._replace(size=6),
-        HELLO._replace(checksum=h(b"other").hex()),
+        HELLO._replace(checksum=blake3_of(b"other").hex()),
         HELLO._replace(content_type=""),
         HELLO._replace(metadata={"k": "v"}),
         HELLO._replace(physical_address="s3://elsewhere/hello"),
-        HELLO._replace(physical_address=data_key(h(b"other").hex())),
+        HELLO._replace(physical_address=data_key(blake3_of(b"other").hex())),
     ],
 )
 def test_fields_that_change_the_identity(other: Entry) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId, RangeId
 from lakecli.committed import merge as tree_merge
 from lakecli.committed.merge_base import MergeBase
@@ -35,7 +35,7 @@ N = 16
 
 def value(number: int, data: bytes = b"") -> bytes:
     """Return a value whose identity depends on `number` only."""
-    return encode_value(h(b"%d" % number), data or b"data of %d" % number)
+    return encode_value(blake3_of(b"%d" % number), data or b"data of %d" % number)
 
 
 def key(number: int) -> bytes:

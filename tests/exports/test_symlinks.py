@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.errors import LakeError, NotFound, Refused, Unsupported, UsageError
@@ -41,7 +41,7 @@ def keep(repository: Repository, contents: Mapping[bytes, bytes | None]) -> None
 
 def uri(repository: Repository, data: bytes) -> str:
     place = repository.record.storage_namespace.removeprefix("local://")
-    return f"file://{place}/{data_key(h(data).hex())}"
+    return f"file://{place}/{data_key(blake3_of(data).hex())}"
 
 
 def listed(directory: Path) -> dict[str, list[str]]:

@@ -19,7 +19,7 @@ from blake3 import blake3
 from fsspec.caching import caches
 
 import lakecli
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.cli.context import system_now
@@ -419,7 +419,7 @@ def test_objects_outside_the_namespace(fs: LakeFileSystem, tmp_path: Path) -> No
     place.parent.mkdir()
     place.write_bytes(bytes(range(200)))
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    checksum = h(place.read_bytes()).hex()
+    checksum = blake3_of(place.read_bytes()).hex()
     entry = Entry(f"local://{place}", 200, checksum, at, "application/octet-stream")
     with with_repository() as repository:
         stage_entry(repository, "main", b"imported", entry)
@@ -632,7 +632,7 @@ def test_downloads_never_leave_the_target(
     """The oldest supported fsspec does not check this."""
     monkeypatch.setattr("fsspec.spec.check_contained", lambda *_: None, raising=False)
     fs.pipe_file(f"{MAIN}/t/good", b"1")
-    digest = h(b"1").hex()
+    digest = blake3_of(b"1").hex()
     entry = Entry(data_key(digest), 1, digest, datetime(2026, 1, 1, tzinfo=UTC))
     with with_repository() as repository:
         Stager(repository, "main").write(

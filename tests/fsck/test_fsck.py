@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import DATA, REPOSITORY, SHARING, SSTABLES, data_key
 from lakecli.base.model import CommitId
 from lakecli.committed.check import SMALLEST_ENTRY
@@ -210,7 +210,7 @@ def test_what_is_written_while_it_runs_is_no_problem(
     with monkeypatch.context() as patched:
         patched.setattr("lakecli.fsck.check.hash_objects", and_stage)
         assert list(fsck(repository)) == []
-    missing = data_key(h(b"written since the listing").hex())
+    missing = data_key(blake3_of(b"written since the listing").hex())
     repository.store.delete([missing])
     assert [(each.name, each.what) for each in fsck(repository)] == [(missing, "missing")]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.ids import PackId, WriteId
 from lakecli.base.layout import DATA, REPOSITORY, SSTABLES, pack_key, ref_key
 from lakecli.base.model import CommitId, RefKind
@@ -262,7 +262,7 @@ def test_damaged_copies_are_removed_from_the_cache(repository: Repository, histo
 def test_packs_in_the_cache_are_no_damaged_copies(repository: Repository, history: Path) -> None:
     cache = SstableCache(Path(repository.lake.home.cache) / repository.record.uuid)
     pack = b"a pack is known by the digest of its bytes"
-    cache.put(h(pack).hex(), pack)
+    cache.put(blake3_of(pack).hex(), pack)
     assert heal(repository)[1] == []
 
 

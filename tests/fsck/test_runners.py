@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import DATA, SCRATCH, SSTABLES, data_digest, data_key
 from lakecli.base.model import Entry
 from lakecli.committed.check import Problem, check_range
@@ -251,7 +251,7 @@ def test_the_same_findings(
 def unusual(repository: Repository, outside: Path) -> None:
     """Commit and stage entries of all kinds that no upload makes."""
     store = repository.store
-    own, foreign, old = data_key(h(b"own").hex()), "data/part00000000000000/0", "0" * 20
+    own, foreign, old = data_key(blake3_of(b"own").hex()), "data/part00000000000000/0", "0" * 20
     store.put(own, b"own", ANY)
     store.put(foreign, b"of lakeFS", ANY)
     store.put(old, b"old", ANY)
@@ -334,7 +334,7 @@ def test_facts_of_ranges_go_to_the_bucket(
     assert len(names) == 2
     for name in names:
         repository.store.put(name, b"forged", ANY)
-    monkeypatch.setattr(Scratch, "write", lambda _, body: Kept(h(body), len(body)))
+    monkeypatch.setattr(Scratch, "write", lambda _, body: Kept(blake3_of(body), len(body)))
     with pytest.raises(IntegrityError, match="lost or damaged"):
         check(repository, JoinsHere(), hash_data=False)
 
@@ -368,7 +368,7 @@ def test_parts_of_a_listing_have_every_key_once(
     monkeypatch.setattr(hashing, "PART_OBJECTS", 3)
     store = MemoryStore()
     hash_all = hashing.Hashing(OpenStore(store))
-    digests = [h(b"%d" % n).hex() for n in range(300)]
+    digests = [blake3_of(b"%d" % n).hex() for n in range(300)]
     names = [data_key(digest) for digest in digests]
     others = ["data/zz/x", "data/0", "data/00", "data/ff0/x", "data/fg/x", "data/é/x", "data/A/b"]
     beside = ["dat", "data", "data0", "data.x/a", "_lakefs/x", "e"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.gc.run import Action
 from lakecli.remote.gc_protocol import LEASE, Phase, StateMoved, read_state
@@ -189,5 +189,5 @@ def test_a_sweep_deletes_nothing_after_it_was_taken_over(tmp_path: Path) -> None
         ada.lake.runtime = ada.lake.runtime._replace(on_step=take_over)
         with pytest.raises(StateMoved):
             shared.collect(ada)
-        assert data_key(h(b"left 1").hex()) in shared.data
-        assert data_key(h(b"left 2").hex()) not in shared.data
+        assert data_key(blake3_of(b"left 1").hex()) in shared.data
+        assert data_key(blake3_of(b"left 2").hex()) not in shared.data

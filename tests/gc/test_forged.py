@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key, pack_key, sstable_key
 from lakecli.errors import IntegrityError, LakeError, Refused
 from lakecli.fsck.check import fsck
@@ -218,7 +218,7 @@ def test_forged_lists_of_everything_delete_nothing_in_use(
     report = shared.collect(ben)
     assert report.action is Action.SWEPT
     # What is garbage indeed may go, whoever listed it.
-    left = data_key(h(b"left").hex())
+    left = data_key(blake3_of(b"left").hex())
     gone = before - live_keys(shared)
     assert left in gone
     assert {key for key in gone if not key.startswith("_lakecli/reflog/")} == {left}
@@ -244,7 +244,7 @@ def test_no_state_shortens_the_grace_period_of_this_machine(shared: Shared) -> N
     ada, ben = shared.clones
     upload(ada, b"work", b"work")  # known to this clone only
     shared.time.pass_by(timedelta(days=5))
-    work = data_key(h(b"work").hex())
+    work = data_key(blake3_of(b"work").hex())
     forge_lists(shared, data=[work], others=())
     forge(shared, grace=DAY)
     own = timedelta(days=14)
@@ -263,7 +263,7 @@ def test_no_state_shortens_the_grace_period_of_this_machine(shared: Shared) -> N
 @pytest.mark.parametrize("phase", ["condemned", "sweeping"])
 def test_an_object_younger_than_the_own_grace_period_is_spared(shared: Shared, phase: str) -> None:
     ada, ben = shared.clones
-    work = data_key(h(b"work").hex())
+    work = data_key(blake3_of(b"work").hex())
     forge_lists(shared, data=[work], others=())
     forge(shared, grace=DAY)
     shared.time.pass_by(timedelta(days=8))
@@ -278,7 +278,7 @@ def test_a_state_that_says_sweeping_skips_no_grace_period(shared: Shared) -> Non
     ada, ben = shared.clones
     upload(ada, b"work", b"work")
     shared.time.pass_by(LONG)
-    work = data_key(h(b"work").hex())
+    work = data_key(blake3_of(b"work").hex())
     forge_lists(shared, data=[work], others=())
     forge(shared, phase="sweeping")
     assert shared.collect(ben).action is Action.WAITS
@@ -304,7 +304,7 @@ def test_a_keep_counts_whatever_epoch_the_state_says(shared: Shared) -> None:
     forge(shared, epoch=2, mark=name)
     shared.time.pass_by(LONG + LONG)
     shared.collect(ben)
-    assert data_key(h(b"work").hex()) in shared.data
+    assert data_key(blake3_of(b"work").hex()) in shared.data
 
 
 @pytest.mark.parametrize("claims", ["nothing of it", "all but one"])
@@ -480,7 +480,7 @@ def test_random_forgeries(tmp_path_factory: pytest.TempPathFactory, data: st.Dat
         prepare(shared)
         before = live_keys(shared)
         upload(ada, b"young", b"young")
-        young = data_key(h(b"young").hex())
+        young = data_key(blake3_of(b"young").hex())
         pairs = everything(shared)
         named = data.draw(st.lists(st.sampled_from(pairs), max_size=60, unique=True))
         if data.draw(st.booleans()):

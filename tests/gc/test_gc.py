@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key, sstable_key
 from lakecli.committed.tree_store import MissingTable
 from lakecli.errors import IntegrityError, LakeError, NothingToDo, Refused, UsageError
@@ -41,7 +41,7 @@ def shared(tmp_path: Path) -> Iterator[Shared]:
 
 
 def key_of(contents: bytes) -> str:
-    return data_key(h(contents).hex())
+    return data_key(blake3_of(contents).hex())
 
 
 def test_an_upload_that_nobody_committed(shared: Shared) -> None:

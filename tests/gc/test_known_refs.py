@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import SSTABLES, data_key, ref_key
 from lakecli.base.model import RefKind
 from lakecli.errors import ErrorKind, IntegrityError
@@ -72,7 +72,7 @@ class Scene:
         self.backup = shared.store.get(SIDE)
         self.commits.append(make_commit(self.ada, {b"two": b"22"}, "side"))
         push(self.ada, "side")
-        shared.store.put(data_key(h(b"left").hex()), b"left", ANY)
+        shared.store.put(data_key(blake3_of(b"left").hex()), b"left", ANY)
         shared.time.pass_by(MONTHS)
 
     def everything(self) -> set[str]:
@@ -368,7 +368,7 @@ def test_a_listing_that_lacks_tables_is_repeated(
     assert shared.collect(scene.ben).action is Action.CONDEMNED
     undo(scene.ben)
     shared.time.pass_by(LONG)
-    shared.store.put(data_key(h(b"young").hex()), b"young", ANY)
+    shared.store.put(data_key(blake3_of(b"young").hex()), b"young", ANY)
     shared.time.pass_by(LONG)
     made = make_commit(cleo, {b"young": b"young"})  # not pushed; its object is old by then
     real = MemoryStore.list
@@ -387,8 +387,8 @@ def test_a_listing_that_lacks_tables_is_repeated(
     assert "were listed twice" in scene.ben.notices[-1].message
     monkeypatch.undo()
     condemned = Marks(shared.store, read_state(shared.store).mark).data("all")
-    assert h(b"young") not in condemned
-    assert h(b"left") in condemned
+    assert blake3_of(b"young") not in condemned
+    assert blake3_of(b"left") in condemned
     assert read_all(cleo, str(made.id))[b"young"] == b"young"
 
 

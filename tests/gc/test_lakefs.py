@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import (
     LEGACY_LAKEFS_MARKER,
     REFS,
@@ -723,15 +723,17 @@ def stage_value(repository: Repository, path: bytes, entry: Entry) -> None:
 )
 def test_every_form_of_an_address_keeps_the_object(address: str) -> None:
     value = encode_entry(entry_at(address))
-    assert h(STAGED.encode()) in digests_of(set(addresses_in(value)))
+    assert blake3_of(STAGED.encode()) in digests_of(set(addresses_in(value)))
 
 
 @pytest.mark.parametrize("name", ["0" * 20, "7" * 32])
 def test_every_form_of_an_old_address_keeps_the_object(name: str) -> None:
     for address in (name, f"s3://bucket/ns/{name}"):
         value = encode_entry(entry_at(address))
-        assert h(name.encode()) in digests_of(set(addresses_in(value)))
-        assert h(name.encode()) not in digests_of(set(addresses_in(value, old_layout=False)))
+        assert blake3_of(name.encode()) in digests_of(set(addresses_in(value)))
+        assert blake3_of(name.encode()) not in digests_of(
+            set(addresses_in(value, old_layout=False))
+        )
 
 
 def test_parts_of_a_large_namespace_have_all_partitions(
@@ -760,7 +762,7 @@ def test_a_large_namespace_is_listed_from_the_first_server_to_two_days_ahead(
         lakefs=SimpleNamespace(old_layout=True),
     )
     for key in (b"1", b"2"):
-        store.put(data_key(h(key).hex()), key, ANY)
+        store.put(data_key(blake3_of(key).hex()), key, ANY)
     assert [part.name for part in recent_lakefs_parts(work)] == [f"{LAKEFS_PART}everywhere"]
     store.put(STAGED, b"3", ANY)
     _, *parts, old = all_parts(work)
@@ -786,7 +788,7 @@ def test_a_part_has_the_counts_of_all_objects_and_the_records_of_the_old_ones() 
     store.put(names[2], b"123", ANY)
     part = LakeFsPart(f"{LAKEFS_PART}gp0", time.now.timestamp())
     found = list_part(OpenStore(store), part._replace(keys=True))
-    digests = sorted((h(name.encode()), name) for name in names[:2])
+    digests = sorted((blake3_of(name.encode()), name) for name in names[:2])
     assert found == PartListing(
         part.name,
         records=b"".join(digest + (5).to_bytes(8) for digest, _ in digests),
@@ -811,7 +813,7 @@ def test_of_several_objects_with_one_name_the_first_counts(old: int) -> None:
     store.put(keys[1 - old], b"young", ANY)
     part = LakeFsPart(f"{LAKEFS_PART}everywhere", time.now.timestamp())
     found = list_part(OpenStore(store), part)
-    record = h(STAGED.encode()) + len(b"old").to_bytes(8)
+    record = blake3_of(STAGED.encode()) + len(b"old").to_bytes(8)
     assert (found.records, found.objects) == (b"" if old else record, 2)
 
 

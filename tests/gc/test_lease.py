@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import DATA, GC_STATE, SSTABLES, data_key, sstable_key
 from lakecli.base.model import MetarangeId
 from lakecli.errors import PermissionDenied, Refused, Unreachable
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 MINUTE = timedelta(minutes=1)
 MONTHS = timedelta(days=70)
-LEFT = data_key(h(b"left").hex())
+LEFT = data_key(blake3_of(b"left").hex())
 
 
 class Watched(MemoryStore):

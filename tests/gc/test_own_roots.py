@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.ids import CommitId, WriteId
 from lakecli.base.model import RefKind, StagingToken
 from lakecli.committed.values import encode_entry
@@ -46,13 +46,13 @@ def positions(repository: Repository) -> set[OwnPosition]:
 
 def live(repository: Repository, *contents: bytes) -> set[bytes]:
     """Return which of these contents are in use."""
-    records = b"".join(digest + bytes(8) for digest in sorted(map(h, contents)))
+    records = b"".join(digest + bytes(8) for digest in sorted(map(blake3_of, contents)))
     with closing(DigestSet()) as found:
         for digests in iter_staged(repository, repository.lake.runtime.now()):
             found.add(digests)
         unused = found.without(records)
     assert len(unused) % RECORD == 0
-    return {each for each in contents if h(each) not in unused}
+    return {each for each in contents if blake3_of(each) not in unused}
 
 
 def test_positions_are_those_of_branches_by_name_and_of_tags(repository: Repository) -> None:

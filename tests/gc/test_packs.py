@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.ids import PackId
 from lakecli.base.layout import COMMITS, pack_key
 from lakecli.gc.roots import Known, read_packs, superseded_packs
@@ -51,7 +51,7 @@ def write_bad(store: MemoryStore, commits: list[Commit], *, replaces: list[PackI
         table.add_many([each.id.encode()], [encode_commit(each)])
     table.add_many([b"g" * 64], [b"\xff"])
     data = table.finish()
-    pack_id = PackId.of_bytes(h(data))
+    pack_id = PackId.of_bytes(blake3_of(data))
     store.put(pack_key(pack_id), data, ANY)
     assert len(read_pack(store, pack_id).bad) == 1
     return pack_id

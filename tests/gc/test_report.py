@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import RefKind
 from lakecli.base.progress import NoProgress
@@ -139,4 +139,4 @@ def test_what_is_in_use_is_read_in_batches(shared: Shared, monkeypatch: pytest.M
     shared.time.pass_by(LONG)
     report = shared.collect(ada)
     assert (report.garbage, report.spared) == ((GarbageTotal("data", 1, 4),), 5)
-    assert shared.data == {data_key(h(each).hex()) for each in (*staged, *again)}
+    assert shared.data == {data_key(blake3_of(each).hex()) for each in (*staged, *again)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key, sstable_key
 from lakecli.base.model import RefKind
 from lakecli.gc.policy import Rules, put_rules
@@ -44,7 +44,7 @@ def shared(tmp_path: Path) -> Iterator[Shared]:
 
 
 def key_of(contents: bytes) -> str:
-    return data_key(h(contents).hex())
+    return data_key(blake3_of(contents).hex())
 
 
 def set_clock(shared: Shared, repository: Repository, offset: timedelta = NO_OFFSET) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import SCRATCH, data_key
 from lakecli.engine import runner as places
 from lakecli.engine.runner import (
@@ -117,11 +117,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
         make_history(repository)
         stage(repository, "main", {b"staged": b"s"})
         for number in range(300):
-            repository.store.put_new(data_key(h(b"%d" % number).hex()), b"x" * number)
+            repository.store.put_new(data_key(blake3_of(b"%d" % number).hex()), b"x" * number)
             repository.store.put_new(f"data/{number % 10:020}/{number:020}", b"lakeFS")
         # In use, one of them twice.
         for text in (b"0", b"1", b"s"):
-            repository.store.put_new(data_key(h(text + b" in use").hex()), text)
+            repository.store.put_new(data_key(blake3_of(text + b" in use").hex()), text)
         let_lakefs_be_gone(repository)
     grow_old(tmp_path)
     made = Place(tmp_path)
@@ -296,7 +296,7 @@ def test_the_lease_is_kept_while_spark_compares(
 def test_a_sweep_that_was_taken_over_while_spark_compared_deletes_nothing(
     place: Place, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    again = data_key(h(b"299").hex())
+    again = data_key(blake3_of(b"299").hex())
     now = 0.0
     collect(place.directory, LocalRunner(), Action.CONDEMNED)
     with open_lake(place.directory) as lake, place.runner(spark) as runner:
@@ -468,11 +468,11 @@ def test_the_first_keys_tell_how_many_objects_there_are(monkeypatch: pytest.Monk
     monkeypatch.setattr(places, "OBJECTS_PER_PREFIX", 10)
     store = MemoryStore()
     for number in range(500):
-        store.put(data_key(h(b"%d" % number).hex()), b"", ANY)
+        store.put(data_key(blake3_of(b"%d" % number).hex()), b"", ANY)
     assert places.digits_for(store) == 0
     for number in range(500, 2_000):
-        store.put(data_key(h(b"%d" % number).hex()), b"", ANY)
+        store.put(data_key(blake3_of(b"%d" % number).hex()), b"", ANY)
     assert places.digits_for(store) == 2
     for number in range(2_000, 4_000):
-        store.put(data_key(h(b"%d" % number).hex()), b"", ANY)
+        store.put(data_key(blake3_of(b"%d" % number).hex()), b"", ANY)
     assert places.digits_for(store) == 3

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import DATA, SCRATCH, data_key
 from lakecli.base.progress import Progress
 from lakecli.engine import runner as places
@@ -51,8 +51,8 @@ def test_joins_condemn_and_delete_the_same(
     for runner in (LocalRunner(), place.runner(InProcess())):
         condemned = collect(place.directory, runner, Action.CONDEMNED)
         lists = contents(place.directory, MARKS)
-        young = data_key(h(b"299").hex())
-        (place.directory / "namespace" / data_key(h(b"298").hex())).unlink()
+        young = data_key(blake3_of(b"299").hex())
+        (place.directory / "namespace" / data_key(blake3_of(b"298").hex())).unlink()
         os.utime(place.directory / "namespace" / young)
         with open_lake(place.directory) as lake:
             preview = advance(lake.repository("demo"), runner, GcOptions(dry_run=True))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import GC, GC_STATE, data_key, incoming_key
 from lakecli.base.model import Entry
 from lakecli.committed.values import decode_entry, encode_entry
@@ -78,7 +78,7 @@ class Setting:
         self.directory = directory
         self.notes: list[str] = []
         if collected:
-            shared.store.put(data_key(h(b"junk").hex()), b"junk", ANY)
+            shared.store.put(data_key(blake3_of(b"junk").hex()), b"junk", ANY)
             assert shared.collect_all(self.ben).action is Action.SWEPT
         make_commit(self.ada, {b"base": b"base"})
         push(self.ada)
@@ -86,7 +86,7 @@ class Setting:
         self.old = make_commit(self.ada, {b"a": OLD, b"d/b": OLD + b"2"}, "old").id
 
     def entry(self) -> Entry:
-        digest = h(OLD).hex()
+        digest = blake3_of(OLD).hex()
         return Entry(data_key(digest), len(OLD), digest, START)
 
     def begin_sweep(self) -> Thread:
@@ -205,7 +205,7 @@ def _write_table(setting: Setting) -> None:
     from lakecli.spark.target import WriteTarget
 
     target = WriteTarget(setting.ada, "main", b"table/", mode="append")
-    files = [UploadedFile("part-0", h(OLD).hex(), len(OLD), 1)]
+    files = [UploadedFile("part-0", blake3_of(OLD).hex(), len(OLD), 1)]
     additions = claim_values(setting.ada, new_entries(setting.ada, target.prefix, files))
     target.commit(additions, message="table", committer="me", metadata={})
 
@@ -375,7 +375,7 @@ def test_swept_objects_cannot_be_used_again(setting: Setting, name: str, phase: 
             way.use(setting)
     if phase == "sweeping":
         sweeping.join(30)
-    assert data_key(h(OLD).hex()) in shared.data or not way.brings
+    assert data_key(blake3_of(OLD).hex()) in shared.data or not way.brings
     for ref in set(way.refs) & {"main"}:
         assert is_whole(setting.ada, ref)
 
@@ -440,7 +440,7 @@ def list_all(repository: Repository, ref: str) -> dict[bytes, bytes]:
 
 @pytest.mark.parametrize("name", ["fsspec-copy", "cp", "mv", "write-table"])
 def test_an_object_of_another_size_is_not_used(setting: Setting, name: str) -> None:
-    setting.shared.store.put(data_key(h(OLD).hex()), OLD[:-1], ANY)
+    setting.shared.store.put(data_key(blake3_of(OLD).hex()), OLD[:-1], ANY)
     with pytest.raises(Gone) as raised:
         WAYS[name].use(setting)
     assert len(raised.value.paths) == 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.model import CLIENT_MTIME, CONTENT_ENCODING
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
@@ -153,7 +153,7 @@ def test_copies(repository: Repository, source: ObjectStore) -> None:
     run(repository, source.uri, copies=True)
     for key, body in OBJECTS.items():
         entry = entries(repository)[f"in/{key}"]
-        assert entry.checksum == h(body).hex()
+        assert entry.checksum == blake3_of(body).hex()
         assert repository.store.get(entry.physical_address) == body
     assert entries(repository)["in/dir 1/é01.txt"].content_type == "text/plain"
 
@@ -283,7 +283,7 @@ SHAPES = {
     "flat": [f"file-{n:06d}" for n in range(3_000)],
     "dated": [f"y={y}/m={m:02d}/{n:03d}" for y in range(2020, 2024) for m in range(1, 13)
               for n in range(70)],
-    "hashed": [f"data/{h(b'%d' % n).hex()}" for n in range(3_000)],
+    "hashed": [f"data/{blake3_of(b'%d' % n).hex()}" for n in range(3_000)],
     "deep": ["a/b/c/d/e/" + f"{n:05d}" for n in range(3_000)],
     "one large directory": ["a", "b", *[f"m/{n:05d}" for n in range(3_000)], "z"],
 }  # fmt: skip

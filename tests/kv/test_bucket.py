@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.ids import CommitId, PackId, WriteId
 from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError
@@ -63,8 +63,10 @@ def test_intents(store: LocalStore) -> None:
 
 
 def test_packs(store: LocalStore) -> None:
-    first, second, merged, foreign = (PackId.of_bytes(h(b"%d" % number)) for number in range(4))
-    ids = [CommitId.of_bytes(h(b"commit %d" % number)) for number in range(10)]
+    first, second, merged, foreign = (
+        PackId.of_bytes(blake3_of(b"%d" % number)) for number in range(4)
+    )
+    ids = [CommitId.of_bytes(blake3_of(b"commit %d" % number)) for number in range(10)]
     with scratch(store) as txn:
         packed = PackedStore(txn, ONE)
         packed.add(first, ids[:2])

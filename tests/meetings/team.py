@@ -20,7 +20,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import ref_key
 from lakecli.base.model import RefKind
 from lakecli.base.progress import ignore_step
@@ -515,7 +515,7 @@ def _uri(*parts: str) -> str:
 
 
 def checksum_of(text: str) -> str:
-    return h(text.encode()).hex()
+    return blake3_of(text.encode()).hex()
 
 
 def bucket_copy(world: Machines) -> dict[str, object]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.base.identity import commit_id, h
+from lakecli.base.identity import blake3_of, commit_id
 from lakecli.base.ids import PackId
 from lakecli.base.layout import COMMITS, LARGEST_PACK, MAX_COMMIT_SIZE, MAX_MESSAGE_SIZE, pack_key
 from lakecli.base.model import Commit, CommitId, MetarangeId
@@ -143,7 +143,7 @@ def test_a_parent_is_never_empty() -> None:
 @given(st.lists(commits, max_size=20, unique_by=lambda commit: commit.id))
 def test_commits_are_read_as_they_were_written(written: list[Commit]) -> None:
     store = MemoryStore()
-    replaces = [PackId.of_bytes(h(b"1")), PackId.of_bytes(h(b"0"))]
+    replaces = [PackId.of_bytes(blake3_of(b"1")), PackId.of_bytes(blake3_of(b"0"))]
     pack_id = packs.write_pack(store, written, replaces=replaces)
     assert packs.write_pack(store, written[::-1], replaces=replaces * 2) == pack_id
     pack = packs.read_pack(store, pack_id)
@@ -231,7 +231,7 @@ def test_what_others_make_of_a_pack(entity: bytes, key: str, value: bytes, what:
     table = TableWriter(properties={"entity": entity})
     table.add_many([key.encode()], [value])
     data = table.finish()
-    pack_id = PackId.of_bytes(h(data))
+    pack_id = PackId.of_bytes(blake3_of(data))
     store.put(pack_key(pack_id), data, ANY)
     if entity != b"commit":
         with pytest.raises(DamagedPack, match=what):
@@ -264,7 +264,7 @@ def test_a_pack_of_nothing_but_bad_records_is_damaged() -> None:
     for number in range(200):
         table.add_many([f"{number:064}".encode()], [b"\x7f"])
     data = table.finish()
-    pack_id = PackId.of_bytes(h(data))
+    pack_id = PackId.of_bytes(blake3_of(data))
     store.put(pack_key(pack_id), data, ANY)
     with pytest.raises(DamagedPack, match="many of its records"):
         packs.read_pack(store, pack_id)
@@ -291,7 +291,7 @@ def test_an_object_larger_than_any_pack_is_not_fetched(monkeypatch: pytest.Monke
 
     store = Measured()
     data = bytes(100_000)
-    pack_id = PackId.of_bytes(h(data))
+    pack_id = PackId.of_bytes(blake3_of(data))
     store.put(pack_key(pack_id), data, ANY)
     with pytest.raises(DamagedPack, match="more than 1,000 bytes"):
         packs.read_pack(store, pack_id)
@@ -523,7 +523,7 @@ def push_one_at_a_time(store: CountingStore, pushes: int) -> list[CommitId]:
             f"commit {number}",
             parents,
             created_at=AT + timedelta(seconds=number),
-            metarange_id=h(b"%d" % number).hex(),
+            metarange_id=blake3_of(b"%d" % number).hex(),
             generation=number + 1,
         )
         listed = [info for info in packs.list_packs(store) if info.id in live]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.committed.values import decode_entry
@@ -109,7 +109,7 @@ def test_a_copy_of_outside_bytes_is_served_as_they_were(
     stage_entries(source, "main", {b"e": Entry(f"{outside.uri}/a", 6, str(version), START)})
     cp_across(RepositoryPath(source, "main", b"e"), RepositoryPath(own, "main", b"f"))
     entry = entry_at(own, b"f")
-    assert entry.physical_address == data_key(h(b"zipped").hex())
+    assert entry.physical_address == data_key(blake3_of(b"zipped").hex())
     assert (entry.content_type, entry.content_encoding) == ("text/x", "gzip")
 
 
@@ -258,7 +258,7 @@ def test_objects_in_the_target_namespace_become_its_own(
     entry = entry_of(b"raw")._replace(physical_address=f"local://{tmp_path}/other/raw")
     stage_entries(source, "main", {b"x": entry})
     cp_across(RepositoryPath(source, "main", b"x"), RepositoryPath(target, "main", b"x"))
-    assert entry_at(target, b"x").physical_address == data_key(h(b"raw").hex())
+    assert entry_at(target, b"x").physical_address == data_key(blake3_of(b"raw").hex())
     assert content(target, b"x") == b"raw"
 
 
@@ -275,14 +275,14 @@ def test_objects_with_other_names_get_ours(source: Repository, target: Repositor
     cp_across(RepositoryPath(source, "main", b"x"), RepositoryPath(target, "main", b"x"))
     made = entry_at(target, b"x")
     assert made == entry._replace(
-        physical_address=data_key(h(LARGE).hex()), checksum=h(LARGE).hex()
+        physical_address=data_key(blake3_of(LARGE).hex()), checksum=blake3_of(LARGE).hex()
     )
     source.store.put(entry.physical_address, LARGE + b"!", ANY)
     with pytest.raises(IntegrityError, match="damaged"):
         cp_across(RepositoryPath(source, "main", b"x"), RepositoryPath(target, "main", b"y"))
     with open_view(target, "main") as view:
         assert {path: decode_entry(value).checksum for path, value in view.scan()} == {
-            b"x": h(LARGE).hex()
+            b"x": blake3_of(LARGE).hex()
         }
 
 

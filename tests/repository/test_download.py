@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import CLIENT_MTIME, Entry
 from lakecli.committed.values import encode_entry
@@ -57,7 +57,7 @@ def files(root: Path) -> dict[bytes, bytes]:
 
 
 def damage(repository: Repository, data: bytes, instead: bytes | None) -> None:
-    key = data_key(h(data).hex())
+    key = data_key(blake3_of(data).hex())
     repository.store.delete([key])
     if instead is not None:
         repository.store.put(key, instead, ANY)
@@ -98,7 +98,7 @@ def test_one_object_is_downloaded(anywhere: Repository, tmp_path: Path) -> None:
 @pytest.mark.parametrize("recorded", ["", "soon", "1e9", "²", "--1"])
 def test_odd_times_are_ignored(repository: Repository, tmp_path: Path, recorded: str) -> None:
     put(repository, {b"x": b"data"})
-    digest = h(b"data").hex()
+    digest = blake3_of(b"data").hex()
     at = datetime(2026, 1, 1, tzinfo=UTC)
     entry = Entry(data_key(digest), 4, digest, at, metadata={CLIENT_MTIME: recorded})
     Stager(repository, "main").write(unclaimed([(b"x", encode_entry(entry))]), kind="test")
@@ -112,7 +112,7 @@ def test_an_object_with_an_impossible_time_fails_alone(
 ) -> None:
     put(repository, {b"t/a": b"data", b"t/c": b"more"})
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    digest = h(b"data").hex()
+    digest = blake3_of(b"data").hex()
     entry = Entry(data_key(digest), 4, digest, at, metadata={CLIENT_MTIME: recorded})
     Stager(repository, "main").write(unclaimed([(b"t/b", encode_entry(entry))]), kind="test")
     report = download_tree(repository, "main", b"t", target=tmp_path / "t")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
@@ -255,10 +255,10 @@ def test_an_upload_syncs_what_another_process_has_not_yet(
     namespace = root
     if how == "large file":  # its digest is remembered
         upload_file(repository, "main", b"first", source=source / "0", options=OPTIONS)
-        (namespace / data_key(h(bodies[0]).hex())).unlink()
+        (namespace / data_key(blake3_of(bodies[0]).hex())).unlink()
     disk = Disk(namespace, monkeypatch)
     for body in bodies:
-        path = namespace / data_key(h(body).hex())
+        path = namespace / data_key(blake3_of(body).hex())
         Path(path.parent.parent).mkdir(exist_ok=True)
         if not path.parent.is_dir():
             os.mkdir(path.parent)  # noqa: PTH102 - seen by `Disk`
@@ -268,7 +268,7 @@ def test_an_upload_syncs_what_another_process_has_not_yet(
     assert disk.losses()
     checked = after_each_commit(monkeypatch, lambda: disk.check(how))
     if how == "put_new":
-        assert not repository.store.put_new(data_key(h(bodies[0]).hex()), bodies[0])
+        assert not repository.store.put_new(data_key(blake3_of(bodies[0]).hex()), bodies[0])
         disk.check(how)
         return
     if "file" in how:

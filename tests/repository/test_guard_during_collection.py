@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.errors import PermissionDenied
 from lakecli.remote.gc_protocol import (
@@ -264,9 +264,9 @@ def test_an_object_is_kept_that_the_first_collection_condemns_during_an_upload(
         (tmp_path / "file").write_bytes(text)
         with FileOpener(None, LinkPolicy.FAIL).open(os.fsencode(tmp_path / "file")) as file:
             ingest.flush([ingest.file(file)])
-        return data_key(h(text).hex())
+        return data_key(blake3_of(text).hex())
 
-    old = data_key(h(b"old").hex())
+    old = data_key(blake3_of(b"old").hex())
     store.put(old, b"old", ANY)
     path = store.local_path(old)
     assert path is not None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.errors import LostRace, NotFound, UsageError
 from lakecli.kv import operations
 from lakecli.kv import operations as log
@@ -240,7 +240,7 @@ def test_what_is_uploaded_while_it_is_moved_is_moved(
     """Of what is committed (a) and of what is staged (z)."""
     meddling.before_the_next_write(lambda: stage(filled, "main", {source: b"new"}))
     mv(filled, source_branch="main", source=source, branch=branch, path=b"to")
-    assert read(filled, branch)[b"to"] == h(b"new").hex()
+    assert read(filled, branch)[b"to"] == blake3_of(b"new").hex()
     assert source not in read(filled, "main")
     assert kinds(filled)[:2] == ["mv", "test"]
     undo(filled)
@@ -258,7 +258,7 @@ def test_what_is_committed_while_it_is_moved_is_moved(
 
     meddling.before_the_next_write(replace)
     mv(filled, source_branch="main", source=b"a", branch="side", path=b"to")
-    assert read(filled, "side")[b"to"] == h(b"new").hex()
+    assert read(filled, "side")[b"to"] == blake3_of(b"new").hex()
     expect(filled, without(b"a"))
 
 
@@ -290,10 +290,10 @@ def test_what_comes_while_a_tree_is_moved_is_not_lost(
         lambda: stage(filled, "main", {b"a/b": b"new", b"a/added": b"5", b"a/c/d": None})
     )
     assert mv_tree(filled, source_branch="main", source=b"a", branch=branch, path=b"to") == 1
-    assert read(filled, branch)[b"to/b"] == h(b"new").hex()
+    assert read(filled, branch)[b"to/b"] == blake3_of(b"new").hex()
     assert b"to/c/d" not in read(filled, branch)
     left = read(filled, "main")
-    assert left[b"a/added"] == h(b"5").hex()
+    assert left[b"a/added"] == blake3_of(b"5").hex()
     assert not {b"a/b", b"a/c/d"} & left.keys()
 
 

@@ -13,7 +13,7 @@ import pytest
 from blake3 import blake3
 
 from lakecli import native
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import DATA, data_key
 from lakecli.base.model import CLIENT_MTIME, MAX_PATH_SIZE
 from lakecli.errors import NotFound, PermissionDenied, Refused, Unreachable, UsageError
@@ -70,7 +70,7 @@ def test_a_file_is_uploaded(anywhere: Repository, source: Path) -> None:
     options = UploadOptions(metadata={"who": "me"})
     entry = upload_file(anywhere, "main", b"x/a.txt", source=source / "a.txt", options=options)
     assert entry == stat(anywhere, "main", b"x/a.txt")
-    assert entry.checksum == h(b"one").hex()
+    assert entry.checksum == blake3_of(b"one").hex()
     assert entry.physical_address == data_key(entry.checksum)
     assert (entry.size, entry.content_type) == (3, "text/plain")
     assert entry.metadata == {"who": "me", CLIENT_MTIME: "1600000000"}
@@ -328,7 +328,7 @@ def test_an_object_of_a_wrong_size_is_replaced(
 
     upload()
     commit(anywhere, "main", message="a", committer="me")
-    key = data_key(h(body).hex())
+    key = data_key(blake3_of(body).hex())
     anywhere.store.put(key, b"x" * damaged_size, ANY)
     assert len(damage()) == 1
     upload(b"b" if how == "another path" else b"a")
@@ -353,7 +353,7 @@ def test_a_mapped_page_that_was_written_lately_is_read_again(tmp_path: Path, age
             mapped[:] = body
             clock.offset = path.stat().st_ctime - clock.real().timestamp() + age
             upload_file(repository, "main", b"a", source=path, options=PLAIN)
-            assert stat(repository, "main", b"a").checksum == h(body).hex()
+            assert stat(repository, "main", b"a").checksum == blake3_of(body).hex()
 
 
 def test_the_age_of_a_file_counts_when_its_hashing_begins(tmp_path: Path) -> None:

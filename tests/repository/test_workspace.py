@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.errors import NotFound, NothingToDo, Refused, UsageError
 from lakecli.gc.roots import iter_staged
 from lakecli.kv.local_store import Table
@@ -413,10 +413,10 @@ def test_what_is_in_a_workspace_is_in_use(started: Repository) -> None:
     name = workspace.begin(started, "main")
     stage(started, name, {b"c": b"in a workspace"})
     found = b"".join(iter_staged(started, started.lake.runtime.now()))
-    assert h(b"in a workspace") in found
+    assert blake3_of(b"in a workspace") in found
     workspace.discard(started, name)
     found = b"".join(iter_staged(started, started.lake.runtime.now()))
-    assert h(b"in a workspace") not in found
+    assert blake3_of(b"in a workspace") not in found
 
 
 def test_automatic_sync_sends_the_commit_and_nothing_else(tmp_path: Path) -> None:

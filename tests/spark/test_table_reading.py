@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.model import Entry
 from lakecli.committed.values import encode_entry
 from lakecli.engine.object_reader import TableFile, read_piece
@@ -235,7 +235,7 @@ def test_addresses_that_are_not_allowed_are_refused(
     lay(tmp_path, {"outside/secret": "canary\n", "t/a": "1\n"})
     keep(anywhere, tmp_path / "t")
     outside = f"local://{tmp_path}/outside"
-    digest = h(b"canary\n").hex()
+    digest = blake3_of(b"canary\n").hex()
     entry = Entry(f"{outside}/secret", 7, digest, datetime(2026, 1, 1, tzinfo=UTC))
     Stager(anywhere, "main").write(unclaimed([(b"t/secret", encode_entry(entry))]), kind="test")
     with pytest.raises(OutsideAddress) as refused:
@@ -288,7 +288,7 @@ def test_spark_reads_the_objects_itself(
     outside.mkdir()
     odd = outside / "a b+%3A.parquet"
     odd.write_bytes((source / "kind=1" / "f.parquet").read_bytes())
-    digest = h(odd.read_bytes()).hex()
+    digest = blake3_of(odd.read_bytes()).hex()
     entry = Entry(f"local://{odd}", odd.stat().st_size, digest, datetime(2026, 1, 1, tzinfo=UTC))
     Stager(repository, "main").write(
         unclaimed([(b"t/kind=3/odd.parquet", encode_entry(entry))]), kind="test"
@@ -313,7 +313,9 @@ def test_a_file_that_changed_at_its_source_is_not_read(
     repository: Repository, table: Read, tmp_path: Path, *, native: bool
 ) -> None:
     source = lay(tmp_path / "source", {"a.csv": "1,2\n"})
-    entry = Entry(f"local://{source}/a.csv", 4, h(b"1,2\n").hex(), datetime(2026, 1, 1, tzinfo=UTC))
+    entry = Entry(
+        f"local://{source}/a.csv", 4, blake3_of(b"1,2\n").hex(), datetime(2026, 1, 1, tzinfo=UTC)
+    )
     Stager(repository, "main").write(unclaimed([(b"t/a.csv", encode_entry(entry))]), kind="test")
     remember(repository, [f"local://{source}"])
     options = {"format": "csv", "schema": "a int, b int", "native": native}

@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakecli.base.identity import commit_id, entry_identity, h
+from lakecli.base.identity import blake3_of, commit_id, entry_identity
 from tests.sstable.tables import build
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Entry:
                     address="" if self.address.startswith("data/") else self.address,
                 )
             except (AttributeError, TypeError, ValueError, OverflowError):
-                identity = h(data)
+                identity = blake3_of(data)
         return framed(identity, data)
 
 
@@ -147,7 +147,7 @@ class Commit:
                 parents=self.parents,
             )
         except (AttributeError, TypeError, ValueError, OverflowError):
-            return h(repr(self).encode()).hex()
+            return blake3_of(repr(self).encode()).hex()
 
 
 class Namespace:
@@ -162,7 +162,9 @@ class Namespace:
     def __init__(self) -> None:
         self.files = {b"a": b"aaaa", b"dir/b": b"bbbb", b"dir/c": b"cccc"}
         self.entries = {
-            path: Entry(path, address=self.address(data), checksum=h(data).hex(), size=len(data))
+            path: Entry(
+                path, address=self.address(data), checksum=blake3_of(data).hex(), size=len(data)
+            )
             for path, data in self.files.items()
         }
         self.range = Range([])
@@ -197,7 +199,7 @@ class Namespace:
     @staticmethod
     def address(data: bytes) -> str:
         """Return the content address of bytes."""
-        digest = h(data).hex()
+        digest = blake3_of(data).hex()
         return f"data/{digest[:2]}/{digest[2:]}"
 
     def copy(self) -> Namespace:
@@ -217,14 +219,14 @@ class Namespace:
             commit.parents = [root]
         head = commit.computed()
         pack = self._pack([(root, self.first), (head, commit)])
-        made[f"_lakecli/commits/{h(pack).hex()}"] = pack
+        made[f"_lakecli/commits/{blake3_of(pack).hex()}"] = pack
         made["_lakecli/repository.json"] = encoded(self.repository)
         result = {
             "place": "memory://lake", "reason": "", "races": 66, "at": "2026-11-28T12:00:00Z",
             "by": "ada", "again": False, **self.sharing,
         }  # fmt: skip
         made["_lakecli/sharing.json"] = encoded({"format": 1, "results": [result]})
-        made["_lakecli/refs/branches/main"] = self._branch(root, head, h(pack).hex())
+        made["_lakecli/refs/branches/main"] = self._branch(root, head, blake3_of(pack).hex())
         made["_lakecli/refs/tags/v1"] = self._tag(head)
         older = {**self._move(1, None, root, WRITE), **self.older_move}
         made[f"_lakecli/reflog/branches/main/{1:016d}"] = encoded({"format": 1, "moves": [older]})
@@ -239,7 +241,11 @@ class Namespace:
         entries = {entry.path: entry for entry in self.entries.values()}
         first, last = min(entries), max(entries)
         records = [(path, entries[path].value()) for path in sorted(entries)]
-        range_id = h(b"".join(h(h(key) + h(_identity(value))) for key, value in records)).hex()
+        range_id = blake3_of(
+            b"".join(
+                blake3_of(blake3_of(key) + blake3_of(_identity(value))) for key, value in records
+            )
+        ).hex()
         data = build(records, **{"type": b"ranges", "writer": b"lakecli", **self.range.properties})
         made[f"_lakefs/{range_id}"] = data
         said = self.range
@@ -254,7 +260,7 @@ class Namespace:
             ]
         )
         metarange = build([(key, framed(utf8(name), record))], **self.metarange_properties)
-        metarange_id = h(h(h(key) + h(utf8(name)))).hex()
+        metarange_id = blake3_of(blake3_of(blake3_of(key) + blake3_of(utf8(name)))).hex()
         made[f"_lakefs/{metarange_id}"] = metarange
         return metarange_id
 
@@ -325,8 +331,8 @@ class Namespace:
 
     def _collection(self, tree: str) -> dict[str, bytes]:
         mark = f"3-{'d' * 32}"
-        gone = h(b"gone").hex()
-        expired = tree if self.expires_tree else h(b"expired").hex()
+        gone = blake3_of(b"gone").hex()
+        expired = tree if self.expires_tree else blake3_of(b"expired").hex()
         state = {
             "format": 1,
             "phase": "condemned",
@@ -335,7 +341,7 @@ class Namespace:
             "grace": 86_400 * 14,
             "write_id": "d" * 32,
         }
-        doomed = {"key": f"_lakefs/{h(b'range').hex()}", "size": 10, "kind": "range"}
+        doomed = {"key": f"_lakefs/{blake3_of(b'range').hex()}", "size": 10, "kind": "range"}
         rules = {
             "default_retention_days": 21,
             "branches": [{"branch_id": "main", "retention_days": 28}],
@@ -376,4 +382,4 @@ def messages_out_of_order() -> Iterator[tuple[str, bytes]]:
     )
     yield "groups", b"\x0b" * 10_000
     yield "huge length", b"\x0a" + varint(1 << 62)
-    yield "noise", h(b"noise") * 20
+    yield "noise", blake3_of(b"noise") * 20

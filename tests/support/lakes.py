@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.committed.values import encode_entry
@@ -105,7 +105,7 @@ def _opening(repository: Repository, store: ObjectStore) -> Callable[[str, str],
 
 def entry_of(contents: bytes, *, at: datetime = START) -> Entry:
     """Return the entry that an upload of these bytes would record."""
-    digest = h(contents).hex()
+    digest = blake3_of(contents).hex()
     return Entry(data_key(digest), len(contents), digest, at, "text/plain")
 
 
@@ -127,7 +127,7 @@ def stage(repository: Repository, branch: str, contents: Mapping[bytes, bytes | 
 
 
 def _put_data(store: ObjectStore, data: bytes) -> None:
-    key = data_key(h(data).hex())
+    key = data_key(blake3_of(data).hex())
     if isinstance(store, MemoryStore):
         MemoryStore.put(store, key, data, ANY)  # neither counted nor failed
     else:
@@ -156,7 +156,7 @@ def read(repository: Repository, ref: str) -> dict[bytes, str]:
 
 def checksums(contents: Mapping[bytes, bytes]) -> dict[bytes, str]:
     """Return what `read` returns for these contents."""
-    return {path: h(data).hex() for path, data in contents.items()}
+    return {path: blake3_of(data).hex() for path, data in contents.items()}
 
 
 def let_pass(repository: Repository, clock: Ticking, time: timedelta) -> None:

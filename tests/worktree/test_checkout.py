@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from lakecli import native
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.uri import parse_path
@@ -183,7 +183,7 @@ def test_discarding_does_not_write_through_a_link_that_is_followed(
     assert (brought.conflicts, brought.kept) == ([b"a"], 0)
     assert (tmp_path / "target").read_text() == "mine"
     with pytest.raises(ObjectNotFound):  # nothing was kept for undo either
-        repository.store.head(data_key(h(b"mine").hex()))
+        repository.store.head(data_key(blake3_of(b"mine").hex()))
 
 
 def test_each_object_that_is_kept_is_claimed(
@@ -200,7 +200,7 @@ def test_each_object_that_is_kept_is_claimed(
     monkeypatch.setattr(GcGuard, "settle", note)
     write(root, {"a": "mine", "b": "mine too"})
     go_to(repository, root, "main", Policy.DISCARD)
-    assert claimed == [sorted(data_key(h(each).hex()) for each in (b"mine", b"mine too"))]
+    assert claimed == [sorted(data_key(blake3_of(each).hex()) for each in (b"mine", b"mine too"))]
 
 
 def test_undo_finds_files_that_somebody_has_brought_back(
@@ -733,7 +733,7 @@ def test_a_file_that_appears_meanwhile_is_kept(
     assert files(root)["late"] == files(root)["b"] == "mine"
     # They are compared with what others have committed from now on.
     late = reopen(repository, root).index.find(b"late")
-    assert late == TrackedFile(FileState(0, 6), h(b"theirs"))
+    assert late == TrackedFile(FileState(0, 6), blake3_of(b"theirs"))
     write(root, {"b": "2"})
     found = {path: item.here for path, item in items(reopen(repository, root)).items()}
     assert found == {"b": ChangeType.CHANGED, "late": ChangeType.CHANGED}

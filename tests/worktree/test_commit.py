@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.committed.values import encode_entry
 from lakecli.errors import LakeError, NothingToDo, Refused, Unreachable, UsageError
 from lakecli.repository.commit import commit as commit_staged
@@ -189,7 +189,7 @@ def test_an_interrupted_pull_is_finished_first(repository: Repository, root: Pat
     assert files(root) == {"a": "mine", "b": "new", "t": "theirs"}
     link = reopen(repository, root).link
     assert (link.active, link.at_head) == ("", made.commit.id)
-    assert read(repository, "main@")[b"w/a"] == h(b"mine").hex()
+    assert read(repository, "main@")[b"w/a"] == blake3_of(b"mine").hex()
 
 
 def test_a_file_that_a_link_leads_to_has_its_own_permissions(
@@ -291,7 +291,7 @@ def test_a_commit_that_is_overtaken_compares_again(
     monkeypatch.setattr("lakecli.worktree.commit.unstage_equal", meanwhile)
     made = commit_worktree(reopen(repository, root), ours=True)
     assert list(made.commit.parents) == heads
-    assert read(repository, "main@")[b"w/a"] == h(b"mine").hex()
+    assert read(repository, "main@")[b"w/a"] == blake3_of(b"mine").hex()
 
 
 def test_a_path_that_is_too_long_is_refused_before_anything_is_uploaded(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.errors import IntegrityError
 from lakecli.fsck.check import fsck
@@ -53,7 +53,7 @@ def reasons(repository: Repository, root: Path) -> dict[bytes, str]:
 
 
 def object_of(repository: Repository, text: str) -> Path:
-    place = repository.store.local_path(data_key(h(text.encode()).hex()))
+    place = repository.store.local_path(data_key(blake3_of(text.encode()).hex()))
     assert place is not None
     return Path(place)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.errors import ConflictError, NothingToDo, Refused
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING
 from lakecli.repository.undo.log import redo_target
@@ -141,7 +141,7 @@ class Case(NamedTuple):
 
     def tree(self) -> dict[str, str]:
         """Return what the branch has."""
-        texts = {h(text.encode()).hex(): text for text in TEXTS}
+        texts = {blake3_of(text.encode()).hex(): text for text in TEXTS}
         return {
             os.fsdecode(path): texts[each] for path, each in read(self.repository, "main").items()
         }

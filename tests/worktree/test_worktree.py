@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.uri import parse_path
 from lakecli.committed.values import encode_entry
@@ -116,7 +116,7 @@ def test_a_link_with_another_repository_is_refused(repository: Repository, root:
 def test_what_is_known_of_a_file_that_nobody_has_seen(repository: Repository, root: Path) -> None:
     worktree = reopen(repository, root)
     entry = entry_of(b"1")
-    assert worktree.unseen(encode_entry(entry)) == (FileState(0, 1), h(b"1"))
+    assert worktree.unseen(encode_entry(entry)) == (FileState(0, 1), blake3_of(b"1"))
     unnamed = encode_entry(entry._replace(physical_address="data/x"))
     assert worktree.unseen(unnamed) == (FileState(0, 1), NO_DIGEST)
     assert worktree.unseen(b"damaged") == (FileState(0, 0), NO_DIGEST)

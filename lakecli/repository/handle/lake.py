@@ -7,7 +7,7 @@ A deleted repository keeps its rows under its UUID, so that the operation log ca
 UUIDs that a name had are kept beside it::
 
     REPOSITORIES  name                         -> the record
-    META          creating/h(namespace)        -> the record of a creation that has begun
+    META          creating/BLAKE3(namespace)   -> the record of a creation that has begun
                   forgotten/name/number        -> the record of a repository that was deleted here
 """
 
@@ -417,9 +417,9 @@ def _forgotten_key(name: str) -> bytes:
 
 
 def _intention_key(storage_namespace: str) -> bytes:
-    from lakecli.base.identity import h  # only creating a repository needs it
+    from lakecli.base.identity import blake3_of  # only creating a repository needs it
 
-    return b"creating/" + h(storage_namespace.encode("utf-8", "surrogateescape"))[:16]
+    return b"creating/" + blake3_of(storage_namespace.encode("utf-8", "surrogateescape"))[:16]
 
 
 def find_intention(txn: ReadTransaction, storage_namespace: str) -> RepositoryRecord | None:

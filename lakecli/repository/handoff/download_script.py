@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.repository.handoff.links import (
     PARTS,
     Header,
@@ -42,7 +42,7 @@ def _source(name: str) -> str:
 
 def _part_id(link: ObjectLink) -> str:
     """Return the name of an incomplete object, unique for its path and checksum."""
-    return h(link.path + b"\0" + link.checksum.encode())[:_ID_SIZE].hex()
+    return blake3_of(link.path + b"\0" + link.checksum.encode())[:_ID_SIZE].hex()
 
 
 class ShellScript(Document):

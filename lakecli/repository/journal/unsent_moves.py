@@ -19,11 +19,11 @@ Whoever moves a ref here says what becomes of its note, in the same transaction:
 
 ::
 
-    INTENTS  repository ‖ h(unsent 00 kind 00 name)[:16] -> unsent, kind, name, operation, before,
-                                                            after, by; replaces (renaming),
+    INTENTS  repository ‖ BLAKE3(unsent 00 kind 00 name)[:16] -> unsent, kind, name, operation,
+                                                            before, after, by; replaces (renaming),
                                                             lease (deletion)
-             repository ‖ h(held 00 kind 00 name)[:16]   -> held, kind, name; held: the write ID of
-                                                            the ref's last move in the bucket
+             repository ‖ BLAKE3(held 00 kind 00 name)[:16]   -> held, kind, name; held: the write
+                                                            ID of the ref's last move in the bucket
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Any, Final
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.model import CommitId, RefKind, StagingToken
 from lakecli.errors import LostRace
 from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore, UnsentMove
@@ -280,7 +280,7 @@ def _load(fields: Mapping[str, Any]) -> UnsentMove:
 
 
 def _row(what: str, kind: RefKind, name: str) -> bytes:
-    return h(f"{what}\0{kind}\0{name}".encode("utf-8", "surrogateescape"))[:16]
+    return blake3_of(f"{what}\0{kind}\0{name}".encode("utf-8", "surrogateescape"))[:16]
 
 
 def find_lease(

@@ -17,7 +17,7 @@ from typing import Final
 
 from blake3 import blake3
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.model import Entry
 from lakecli.base.progress import Progress
 from lakecli.errors import Unreachable
@@ -72,7 +72,7 @@ class PartFetcher:
             raise gone(self.repository.uri, store, key) from error
         if found.size != entry.size:
             raise damaged(self.repository.uri, store, key)
-        tag = h(f"{key} {entry.size} {self.part_size} ".encode() + name)[:16].hex().encode()
+        tag = blake3_of(f"{key} {entry.size} {self.part_size} ".encode() + name)[:16].hex().encode()
         with destination.partial(name, tag, size=entry.size) as partial:
             assembly = _Assembly(partial, entry.size, self.part_size)
             is_resumed = bool(assembly.complete)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyarrow.parquet import read_table
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.cli.exit_codes import ExitCode
 
@@ -55,7 +55,7 @@ def test_export_copies_a_prefix(cli: Cli, demo: Demo, out: Path, golden: Golden)
 
 
 def test_export_refuses_bad_input(cli: Cli, demo: Demo, out: Path, golden: Golden) -> None:
-    (demo.namespace / data_key(h(b"two").hex())).write_bytes(b"TWO")
+    (demo.namespace / data_key(blake3_of(b"two").hex())).write_bytes(b"TWO")
     golden(
         "export_refused",
         cli("export", f"{MAIN}/", out),
@@ -154,4 +154,4 @@ def test_symlink_manifests(cli: Cli, demo: Demo, out: Path, golden: Golden) -> N
         cli("export", f"{MAIN}/t/", out, "--symlink", "--since", "v1"),
     )
     manifest = out / "_symlink_format_manifest" / "day=2" / "manifest"
-    assert manifest.read_text() == f"file://{demo.namespace}/{data_key(h(b'two').hex())}\n"
+    assert manifest.read_text() == f"file://{demo.namespace}/{data_key(blake3_of(b'two').hex())}\n"

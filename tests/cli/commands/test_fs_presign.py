@@ -19,7 +19,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
 from tests.support.azurite import ACCOUNT, new_container
@@ -117,7 +117,7 @@ def test_presign_prints_a_url_for_each_object(lake: Cli) -> None:
     )
     for record in records:
         data = CONTENTS[record["path"].removeprefix("data/")]
-        assert (record["size"], record["checksum"]) == (len(data), h(data).hex())
+        assert (record["size"], record["checksum"]) == (len(data), blake3_of(data).hex())
         assert datetime.fromisoformat(record["expires_at"]) == lake.now.replace(
             microsecond=0
         ) + timedelta(hours=2)
@@ -332,7 +332,7 @@ def test_a_partner_uploads_an_object(lake: Cli) -> None:
     subprocess.run(command, env={}, check=True, timeout=60)
     stage = ("fs", "stage", f"{MAIN}/inbox/x.csv", "--incoming", fields["ID"], "--meta", "from=ada")
     staged = lake.ok(*stage, "--json").json
-    assert staged["checksum"] == h(b"from a partner").hex()
+    assert staged["checksum"] == blake3_of(b"from a partner").hex()
     assert staged["content_type"] == "text/csv"
     assert staged["metadata"]["from"] == "ada"
     assert lake.ok("fs", "cat", f"{MAIN}/inbox/x.csv").stdout_bytes == b"from a partner"
@@ -386,7 +386,7 @@ def test_count_prints_many_upload_urls(lake: Cli) -> None:
 def test_an_object_outside_is_staged(demo: Demo, golden: Golden) -> None:
     file = demo.cli.directory / "elsewhere.csv"
     file.write_text("hello")
-    options = ("--size", "5", "--checksum", h(b"hello").hex(), "--mtime", "1600000000")
+    options = ("--size", "5", "--checksum", blake3_of(b"hello").hex(), "--mtime", "1600000000")
     staged = demo.cli("fs", "stage", f"{MAIN}/b.csv", "--location", file, *options, "--meta", "k=v")
     golden(
         "fs_stage",
@@ -397,7 +397,7 @@ def test_an_object_outside_is_staged(demo: Demo, golden: Golden) -> None:
 
 
 def test_staging_at_a_directory_keeps_the_name_or_is_refused(demo: Demo) -> None:
-    options = ("--size", "5", "--checksum", h(b"hello").hex())
+    options = ("--size", "5", "--checksum", blake3_of(b"hello").hex())
     file = demo.cli.directory / "elsewhere.csv"
     file.write_text("hello")
     demo.cli.ok("fs", "stage", f"{MAIN}/in/", "--location", file, *options)

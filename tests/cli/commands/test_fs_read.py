@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.cli.exit_codes import ExitCode
 from tests.support.sockets import make_socket
@@ -37,7 +37,7 @@ def put(cli: Cli, contents: dict[str, str]) -> None:
 
 def object_file(demo: Demo, text: str) -> Path:
     """The file that holds an object's bytes."""
-    return demo.namespace / data_key(h(text.encode()).hex())
+    return demo.namespace / data_key(blake3_of(text.encode()).hex())
 
 
 @pytest.mark.usefixtures("either_core")

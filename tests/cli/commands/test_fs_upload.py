@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.cli.exit_codes import ExitCode
 from tests.support.sockets import make_socket
 
@@ -114,7 +114,7 @@ def test_a_path_of_any_bytes_and_of_the_longest_length(cli: Cli, demo: Demo) -> 
         data = cli.ok("fs", "cat", f"{MAIN}/p/{name}").stdout_bytes
         assert data == name.encode("utf-8", "replace")
         found = cli.ok("fs", "stat", f"{MAIN}/p/{name}", "--json").json
-        assert (found["path"], found["checksum"]) == (f"p/{name}", h(data).hex())
+        assert (found["path"], found["checksum"]) == (f"p/{name}", blake3_of(data).hex())
         assert "\n" not in cli.ok("fs", "stat", f"{MAIN}/p/{name}").lines[0]
         cli.ok("fs", "cp", f"{MAIN}/p/{name}", f"{MAIN}/q/")
         cli.ok(

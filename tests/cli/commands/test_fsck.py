@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import REPOSITORY as REPOSITORY_FILE
 from lakecli.base.layout import data_key
 
@@ -43,7 +43,7 @@ def test_fsck_finds_nothing_in_a_sound_repository(cli: Cli, filled: Demo, golden
 
 def test_fsck_lists_damage(cli: Cli, filled: Demo, golden: Golden) -> None:
     def file(text: str) -> str:
-        return data_key(h(text.encode()).hex())
+        return data_key(blake3_of(text.encode()).hex())
 
     (filled.namespace / file("one")).write_bytes(b"bad")
     (filled.namespace / file("two")).write_bytes(b"longer than that")
@@ -78,7 +78,7 @@ def test_repair_restores_and_lists_losses(cli: Cli, filled: Demo, golden: Golden
     originals.mkdir()
     (originals / "one").write_text("one")
     for text in ("one", "two"):
-        (filled.namespace / data_key(h(text.encode()).hex())).unlink()
+        (filled.namespace / data_key(blake3_of(text.encode()).hex())).unlink()
     golden(
         "fsck_repair",
         cli("fsck", REPOSITORY, "--repair", "--from", originals, "--dry-run"),
@@ -106,7 +106,7 @@ def test_a_sample_reads_a_part(cli: Cli, demo: Demo) -> None:
 
 
 def test_uploading_again_repairs(cli: Cli, filled: Demo) -> None:
-    (filled.namespace / data_key(h(b"one").hex())).unlink()
+    (filled.namespace / data_key(blake3_of(b"one").hex())).unlink()
     assert cli("fsck", REPOSITORY).exit_code == 8
     cli.ok("fs", "upload", "-", f"{REPOSITORY}/main/a", stdin="one")
     cli.ok("fsck", REPOSITORY, "--data")
@@ -114,7 +114,7 @@ def test_uploading_again_repairs(cli: Cli, filled: Demo) -> None:
 
 @pytest.mark.xdist_group("spark")
 def test_fsck_runs_on_spark(cli: Cli, filled: Demo, spark: object) -> None:
-    (filled.namespace / data_key(h(b"one").hex())).write_bytes(b"bad")
+    (filled.namespace / data_key(blake3_of(b"one").hex())).write_bytes(b"bad")
     here = cli("fsck", REPOSITORY, "--data", "--json")
     there = cli("fsck", REPOSITORY, "--data", "--json", "--engine", "spark")
     assert here.exit_code == there.exit_code == 8

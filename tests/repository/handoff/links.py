@@ -6,7 +6,7 @@ import io
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.repository.handoff.download_script import ShellScript
 from lakecli.repository.handoff.links import Header, ObjectLink, Totals
 from lakecli.repository.handoff.manifest import FORMATS
@@ -92,7 +92,7 @@ def link_to(
     expires_at: datetime = END,
     etag: str = "",
 ) -> ObjectLink:
-    digest = h(data).hex() if checksum is None else checksum
+    digest = blake3_of(data).hex() if checksum is None else checksum
     return ObjectLink(PREFIX + name, name, len(data), digest, url, expires_at, etag)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.errors import IntegrityError, NotFound, Refused, UsageError
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.handoff.incoming import record_object
@@ -61,7 +61,7 @@ def test_locations_have_one_spelling(repository: Repository, location: str, addr
 def test_a_file_can_be_read_afterwards(repository: Repository, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "f").write_bytes(b"hello")
-    digest = h(b"hello").hex()
+    digest = blake3_of(b"hello").hex()
     entry = record(repository, str(tmp_path / "elsewhere" / "f"), checksum=digest)
     assert entry.physical_address == f"local://{tmp_path}/elsewhere/f"
     assert b"".join(read_object(repository, entry)) == b"hello"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import INCOMING, data_key, incoming_key
 from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.repository import repo
@@ -73,7 +73,7 @@ def test_links_need_a_branch_and_a_store_with_urls(repository: Repository) -> No
 def test_an_incoming_object_is_staged(repository: Repository) -> None:
     send(repository)
     entry, has_more = take(repository, metadata={"from": "ada"})
-    digest = h(SENT).hex()
+    digest = blake3_of(SENT).hex()
     assert not has_more
     assert entry == stat(repository, "main", b"in/a.csv")
     assert (entry.physical_address, entry.checksum, entry.size) == (
@@ -101,7 +101,7 @@ def test_the_encoding_that_was_sent_is_of_the_path_only(
             made.store.put(incoming_key(ID), SENT, ANY, sent)
             entry, _ = take(made, metadata=given)
             assert entry.content_encoding == expected
-        info = made.store.head(data_key(h(SENT).hex()))
+        info = made.store.head(data_key(blake3_of(SENT).hex()))
     assert (info.size, info.content_encoding) == (len(SENT), "")
 
 
@@ -109,7 +109,7 @@ def test_an_empty_and_a_large_object_are_staged(repository: Repository) -> None:
     for data in (b"", bytes(range(256)) * 20_000):
         send(repository, data)
         entry, _ = take(repository, b"a", content_type="x/y")
-        assert (entry.checksum, entry.size) == (h(data).hex(), len(data))
+        assert (entry.checksum, entry.size) == (blake3_of(data).hex(), len(data))
         assert entry.content_type == "x/y"
         assert repository.store.get(entry.physical_address) == data
 
@@ -117,11 +117,11 @@ def test_an_empty_and_a_large_object_are_staged(repository: Repository) -> None:
 def test_the_same_bytes_again_are_no_change(repository: Repository) -> None:
     stage(repository, "main", {b"a.txt": SENT})
     commit(repository, "main", message="m", committer="c")
-    repository.store.put(data_key(h(SENT).hex()), SENT, ANY)
-    before = repository.store.head(data_key(h(SENT).hex())).version
+    repository.store.put(data_key(blake3_of(SENT).hex()), SENT, ANY)
+    before = repository.store.head(data_key(blake3_of(SENT).hex())).version
     send(repository)
     take(repository, b"a.txt")
-    assert repository.store.head(data_key(h(SENT).hex())).version == before
+    assert repository.store.head(data_key(blake3_of(SENT).hex())).version == before
     with repository.lake.kv.read() as txn:
         from lakecli.repository.reading.view import view_of_branch
 
@@ -199,7 +199,7 @@ def test_a_killed_command_succeeds_when_repeated(
         assert repository.store.get(stat(repository, "main", b"in/a.csv").physical_address) == SENT
     entry, has_more = take(repository)
     assert not has_more
-    assert read(repository, "main") == {b"in/a.csv": h(SENT).hex()}
+    assert read(repository, "main") == {b"in/a.csv": blake3_of(SENT).hex()}
     assert repository.store.get(entry.physical_address) == SENT
     assert left(repository.store) == []
 
@@ -218,15 +218,15 @@ def test_a_second_upload_meanwhile_changes_nothing(
     repository = stopping(send_again)
     send(repository)
     entry, has_more = take(repository)
-    assert entry.checksum == h(SENT).hex()
+    assert entry.checksum == blake3_of(SENT).hex()
     assert repository.store.get(entry.physical_address) == SENT
     assert has_more
     assert left(repository.store) == [incoming_key(ID)]
     assert repository.store.get(incoming_key(ID)) == other
     for info in repository.store.list("data/"):
-        assert h(repository.store.get(info.key)).hex() == info.key.removeprefix("data/").replace(
-            "/", ""
-        )
+        assert blake3_of(repository.store.get(info.key)).hex() == info.key.removeprefix(
+            "data/"
+        ).replace("/", "")
 
 
 def test_bytes_replaced_before_they_are_set_aside_count(
@@ -241,7 +241,7 @@ def test_bytes_replaced_before_they_are_set_aside_count(
     repository = stopping(send_again)
     send(repository)
     entry, _ = take(repository)
-    assert entry.checksum == h(other).hex()
+    assert entry.checksum == blake3_of(other).hex()
     assert repository.store.get(entry.physical_address) == other
 
 
@@ -264,8 +264,8 @@ def test_concurrent_commands_stage_the_same_object(repository: Repository) -> No
     for thread in threads:
         thread.join()
     assert errors == []
-    assert read(repository, "main") == {b"in/a.csv": h(SENT).hex()}
-    assert repository.store.get(data_key(h(SENT).hex())) == SENT
+    assert read(repository, "main") == {b"in/a.csv": blake3_of(SENT).hex()}
+    assert repository.store.get(data_key(blake3_of(SENT).hex())) == SENT
 
 
 def test_a_wrong_object_at_the_content_address_is_replaced(repository: Repository) -> None:

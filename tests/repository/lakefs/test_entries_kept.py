@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.model import MergeStrategy
 from lakecli.committed.values import decode_entry, encode_value
 from lakecli.engine.runner import LocalRunner
@@ -44,7 +44,7 @@ def entry(more: bytes = b"", **fields: object) -> bytes:
     """Return an entry with an identity of nobody's, since identities are opaque."""
     values = {"address": "data/g1/x", "size": len(DATA), "e_tag": "0" * 32, **fields}
     message = ENTRY.encode(values) + more
-    return encode_value(h(message)[:20], message)
+    return encode_value(blake3_of(message)[:20], message)
 
 
 VALUES = {

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.committed.scan import ListedObject, ListedPrefix
@@ -321,7 +321,7 @@ def test_a_presigned_url_sets_type_and_file_name(repository: Repository) -> None
     entry, url = presign(repository, "main", b"reports/2026.csv", expires_in=timedelta(hours=2))
     assert (url.url, entry.size) == ("https://signed", 3)
     ((key, request),) = store.requests
-    assert key == data_key(h(b"a,b").hex())
+    assert key == data_key(blake3_of(b"a,b").hex())
     assert (request.method, request.expires_in) == ("GET", timedelta(hours=2))
     assert (request.content_type, request.file_name) == ("text/csv", "2026.csv")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, PermissionDenied
 from lakecli.repository.reading import recorded as recording
@@ -106,7 +106,7 @@ def test_another_object_is_not_read(read: Callable[[ObjectStore], bytes], tmp_pa
     bucket, checksum = bucket_of(OLD)
     bucket.put("k", NEW, ANY)
     files = directory_of(tmp_path, NEW, at=LATER)
-    for store, recorded in ((bucket, checksum), (files, h(OLD).hex()), (files, MD5)):
+    for store, recorded in ((bucket, checksum), (files, blake3_of(OLD).hex()), (files, MD5)):
         with pytest.raises(IntegrityError, match="was changed since it was recorded") as caught:
             read(object_of(store, recorded))
         assert caught.value.hint is not None
@@ -176,7 +176,7 @@ def test_a_file_of_the_recorded_time_is_not_hashed(
         return digest(store, key, checksum, tag)
 
     monkeypatch.setattr(recording, "_digest", noted)
-    found = object_of(directory_of(tmp_path, OLD), h(OLD).hex())
+    found = object_of(directory_of(tmp_path, OLD), blake3_of(OLD).hex())
     read(found)
     assert hashed == []
     os.utime(tmp_path / "k", (LATER.timestamp(), LATER.timestamp()))
@@ -197,7 +197,7 @@ def test_the_file_that_is_read_is_the_one_that_was_compared(
 
     monkeypatch.setattr(recording, "compare", compare_and_replace)
     with pytest.raises(IntegrityError, match="was changed"):
-        read(object_of(directory_of(tmp_path, OLD), h(OLD).hex()))
+        read(object_of(directory_of(tmp_path, OLD), blake3_of(OLD).hex()))
 
 
 def test_a_part_of_a_file_is_not_that_of_a_file_written_to_meanwhile(
@@ -219,7 +219,7 @@ def test_a_part_of_a_file_is_not_that_of_a_file_written_to_meanwhile(
 @pytest.mark.parametrize("size", [1, PIECE, PIECE + 1])
 def test_all_bytes_of_a_file_are_hashed_while_they_are_read(tmp_path: Path, size: int) -> None:
     old = b"o" * size
-    for recorded in (h(old).hex(), md5(old).hexdigest()):
+    for recorded in (blake3_of(old).hex(), md5(old).hexdigest()):
         entry = Entry(f"local://{tmp_path}/k", size, recorded, AT)
         assert content_digest(entry) == recorded
 
@@ -246,7 +246,7 @@ def test_a_file_that_lakefs_wrote_has_no_digest_to_compare(
     with pytest.raises(IntegrityError):
         list(read_object(repository, entry._replace(size=1)))
     with pytest.raises(IntegrityError, match="was changed"):
-        list(read_object(repository, entry._replace(checksum=h(OLD).hex())))
+        list(read_object(repository, entry._replace(checksum=blake3_of(OLD).hex())))
 
 
 # Comparing
@@ -269,8 +269,8 @@ def test_a_file_that_lakefs_wrote_has_no_digest_to_compare(
         (MD5, "0" * 32, LATER, "it changed: its MD5"),
         (MD5, "e-2", LATER, "it changed: its MD5"),
         (MD5, "", LATER, "it cannot be verified"),
-        (h(OLD).hex(), "", LATER, "it changed: its BLAKE3"),
-        (h(NEW).hex(), "e-2", LATER, None),
+        (blake3_of(OLD).hex(), "", LATER, "it changed: its BLAKE3"),
+        (blake3_of(NEW).hex(), "e-2", LATER, None),
         (md5(NEW).hexdigest(), "e-2", LATER, None),
         ("", "e-2", LATER, None),
     ],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.cli.context import system_now
 from lakecli.repository import repo
@@ -38,7 +38,7 @@ def do(lake: Lake, _killer: Killer, name: str, rounds: int) -> None:
         repository.mover = mover
         mover.catch_up(repository)
         path = f"{name}/{number}".encode()
-        repository.store.put_new(data_key(h(path).hex()), path)
+        repository.store.put_new(data_key(blake3_of(path).hex()), path)
         stage(repository, "main", {path: path})
         commit(repository, "main", message=f"{name} {number}", committer=name)
         mover.finish(repository)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base import layout
-from lakecli.base.identity import commit_id, h
+from lakecli.base.identity import blake3_of, commit_id
 from lakecli.base.ids import CommitId, PackId
 from lakecli.base.model import RefKind
 from lakecli.errors import UsageError
@@ -167,7 +167,7 @@ def forged_pack(store: ObjectStore, repository: Repository, **fields: Any) -> tu
     for key, value in sorted([(forged_id, record), (sound.id, encode_commit(sound))]):
         table.add_many([key.encode()], [value])
     written = table.finish()
-    pack_id = PackId.of_bytes(h(written))
+    pack_id = PackId.of_bytes(blake3_of(written))
     store.put(layout.pack_key(pack_id), written, ANY)
     return forged_id, pack_id
 
@@ -259,7 +259,7 @@ def test_fetch_reads_the_other_packs_beside_a_bad_one(
         data = one.store.get(layout.pack_key(bomb))
     else:
         data = b"garbage"
-    bad = PackId.of_bytes(h(data)) if damage != "garbage" else PackId("9" * 64)
+    bad = PackId.of_bytes(blake3_of(data)) if damage != "garbage" else PackId("9" * 64)
     one.store.put(layout.pack_key(bad), data, ANY)
     # The ref names the bad pack, so all packs are listed and read.
     fields = json.loads(one.store.get(layout.ref_key(RefKind.BRANCH, "main")))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.temporary_files import create_temporary
 from lakecli.errors import IntegrityError
 from lakecli.repository.transfer import destination as module
@@ -312,10 +312,12 @@ def test_a_name_that_the_disk_takes_for_another_one_is_refused(
             write(root, second.encode(), data)
         with Destination(os.fsencode(root)) as destination:
             with pytest.raises(ObstructedFile):
-                destination.state_of(second.encode(), size=len(data), digest=h(data).hex())
+                destination.state_of(second.encode(), size=len(data), digest=blake3_of(data).hex())
             with pytest.raises(ObstructedFile):
                 collect(destination, second.encode(), data)
-            state = destination.state_of(first.encode(), size=9, digest=h(b"the first").hex())
+            state = destination.state_of(
+                first.encode(), size=9, digest=blake3_of(b"the first").hex()
+            )
             assert state is FileComparison.SAME
     assert {name: data for name, data in tree(root).items() if "/.lakecli" not in f"/{name}"} == {
         first: b"the first"

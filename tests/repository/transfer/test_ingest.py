@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import pytest
 from blake3 import blake3
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository.guard import GcGuard
@@ -64,7 +64,7 @@ def contents(size: int) -> bytes:
 
 
 def digest(data: bytes) -> str:
-    return h(data).hex()
+    return blake3_of(data).hex()
 
 
 def keys(store: ObjectStore) -> set[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachable, Unsupported
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PART = 1 << 16
 DATA = os.urandom(6 * PART + 9)
-KEY = data_key(h(DATA).hex())
+KEY = data_key(blake3_of(DATA).hex())
 OPTIONS = DownloadOptions(parallelism=3, part_size=PART)
 ONE = DownloadOptions(part_size=PART)
 
@@ -286,12 +286,12 @@ def test_the_state_of_a_destination_is_found(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"data")
     (tmp_path / "link").symlink_to("f")
     (tmp_path / "d").mkdir()
-    digest = h(b"data").hex()
+    digest = blake3_of(b"data").hex()
     with Destination(os.fsencode(tmp_path)) as destination:
         for name, size, known, expected in [
             (b"f", 4, digest, FileComparison.SAME),
             (b"f", 5, digest, FileComparison.DIFFERENT),
-            (b"f", 4, h(b"atad").hex(), FileComparison.DIFFERENT),
+            (b"f", 4, blake3_of(b"atad").hex(), FileComparison.DIFFERENT),
             (b"f", 4, None, FileComparison.DIFFERENT),
             (b"link", 4, digest, FileComparison.DIFFERENT),
             (b"d", 4, digest, FileComparison.DIFFERENT),

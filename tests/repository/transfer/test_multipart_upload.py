@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.identity import h
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS
 from lakecli.base.retry import PARTS, RetryPolicy
@@ -161,7 +161,7 @@ def test_without_uploads_in_parts_a_file_is_one_stream(
     assert upload_tree(repository, "main", b"", source=source, options=options).uploaded == 4
     expected = {os.fsencode(path.name): path.read_bytes() for path in source.iterdir()}
     assert read(repository, "main") == checksums(expected)
-    assert {store.get(data_key(h(data).hex())) for data in expected.values()} == {
+    assert {store.get(data_key(blake3_of(data).hex())) for data in expected.values()} == {
         *expected.values()
     }
     assert len(tried) == 1
@@ -197,7 +197,7 @@ def test_a_part_that_fails_for_a_moment_is_repeated(
     store.parts.before = fail_at(4, Unreachable("answered 503"), times=PARTS.attempts - 1)
     checksum = upload(repository, source)
     assert store.parts.sent.count(4) == PARTS.attempts
-    assert h(store.get(data_key(checksum))).hex() == checksum
+    assert blake3_of(store.get(data_key(checksum))).hex() == checksum
 
 
 def test_a_part_that_keeps_failing_leaves_the_other_parts(
@@ -265,7 +265,7 @@ def test_an_upload_that_the_store_drops_starts_over_once(
 
     store.parts.before = forget
     checksum = upload(repository, source, UploadOptions())
-    assert h(store.get(data_key(checksum))).hex() == checksum
+    assert blake3_of(store.get(data_key(checksum))).hex() == checksum
     store.delete([data_key(checksum)])
     store.parts.before = fail_at(1, UploadNotFound("gone"))
     with pytest.raises(Unreachable, match="lost parts"):
@@ -287,7 +287,7 @@ def test_an_upload_that_ends_while_it_is_resumed_is_not_sent_again(
     monkeypatch.setattr(store.parts, "parts", parts)
     checksum = upload(repository, source)
     assert store.parts.sent == []
-    assert h(store.get(data_key(checksum))).hex() == checksum
+    assert blake3_of(store.get(data_key(checksum))).hex() == checksum
     assert begun(repository) == []
 
 
@@ -302,7 +302,7 @@ def test_damaged_parts_are_sent_again(repository: Repository, store: Bucket, sou
     store.parts.before = lambda _number: None
     checksum = upload(repository, source, UploadOptions())
     assert store.parts.sent == [2, 3, 8, 9, 10]
-    assert h(store.get(data_key(checksum))).hex() == checksum
+    assert blake3_of(store.get(data_key(checksum))).hex() == checksum
 
 
 @pytest.mark.parametrize("tells_checksums", [True, False])
@@ -338,7 +338,7 @@ def test_another_part_size_starts_over(
     monkeypatch.setattr(PATCHED, after * unit)
     checksum = upload(repository, source, UploadOptions())
     assert store.get(data_key(checksum)) == (source / "large").read_bytes()
-    assert h(store.get(data_key(checksum))).hex() == checksum
+    assert blake3_of(store.get(data_key(checksum))).hex() == checksum
     assert store.parts.sent == ([1, 2] if after == 11 else [1, 2, 3])
     assert begun(repository) == []
     # The parts of the first run are now an abandoned upload.
@@ -350,7 +350,7 @@ def test_parts_are_streamed(repository: Repository, store: Bucket, source: Path)
     store.parts.before = fail_at(4, Unreachable("answered 503"), times=1)
     checksum = upload(repository, source)
     assert store.parts.streams == 11
-    assert h(store.get(data_key(checksum))).hex() == checksum
+    assert blake3_of(store.get(data_key(checksum))).hex() == checksum
 
 
 # Abandoned uploads
@@ -409,7 +409,7 @@ def test_abandoned_uploads_are_searched_once_a_day(
 def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
     data = os.urandom(3 * PIECE + 7)
     (tmp_path / "f").write_bytes(b"before" + data + b"after")
-    section = Section(1, 6, len(data), h(data), 0)
+    section = Section(1, 6, len(data), blake3_of(data), 0)
     with (tmp_path / "f").open("rb") as file:
         reader = SectionReader(file.fileno(), section, workers=Workers(1), progress=NO_PROGRESS)
         for _ in range(2):
@@ -420,10 +420,10 @@ def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
             assert reader.tell() == len(data)
         reader.seek(0)
         assert reader.read() == data
-        wrong = Section(1, 6, len(data), h(b"other"), 0)
+        wrong = Section(1, 6, len(data), blake3_of(b"other"), 0)
         with pytest.raises(FileChanged):
             SectionReader(file.fileno(), wrong, workers=Workers(1), progress=NO_PROGRESS).read()
-        long = Section(1, 6, len(data) + 100, h(data), 0)
+        long = Section(1, 6, len(data) + 100, blake3_of(data), 0)
         with pytest.raises(FileChanged):
             SectionReader(file.fileno(), long, workers=Workers(1), progress=NO_PROGRESS).read()
 
@@ -455,7 +455,7 @@ def test_both_readings_end_if_another_thread_has_failed(
     with (tmp_path / "f").open("rb") as file:
         with pytest.raises(KeyboardInterrupt):
             Sender.read(sender, file, len(data), Digests(None))
-        section = Section(1, 0, len(data), h(data), 0)
+        section = Section(1, 0, len(data), blake3_of(data), 0)
         with pytest.raises(KeyboardInterrupt):
             SectionReader(file.fileno(), section, workers=workers, progress=NO_PROGRESS).read()
 
