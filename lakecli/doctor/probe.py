@@ -62,6 +62,9 @@ MAX_BODY: Final = 1 << 16
 _CODE: Final = re.compile(rb"<Code>([A-Za-z]{1,64})</Code>")
 _CHECK_PROXIES: Final = "check proxies and certificates, which users of such URLs need too"
 _HEADERS: Final = {"User-Agent": "lakecli"}
+_PREFLIGHT: Final = {"Origin": "null", "Access-Control-Request-Method": "PUT"}
+"""What a browser sends before a PUT of a page that it has opened as a file."""
+
 _OK: Final = 200
 _DENIED: Final = frozenset({400, 401, 403})
 _SERVER_FAULT: Final = 500
@@ -91,7 +94,7 @@ class FetchedUrl(NamedTuple):
         return Refused(f"a signed URL was answered by {answer}")
 
 
-def fetch(url: str, access: Account = NO_ACCOUNT) -> FetchedUrl:
+def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) -> FetchedUrl:
     """Get a URL, without credentials, retries and redirects.
 
     Proxies come from the environment.
@@ -99,6 +102,7 @@ def fetch(url: str, access: Account = NO_ACCOUNT) -> FetchedUrl:
     Args:
         url: of the object.
         access: how slowly the server may answer.
+        preflight: ask instead, as a browser does, whether a page may send to the URL.
 
     Raises:
         Unreachable: no response. The message does not contain the URL, which is a secret.
@@ -121,7 +125,12 @@ def fetch(url: str, access: Account = NO_ACCOUNT) -> FetchedUrl:
         with (
             open_connections(proxy, limits_of(access), headers=_HEADERS) as connections,
             connections.request(
-                "GET", url, retries=False, preload_content=False, decode_content=False
+                "OPTIONS" if preflight else "GET",
+                url,
+                headers=_HEADERS | (_PREFLIGHT if preflight else {}),
+                retries=False,
+                preload_content=False,
+                decode_content=False,
             ) as answer,
         ):
             # Without retries there are no redirects either. The reader reads on until nothing
@@ -152,7 +161,7 @@ class Probe:
         store: the store to check.
         clock: returns the present, as an aware UTC datetime.
         new_id: returns 16 random bytes.
-        fetch: gets a URL.
+        fetch: gets a URL; see the function.
         greet: makes the first request and returns the store to use; ``None`` uses `store`.
         remedies: settings that the bucket may demand; ``None`` tries none.
         races: given the store, returns how many races of each kind to run.
@@ -164,7 +173,7 @@ class Probe:
         clock: Callable[[], datetime],
         new_id: Callable[[], bytes],
         *,
-        fetch: Callable[[str], FetchedUrl] = fetch,
+        fetch: Callable[..., FetchedUrl] = fetch,
         greet: Callable[[], ObjectStore] | None = None,
         remedies: Remedies | None = None,
         races: Callable[[ObjectStore], int] = lambda _store: conditions.RACES,
@@ -363,6 +372,26 @@ class Probe:
         end = _shown_time(signed.expires_at)
         return ok("presign", f"a URL works; the longest signed now ends at {end}", expires_at=end)
 
+    def _ask_as_page(self) -> Check:
+        if is_local(self.store.uri):
+            return skipped("cors", "a directory has no URLs")
+        key = self.scratch.prefix + checks.OBJECT
+        signed = self.store.presign(key, PresignRequest("PUT", _URL_LIFETIME), now=self._now())
+        said: Mapping[str, str] = {}
+        with suppress(Unreachable):  # a server that has no such requests
+            said = self._fetch(signed.url, preflight=True).headers
+        origin, methods = (
+            said.get(f"access-control-allow-{name}", "") for name in ("origin", "methods")
+        )
+        if origin in {"*", "null"} and "PUT" in methods.upper():
+            return ok("cors", "web pages of `fs presign` can send objects", pages="yes")
+        return ok(
+            "cors",
+            "web pages of `fs presign` cannot send objects or download all; scripts can: "
+            "`lakecli help clouds` has the rule of CORS that allows it",
+            pages="no",
+        )
+
     def _compare_clocks(self) -> Check:
         ahead = self._measure()
         if ahead is None:
@@ -410,6 +439,7 @@ class Probe:
         "multipart": (_on_objects(checks.check_multipart), ("write", "read")),
         "checksums": (_on_objects(checks.check_checksums), ("write", "multipart")),
         "presign": (_presign, ("write", "read")),
+        "cors": (_ask_as_page, ("write", "presign")),
         "clock": (_compare_clocks, ()),
         "delete-matching": (
             _on_objects(checks.check_delete_matching),

@@ -13,8 +13,8 @@ import pytest
 
 from lakecli.doctor import conditions
 from lakecli.doctor.checks import Check, CheckVerdict
-from lakecli.doctor.probe import NAMES, TIME_LIMIT, Probe, requests
-from lakecli.errors import ErrorKind, IntegrityError, LakeError, Refused, Unsupported
+from lakecli.doctor.probe import NAMES, TIME_LIMIT, FetchedUrl, Probe, requests
+from lakecli.errors import ErrorKind, IntegrityError, LakeError, Refused, Unreachable, Unsupported
 from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, ConditionFailed
 from tests.support.faulty import NOW, FaultyStore, FaultyUploads, denied, unreachable
 
@@ -222,7 +222,7 @@ def test_a_reply_lost_in_a_race_is_no_second_winner() -> None:
         ("list", {"list": FAILED, "list-after-write": SKIPPED, "names": SKIPPED}),
         ("overwrite", {"overwrite": FAILED, "read-after-write": FAILED, "compare-and-set": FAILED,
                        "create-only": FAILED, "race": SKIPPED, "delete-matching": SKIPPED}),
-        ("presign", {"presign": FAILED}),
+        ("presign", {"presign": FAILED, "cors": SKIPPED}),
         ("upload", {"multipart": FAILED, "checksums": SKIPPED}),
         ("unfinished", {"multipart": WARNING}),
         ("delete", {"delete": FAILED}),
@@ -493,6 +493,34 @@ def test_urls_that_do_not_work_are_detected(status: int, kind: ErrorKind) -> Non
     assert found["presign"].verdict is FAILED
     assert f"{status} AccessDenied" in found["presign"].seen
     assert found["presign"].kind is kind
+
+
+@pytest.mark.parametrize(
+    ("cors", "pages"),
+    [
+        ({"access-control-allow-origin": "null", "access-control-allow-methods": "put"}, "yes"),
+        ({"access-control-allow-origin": "*", "access-control-allow-methods": "GET"}, "no"),
+        ({"access-control-allow-origin": "https://a.example"}, "no"),
+        ({}, "no"),
+    ],
+)
+def test_a_bucket_without_a_rule_for_pages_is_well(cors: dict[str, str], pages: str) -> None:
+    check = probe(FaultyStore(cors=cors))["cors"]
+    assert (check.verdict, check.details) == (OK, {"pages": pages})
+    assert ("lakecli help clouds" in check.seen) == (pages == "no")
+
+
+def test_a_server_that_hangs_up_on_a_page_is_well() -> None:
+    def fetch(url: str, *, preflight: bool = False) -> FetchedUrl:
+        if preflight:
+            raise Unreachable("broken")
+        return store.fetch(url)
+
+    store = FaultyStore()
+    found = {
+        each.name: each for each in Probe(store, lambda: NOW, lambda: bytes(16), fetch=fetch).run()
+    }
+    assert (found["cors"].verdict, found["cors"].details) == (OK, {"pages": "no"})
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 LOCAL_NAMES = ("compiled-core", "local-store", "map", "cache", "disk-space")
 ALL_NAMES = (*LOCAL_NAMES, *probe.NAMES, *doctor.TRAILING, doctor.OUTSIDE)
-ELSEWHERE = {"multipart", "checksums", "presign", "to-presign"}
+ELSEWHERE = {"multipart", "checksums", "presign", "cors", "to-presign"}
 """Checks that a directory skips."""
 
 RUNTIME = Runtime(system_now, random_id)
@@ -298,7 +298,7 @@ def looked_at(
         examiner=Examiner(runtime.now, "ada", again),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probe, "fetch", lambda url, access: store.fetch(url))
+        patch.setattr(probe, "fetch", lambda url, access, **options: store.fetch(url, **options))
         return {check.name: check for check in examination.checks}
 
 

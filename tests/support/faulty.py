@@ -58,6 +58,7 @@ class FaultyStore(MemoryStore):
         self.takes_garbled = False
         self.lies_about_versions = False
         self.forgets = False
+        self.cors = {"access-control-allow-origin": "*", "access-control-allow-methods": "GET, PUT"}
         self.status = 200
         self._previous: dict[str, bytes] = {}
         self._urls: dict[str, str] = {}
@@ -133,10 +134,12 @@ class FaultyStore(MemoryStore):
         self._urls[url] = key
         return PresignedUrl(url, now + request.expires_in)
 
-    def fetch(self, url: str) -> FetchedUrl:
+    def fetch(self, url: str, *, preflight: bool = False) -> FetchedUrl:
         """Answer a signed URL."""
         self.ask("fetch")
         headers = {"date": f"{NOW + self.offset:%a, %d %b %Y %H:%M:%S GMT}"}
+        if preflight:
+            return FetchedUrl(200 if self.cors else 403, b"", headers | self.cors)
         try:
             body = super().get(self._urls[url])
         except ObjectNotFound:

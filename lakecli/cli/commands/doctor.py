@@ -37,7 +37,7 @@ _GROUPS: Final = {
         "names",
     ),
     "conditions": ("create-only", "compare-and-set", "race"),
-    "features": ("multipart", "checksums", "presign", "clock", "delete-matching", "delete"),
+    "features": ("multipart", "checksums", "presign", "cors", "clock", "delete-matching", "delete"),
     "repository": ("claim", "shared", "sharing"),
     "commands": (
         "to-read",
@@ -101,11 +101,11 @@ def doctor(
     The checks cover credentials (their source is shown, never a secret); listing, reading, writing,
     overwriting, deleting and multipart uploads, each by doing it; create-only and compare-and-set
     writes, also by several writers at once; deletions of one version; consistency after a write;
-    range reads; names of objects that some stores take for one; checksums; a presigned URL; and the
-    difference between the clocks of the store and of this machine. For a
-    repository they also cover the compiled core, the local store, its cache, free disk space,
-    which repository or lakeFS the namespace belongs to, and whether the refs, commits and the state
-    of garbage collection in it can be read. The result includes whether several
+    range reads; names of objects that some stores take for one; checksums; a presigned URL and the
+    rule of CORS that web pages need; and the difference between the clocks of the store and of this
+    machine. For a repository they also cover the compiled core, the local store, its cache, free
+    disk space, which repository or lakeFS the namespace belongs to, and whether the refs, commits
+    and the state of garbage collection in it can be read. The result includes whether several
     machines may write to the namespace, and which groups of commands will work.
 
     Whether a store lets two writers win is a matter of chance. So 66 create-only and 66
