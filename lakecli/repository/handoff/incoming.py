@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from blake3 import blake3
 
@@ -30,7 +30,7 @@ from lakecli.base.layout import data_key, incoming_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CONTENT_ENCODING, Entry
 from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry
-from lakecli.errors import NotFound, Refused, UsageError
+from lakecli.errors import IntegrityError, NotFound, Refused, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import (
     bucket_of,
@@ -43,7 +43,7 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.stores.capabilities import copy_across
-from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, ObjectStore
+from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, ObjectStore, Version
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
 from lakecli.stores.uri import is_local, parse
 
@@ -76,6 +76,7 @@ def new_links(
     count: int,
     expires_in: timedelta,
     max_size: int = LARGEST_PUT,
+    stem: str = "",
 ) -> Iterator[UploadLink]:
     """Yield a number of links; nothing is written.
 
@@ -85,6 +86,7 @@ def new_links(
         count: how many links.
         expires_in: the lifetime of the links.
         max_size: bytes that an object may have.
+        stem: hex digits with which all IDs begin.
 
     Raises:
         NotFound: no such branch.
@@ -95,7 +97,7 @@ def new_links(
     request = PresignRequest(method="PUT", expires_in=expires_in, max_size=max_size)
     now = runtime.clock()
     for _ in range(count):
-        incoming_id = runtime.new_id().hex()
+        incoming_id = stem + runtime.new_id().hex()[len(stem) :]
         key = incoming_key(incoming_id)
         signed = repository.store.presign(key, request, now=now)
         yield UploadLink(incoming_id, f"{repository.record.storage_namespace}/{key}", signed)
@@ -135,42 +137,111 @@ def take_in(
         )
     check_branch(repository, branch)
     key, store = incoming_key(incoming_id), repository.store
-    runtime = repository.lake.runtime
     came = _find(store, key)
     if came is None:
         return _taken_before(repository, branch, path, incoming_id), False
+    entry = bring_in(repository, path, incoming_id, content_type=content_type, metadata=metadata)
+    repository.lake.runtime.on_step("incoming:stage")
+    stage_entry(repository, branch, path, entry)
+    return entry, clear(repository, incoming_id, came.version)
+
+
+class ListedDigest(Protocol):
+    """Computes the digest that a sender has stated."""
+
+    def update(self, data: bytes, /) -> object:
+        """Add bytes."""
+
+    def hexdigest(self) -> str:
+        """Return the digest of all bytes."""
+
+
+def bring_in(
+    repository: Repository,
+    path: bytes,
+    incoming_id: str,
+    *,
+    content_type: str | None,
+    metadata: Mapping[str, str],
+    size: int | None = None,
+    digest: tuple[ListedDigest, str] | None = None,
+) -> Entry:
+    """Copy what was sent to a link to its content address, and return the entry to stage.
+
+    Args:
+        repository: the repository of the link.
+        path: the path to stage at.
+        incoming_id: the ID of the link.
+        content_type: replaces the type that the suffix of the path implies.
+        metadata: user metadata.
+        size: bytes that the object must have; ``None``: any number.
+        digest: what computes the digest that the sender has stated, and that digest.
+
+    Raises:
+        ObjectNotFound: nothing is there.
+        IntegrityError: the object has another size, or another digest than stated.
+    """
+    key, store, runtime = incoming_key(incoming_id), repository.store, repository.lake.runtime
     runtime.on_step("incoming:set-aside")
     aside = f"{key}.{runtime.new_id().hex()}"
     store.copy(key, aside)
     copied = store.head(aside)
-    digest = _digest(repository, aside, copied)
+    if size is not None and copied.size != size:
+        raise _refused(store, aside, "another object was sent meanwhile")
+    hasher = blake3()
+    for piece in read_object(repository, Entry(aside, copied.size, "", copied.modified_at)):
+        hasher.update(piece)
+        if digest is not None:
+            digest[0].update(piece)
+    if digest is not None and digest[0].hexdigest() != digest[1]:
+        raise _refused(store, aside, "its bytes are not those that the sender has read")
+    address = data_key(hasher.hexdigest())
     runtime.on_step("incoming:copy")
-    repository.guard.begin()
-    present = _find(store, data_key(digest))
-    is_there = present is not None and present.size == copied.size
+    claimed = repository.guard.claim([address])  # garbage that this takes into use stays
+    if claimed is None:
+        present = _find(store, address)
+        claimed = {} if present is None else {address: present.size}
+    is_there = claimed.get(address) == copied.size
     # Other paths may refer to it, so it does not get what the sender's request said of it.
-    if not (is_there or copy_across(store, aside, store, data_key(digest))):
+    if not (is_there or copy_across(store, aside, store, address)):
         with store.open(aside) as body:
-            store.put(data_key(digest), body, ANY)
+            store.put(address, body, ANY)
     own = {CONTENT_ENCODING: copied.content_encoding} if copied.content_encoding else {}
-    entry = Entry(
-        physical_address=data_key(digest),
+    return Entry(
+        physical_address=address,
         size=copied.size,
-        checksum=digest,
-        modified_at=repository.lake.runtime.now(),
+        checksum=hasher.hexdigest(),
+        modified_at=runtime.now(),
         content_type=content_type_of(path) if content_type is None else content_type,
         metadata={**own, **metadata, CLIENT_INCOMING: incoming_id},
     )
-    runtime.on_step("incoming:stage")
-    stage_entry(repository, branch, path, entry)
-    runtime.on_step("incoming:delete-copies")
+
+
+def _refused(store: ObjectStore, aside: str, why: str) -> IntegrityError:
+    store.delete([aside])
+    return IntegrityError(why)
+
+
+def clear(repository: Repository, incoming_id: str, version: Version | None) -> bool:
+    """Delete the object of a link, which is staged, and its copies.
+
+    Args:
+        repository: the repository of the link.
+        incoming_id: the ID of the link.
+        version: the version of the object that is staged.
+
+    Returns:
+        Whether another object was sent to the same link since; that one is kept.
+    """
+    key, store = incoming_key(incoming_id), repository.store
+    repository.lake.runtime.on_step("incoming:delete-copies")
     store.delete([info.key for info in store.list(f"{key}.")])
-    runtime.on_step("incoming:delete")
+    repository.lake.runtime.on_step("incoming:delete")
     now_there = _find(store, key)
-    if now_there is not None and now_there.version != came.version:
-        return entry, True
+    if now_there is not None and now_there.version != version:
+        return True
     store.delete([key])
-    return entry, False
+    return False
 
 
 def _find(store: ObjectStore, key: str) -> ObjectInfo | None:
@@ -178,13 +249,6 @@ def _find(store: ObjectStore, key: str) -> ObjectInfo | None:
         return store.head(key)
     except ObjectNotFound:
         return None
-
-
-def _digest(repository: Repository, key: str, info: ObjectInfo) -> str:
-    hasher = blake3()
-    for piece in read_object(repository, Entry(key, info.size, "", info.modified_at)):
-        hasher.update(piece)
-    return hasher.hexdigest()
 
 
 def _taken_before(repository: Repository, branch: str, path: bytes, incoming_id: str) -> Entry:
