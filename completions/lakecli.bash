@@ -65,9 +65,9 @@ __lakecli_options() {
     'fs find') REPLY='--at-op --max-size --min-size --name --null --since --until -z' ;;
     'fs ls') REPLY='--after --amount --at-op -r --recursive --summarize' ;;
     'fs mv') REPLY='--no-progress -p --parallelism -r --recursive' ;;
-    'fs presign') REPLY='--check --count --expires --files-from --format --inline --manifest --max-size -n --null --put -r --recursive --script --title -z' ;;
+    'fs presign') REPLY='--check --count --expires --files-from --format --inline --manifest --max-size -n --null --page --put -r --recursive --script --signed-by --title -z' ;;
     'fs rm') REPLY='--dry-run --files-from --must-exist --null -r --recursive -z' ;;
-    'fs stage') REPLY='--checksum --content-type --incoming --location --meta --mtime --size' ;;
+    'fs stage') REPLY='--arrived --checksum --content-type --dry-run --incoming --location --meta --mtime --size' ;;
     'fs stat') REPLY='--at-op --expires --files-from --null --pre-sign -z' ;;
     'fs update-metadata') REPLY='--content-type --meta --metadata' ;;
     'fs upload') REPLY='--content-type --delete --dry-run --exclude --files-from --follow --include --max-delete --meta --no-progress --null -p --parallelism -r --recursive -s --skip --source -z' ;;
@@ -208,6 +208,7 @@ __lakecli_value() {
     'fs presign --manifest') REPLY='file' ;;
     'fs presign --max-size') REPLY='nothing' ;;
     'fs presign -n') REPLY='nothing' ;;
+    'fs presign --page') REPLY='file' ;;
     'fs presign --script') REPLY='file' ;;
     'fs presign --title') REPLY='nothing' ;;
     'fs rm --files-from') REPLY='file' ;;

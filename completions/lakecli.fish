@@ -338,20 +338,22 @@ function __lakecli_options
         case 'fs presign'
             printf '%s\t%s\n' \
                 '--check' 'Show which URLs expired and which objects changed' \
-                '--count' 'With --put, number of URLs, for one object each; fs stage gives each its path' \
+                '--count' 'With --put, number of URLs, for one object each' \
                 '--expires' 'Lifetime of the URL: 90s, 30m, 12h or 7d; default: 15m (presign.expires)' \
                 '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--format' 'With -r, format of the manifest; default: by its suffix' \
                 '--inline' 'Let browsers display every object, even HTML and scripts' \
                 '--manifest' 'With -r, write the URLs to this file' \
                 '--max-size' 'With --put, largest size of an object; default: 5GiB' \
-                '-n' 'With --put, number of URLs, for one object each; fs stage gives each its path' \
+                '-n' 'With --put, number of URLs, for one object each' \
                 '--null' 'Names of --files-from end with NUL, not with a newline' \
+                '--page' 'Write a web page of the links; with --put, one that sends files' \
                 '--put' 'Print a URL for uploading an object; see fs stage' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
-                '--script' 'With -r, write a shell script that downloads everything' \
-                '--title' 'With -r, the title of a web page; default: PATH' \
+                '--script' 'Write a shell script that downloads everything; with --put, one that sends files' \
+                '--signed-by' 'Name the committer in a web page as its sender' \
+                '--title' 'The title of a web page; default: PATH' \
                 '-z' 'Names of --files-from end with NUL, not with a newline'
         case 'fs rm'
             printf '%s\t%s\n' \
@@ -364,8 +366,10 @@ function __lakecli_options
                 '-z' 'Names of --files-from end with NUL, not with a newline'
         case 'fs stage'
             printf '%s\t%s\n' \
+                '--arrived' 'Stage what was sent to the pages and scripts of fs presign --put PATH' \
                 '--checksum' 'With --location, the BLAKE3 or ETag of the object' \
                 '--content-type' 'Content type; default: by the suffix of PATH' \
+                '--dry-run' 'With --arrived, show what has arrived, but stage nothing' \
                 '--incoming' 'Stage the object that was sent to this fs presign --put link' \
                 '--location' 'Stage an object outside the storage namespace' \
                 '--meta' 'Metadata to record; quote a pair whose value has a comma: \'"KEY=A,B"\'' \
@@ -853,6 +857,8 @@ function __lakecli_value
             echo 'nothing'
         case 'fs presign -n'
             echo 'nothing'
+        case 'fs presign --page'
+            echo 'file'
         case 'fs presign --script'
             echo 'file'
         case 'fs presign --title'

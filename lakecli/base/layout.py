@@ -9,6 +9,8 @@
     _lakecli/doctor-<id>/…           temporary objects of `lakecli doctor`
     _lakecli/scratch/<id>/<digest>   large results of executors, while a job runs
     _lakecli/incoming/<id>           objects uploaded by a PUT link, until they are staged
+    _lakecli/incoming/<set>.links    the PUT links of a set, which a page or a script uses
+    _lakecli/incoming/<set>.sent     what was sent to them, as the sender says
     _lakecli/refs/branches/<name>    one small object per ref, changed by compare-and-set
     _lakecli/refs/tags/<name>        the same for tags
     _lakecli/commits/<pack id>       commit packs
@@ -136,6 +138,15 @@ def incoming_key(incoming_id: str) -> str:
         MalformedId: `incoming_id` is not the ID of a link.
     """
     return INCOMING + IncomingId(incoming_id)
+
+
+LINKS: Final = ".links"
+SENT: Final = ".sent"
+
+
+def is_of_link_set(key: str) -> bool:
+    """Return whether a key is that of a record of a set of PUT links."""
+    return key.startswith(INCOMING) and key.endswith((LINKS, SENT))
 
 
 def scratch_prefix(run: bytes) -> str:

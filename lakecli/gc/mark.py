@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
-from lakecli.base.layout import DATA, LAKEFS_MARKER, SSTABLES, sstable_key
+from lakecli.base.layout import DATA, LAKEFS_MARKER, SSTABLES, is_of_link_set, sstable_key
 from lakecli.base.model import CommitId, RefKind
 from lakecli.committed.tree_store import MissingTable
 from lakecli.engine.runner import OpenStore
@@ -51,6 +51,7 @@ from lakecli.remote.gc_protocol import iter_expired
 from lakecli.repository.contract import Notice
 from lakecli.stores.capabilities import UploadNotFound, uploads_of
 from lakecli.stores.contract import ObjectStore, is_much_less
+from lakecli.stores.presigned_urls import LONGEST
 
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -309,7 +310,9 @@ def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
     yield from roots.unneeded
     for kind in ("incoming", "doctor", "scratch"):
         for info in work.store.list(KINDS[kind][0]):
-            if info.modified_at < work.times.cutoff:
+            # Objects may come for as long as the links of a set work.
+            needed = LONGEST if is_of_link_set(info.key) else timedelta(0)
+            if info.modified_at + needed < work.times.cutoff:
                 yield Doomed(info.key, info.size, kind, info.version)
 
 

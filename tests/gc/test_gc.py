@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.identity import blake3_of
-from lakecli.base.layout import data_key, sstable_key
+from lakecli.base.layout import INCOMING, LINKS, SENT, data_key, incoming_key, sstable_key
 from lakecli.committed.tree_store import MissingTable
 from lakecli.errors import IntegrityError, LakeError, NothingToDo, Refused, UsageError
 from lakecli.fsck.check import fsck
@@ -313,6 +313,23 @@ def test_other_leftovers_are_deleted(shared: Shared) -> None:
     assert {"_lakecli/unknown", "_lakecli/sharing.json"} <= left
     assert not {"_lakecli/incoming/a.b", "_lakecli/doctor-0f/x", "_lakecli/scratch/0f/x"} & left
     assert not list(uploads.iter_unfinished())
+
+
+def test_the_record_of_links_outlives_what_can_come_by_them(shared: Shared) -> None:
+    ada, _ = shared.clones
+    records = {f"{INCOMING}{'0f' * 8}{suffix}" for suffix in (LINKS, SENT)}
+    for key in (incoming_key("0f" * 16), *records):
+        shared.store.put(key, b"x", ANY)
+    shared.time.pass_by(LONG)
+    shared.collect(ada)
+    shared.time.pass_by(LONG)
+    shared.collect(ada)
+    assert {info.key for info in shared.store.list(INCOMING)} == records
+    shared.time.pass_by(MONTHS)
+    shared.collect(ada)
+    shared.time.pass_by(MONTHS)
+    shared.collect(ada)
+    assert list(shared.store.list(INCOMING)) == []
 
 
 def test_replaced_packs_and_old_reflog_go_and_tombstones_stay(shared: Shared) -> None:

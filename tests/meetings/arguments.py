@@ -97,7 +97,8 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
         [
             *("fs", "stage", f"{REPOSITORY}/main/t/1"),
             *("--location", OUTSIDE, "--size", "1", "--checksum", "{checksum}"),
-        ]
+        ],
+        ["fs", "stage", f"{REPOSITORY}/main/in/", "--arrived"],
     ],
     "fs upload": [
         ["fs", "upload", "{files}/new", f"{REPOSITORY}/main/t/1"],

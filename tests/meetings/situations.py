@@ -6,7 +6,8 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from lakecli.base.layout import LAKEFS_MARKER, LAKEFS_MARKER_BODY
+from lakecli.base.identity import blake3_of
+from lakecli.base.layout import INCOMING, LAKEFS_MARKER, LAKEFS_MARKER_BODY, LINKS, incoming_key
 from lakecli.committed.tree_store import TreeStore
 from lakecli.repository.commit_attempts import describe_commit, initial_commit
 from lakecli.repository.lakefs.dump import MANIFEST_KEY, format_manifest
@@ -60,10 +61,29 @@ def history(world: Machines) -> None:
         world.ok(machine, "push", f"{REPOSITORY}/of-{machine}")
         world.ok(machine, "local", "clone", f"{MAIN}/t/", str(world.files(machine) / "wd"))
         (world.files(machine) / "wd" / "2").write_text(f"two, in the directory of {machine}")
+    put_sent(world)
     world.ok("ada", "fetch", REPOSITORY)
     world.ok("ada", "repo", "create", SIDE, f"memory://{BUCKET}/side", "--range-entries", "16")
     for name in ("new", "t/3"):
         world.ok("ada", "fs", "upload", str(world.files("ada") / name), f"{SIDE}/main/u/")
+
+
+def put_sent(world: Machines) -> None:
+    """Put what a partner's page has sent for a directory of main, one file being garbage here."""
+    store = MemoryStore(world.bucket, NAMESPACE.rpartition("/")[2] + "/")
+    stem = blake3_of(b"main/in/").hex()[:8] + "0" * 8
+    sent = {f"{stem}{number:016x}": text for number, text in enumerate(("sent", GARBAGE))}
+    record = {
+        "links": 1,
+        "branch": "main",
+        "prefix": "in/",
+        "max_size": 100,
+        "ids": list(sent),
+        "names": list(sent),
+    }
+    store.put(f"{INCOMING}{stem}{LINKS}", json.dumps(record).encode(), ANY)
+    for link, text in sent.items():
+        store.put(incoming_key(link), text.encode(), ANY)
 
 
 def put_lakefs(world: Machines) -> None:
@@ -135,6 +155,7 @@ def due(world: Machines) -> None:
     world.ok("ada", "gc", "run", REPOSITORY, "-y")
     world.pass_time(timedelta(days=15))
     world.ok("bob", "fetch", REPOSITORY)
+    put_sent(world)  # lately, so that only the data that it takes into use are garbage
 
 
 def apart(world: Machines) -> None:

@@ -1,8 +1,8 @@
 """A due collection meets all commands that take objects into use, two of them at a time.
 
 Only `gc run` looks whether a collection is due. So one that becomes due while commands are paused
-is one that is due and runs then. `fs stage` takes nothing into use that could be collected: it
-refuses locations within the namespace.
+is one that is due and runs then. `fs stage --location` takes nothing into use that could be
+collected: it refuses locations within the namespace.
 """
 
 from __future__ import annotations

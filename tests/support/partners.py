@@ -26,7 +26,10 @@ TOOLS = (
     *("cat", "chmod", "curl", "date", "expr", "find", "mkdir", "mv", "rm", "rmdir", "sleep"),
     *("uname", "wc"),
 )
-"""Programs that the shell script needs."""
+"""Programs that the shell scripts need."""
+
+SENDING_TOOLS = ("grep", "sed", "sha256sum")
+"""Programs that only the script that sends files needs."""
 
 
 class FileServer:
@@ -62,6 +65,9 @@ class FileServer:
 
             def do_GET(self) -> None:
                 served.answer(self)
+
+            def do_PUT(self) -> None:
+                served.take(self)
 
             def log_message(self, format: str, *args: object) -> None:
                 """Log nothing."""
@@ -118,6 +124,19 @@ class FileServer:
                 self.gate.wait(60)
                 body = body[1:]
             handler.wfile.write(body)
+
+    def take(self, handler: BaseHTTPRequestHandler) -> None:
+        """Keep what is sent, unless another status is set; a status is used up."""
+        key = unquote_to_bytes(handler.path.partition("?")[0][1:])
+        body = handler.rfile.read(int(handler.headers["Content-Length"]))
+        with self.lock:
+            self.requests.append((key, "PUT"))
+            status = self.statuses.pop(key, 200)
+            if status == 200:
+                self.objects[key] = body
+        handler.send_response(status)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -55,8 +55,8 @@ def check_answer(argv: Sequence[str], records: Sequence[Any], *, whole: bool) ->
 
 
 def _selects(option: str, argv: Sequence[str]) -> bool:
-    if " " not in option:
-        return any(word.partition("=")[0] == option for word in argv)
+    if option.startswith("-"):  # "--put --page": both of them
+        return {word.partition("=")[0] for word in argv} >= set(option.split())
     # "SRC SRC": several words before the URI.
     before = takewhile(lambda word: not word.startswith("lakefs://"), argv)
     words = [word for word in before if not word.startswith("-")]

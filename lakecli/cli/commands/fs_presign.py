@@ -14,8 +14,11 @@ from lakecli.cli.commands.presigned_links import (
     HandoffJson,
     IncomingLinkJson,
     LinkJson,
+    LinkSetJson,
+    OutputFiles,
     check_manifest,
     presign_put,
+    presign_set,
     presign_tree,
     presigned,
 )
@@ -59,8 +62,11 @@ class FormatName(StrEnum):
 @answers(LinkJson, each=True, option="--files-from")
 @answers(HandoffJson, option="--manifest")
 @answers(HandoffJson, option="--script")
+@answers(HandoffJson, option="--page")
 @answers(CheckedLinkJson, each=True, option="--check")
 @answers(IncomingLinkJson, each=True, option="--put")
+@answers(LinkSetJson, option="--put --page")
+@answers(LinkSetJson, option="--put --script")
 def fs_presign(
     context: Context,
     paths: list[LakeUri] = argument(
@@ -80,9 +86,15 @@ def fs_presign(
     ),
     manifest: Path | None = option("FILE", "With -r, write the URLs to this file", kind=Kind.FILE),
     script: Path | None = option(
-        "FILE", "With -r, write a shell script that downloads everything", kind=Kind.FILE
+        "FILE",
+        "Write a shell script that downloads everything; with --put, one that sends files",
+        kind=Kind.FILE,
     ),
-    title: str = option("TEXT", "With -r, the title of a web page; default: PATH", default=""),
+    page: Path | None = option(
+        "FILE", "Write a web page of the links; with --put, one that sends files", kind=Kind.FILE
+    ),
+    title: str = option("TEXT", "The title of a web page; default: PATH", default=""),
+    signed_by: bool = flag("Name the committer in a web page as its sender"),
     check: Path | None = option(
         "MANIFEST", "Show which URLs expired and which objects changed", kind=Kind.FILE
     ),
@@ -90,7 +102,7 @@ def fs_presign(
     inline: bool = flag("Let browsers display every object, even HTML and scripts"),
     count: int = option(
         "N",
-        "With --put, number of URLs, for one object each; fs stage gives each its path",
+        "With --put, number of URLs, for one object each",
         "--count",
         "-n",
         default=1,
@@ -118,10 +130,12 @@ def fs_presign(
     printed.
 
     With -r, one URL is printed for each object below PATH. --manifest FILE writes the URLs with
-    sizes, checksums and expiry times to a file: JSON, CSV, or a web page with links, by the
-    suffix of FILE or by --format, with --title as the title of the page; --format alone prints the
-    manifest. --script FILE writes a shell script that downloads and verifies everything; it needs
-    curl. The files are created with mode 0600, because whoever has a URL can read the object. If
+    sizes, checksums and expiry times to a file: JSON, CSV, or a web page, by the suffix of FILE or
+    by --format; --format alone prints the manifest. --page FILE writes a web page with links,
+    which can also download everything as one ZIP archive. --script FILE writes a shell script that
+    downloads and verifies everything; it needs curl. URLs in files work for one day, unless
+    --expires or presign.expires says otherwise. The files are created with mode 0600, because
+    whoever has a URL can read the object. If
     some objects fail, the URLs of the others are written, the failures are listed, and the exit
     code is 3. --files-from FILE does the same for the objects that FILE names.
 
@@ -134,6 +148,11 @@ def fs_presign(
     gets a form (POST) in place of a PUT, which has no other limit there. Azure takes 5,000 MiB, and
     cannot have another limit.
 
+    With --put and --page or --script, a partner needs a browser or curl, and sends up to 1,000
+    files at once: -n N files, which keep their names, or those that --files-from names. `lakecli fs
+    stage --arrived` stages what has arrived below PATH. A page needs a CORS rule of the bucket
+    (`lakecli help clouds`).
+
     Examples:
         lakecli fs presign lakefs://demo/main/reports/2026.csv --expires 12h
         curl -f -o 2026.csv "$(lakecli fs presign -q lakefs://demo/v1.0/reports/2026.csv)"
@@ -143,9 +162,11 @@ def fs_presign(
         lakecli fs presign --check links.json
         lakecli fs presign --put lakefs://demo/main/inbox/orders.csv --expires 1d
         lakecli fs presign --put lakefs://demo/main/inbox/orders.csv --max-size 100MB
+        lakecli fs presign --put lakefs://demo/main/inbox/ -n 20 --page put.html --script put.sh
         lakecli fs presign s3://my-bucket/demo@main/reports/2026.csv
     """
     listed = read_names(context, names)
+    files = OutputFiles(manifest, script, page, title, context.committer() if signed_by else "")
     path = paths[0] if paths else None
     if len(paths) > 1 and (recursive or put or check is not None or listed is not None):
         raise UsageError(
@@ -153,10 +174,11 @@ def fs_presign(
         )
     _check_options(
         path,
-        recursive=recursive or listed is not None,
+        recursive=recursive or (listed is not None and not put),
         check=check is not None,
         put=put,
-        files=bool(format_ or manifest or script),
+        files=bool(script or page),
+        manifest=bool(format_ or manifest),
         count=count,
         max_size=max_size,
         inline=inline,
@@ -168,7 +190,19 @@ def fs_presign(
         return check_manifest(context, check)
     if path is None:
         raise UsageError("PATH is missing", hint=f"{_PROGRAM} PATH")
-    if put:
+    if put and listed is not None and not (script or page):
+        raise UsageError("with --put, --files-from needs --page or --script")
+    if put and (script or page):
+        presign_set(
+            context,
+            path,
+            expires,
+            files,
+            count=count,
+            names=listed,
+            max_size=max_size or LARGEST_PUT,
+        )
+    elif put:
         presign_put(context, path, expires, count=count, max_size=max_size or LARGEST_PUT)
     elif recursive or listed is not None:
         name = None if format_ is None else format_.value
@@ -176,10 +210,8 @@ def fs_presign(
             context,
             path,
             expires,
+            files,
             format_name=name,
-            manifest=manifest,
-            script=script,
-            title=title,
             inline=inline,
             names=listed,
         )
@@ -195,6 +227,7 @@ def _check_options(
     check: bool,
     put: bool,
     files: bool,
+    manifest: bool,
     count: int,
     max_size: int | None,
     inline: bool,
@@ -207,8 +240,10 @@ def _check_options(
             "--check takes no PATH; the manifest names it",
             hint=f"{_PROGRAM} --check MANIFEST",
         )
-    if files and not recursive:
-        raise UsageError("--format, --manifest and --script need -r")
+    if manifest and not recursive:
+        raise UsageError("--format and --manifest need -r")
+    if files and not (recursive or put):
+        raise UsageError("--page and --script need -r or --put")
     if inline and (check or put):
         raise UsageError("--inline is for URLs that read objects")
     if (count != 1 or max_size is not None) and not put:

@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
+from lakecli.cli.commands.transfers import raise_failures
 from lakecli.cli.context import Context
-from lakecli.cli.line import option
-from lakecli.cli.out.records import EntryJson, answers, entry_record
-from lakecli.cli.out.text import entry_lines
+from lakecli.cli.line import flag, option
+from lakecli.cli.out.records import EntryJson, answers, entry_record, pick
+from lakecli.cli.out.text import entry_lines, human_size, local_date, quote_path
 from lakecli.cli.params import BranchPathUris, ContentType, Metadata, NewPathUri
 from lakecli.cli.parsers import NO_METADATA, read_new_metadata
 from lakecli.errors import UsageError
 from lakecli.repository.cp import update_metadata
 from lakecli.repository.handoff.incoming import record_object, take_in
+from lakecli.repository.handoff.link_sets import Arrival, ArrivalState, stage_arrived
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.staged.stager import NewAttributes
 from lakecli.repository.stat import stat
 
 
+class ArrivalJson(TypedDict):
+    """An object that was sent to a page or script of fs presign --put.
+
+    Attributes:
+        id: ID of its link, for --incoming.
+        path: where it is staged; null if it has no valid name.
+        size: size in bytes; null if it has not arrived.
+        arrived_at: time when it arrived; null if it has not, or was staged before.
+        state: staged, staged-before, awaited or refused; arrived with --dry-run.
+        reason: why it is refused, or what else is to be known.
+    """
+
+    id: str
+    path: bytes | None
+    size: int | None
+    arrived_at: datetime | None
+    state: str
+    reason: str
+
+
 @answers(EntryJson)
+@answers(ArrivalJson, each=True, option="--arrived")
 def fs_stage(
     context: Context,
     path: NewPathUri,
@@ -29,6 +54,8 @@ def fs_stage(
     incoming: str | None = option(
         "ID", "Stage the object that was sent to this fs presign --put link"
     ),
+    arrived: bool = flag("Stage what was sent to the pages and scripts of fs presign --put PATH"),
+    dry_run: bool = flag("With --arrived, show what has arrived, but stage nothing"),
     location: str | None = option("URI", "Stage an object outside the storage namespace"),
     size: int | None = option("BYTES", "With --location, the size of the object", min=0),
     checksum: str | None = option("TEXT", "With --location, the BLAKE3 or ETag of the object"),
@@ -44,17 +71,33 @@ def fs_stage(
     object at PATH. It is read once to compute its checksum, and then copied inside the store to the
     place of the repository's data. After an interruption, run the same command again.
 
+    With --arrived, all objects that were sent to the pages and scripts of `lakecli fs presign --put
+    PATH` are staged below PATH, in one operation. Sizes and checksums are compared with those of
+    the sender. The answer lists them, with those that were staged before or have not arrived. What
+    is refused stays where it is, the others are staged, and the exit code is 3.
+
     With --location, the branch refers to an object outside the repository's storage namespace. If
     PATH ends in a slash, the object keeps its name below PATH.
     Nothing is read or copied; if the object is changed or deleted there, it is lost here too.
 
     Examples:
         lakecli fs stage lakefs://demo/main/inbox/orders.csv --incoming ID
+        lakecli fs stage lakefs://demo/main/inbox/ --arrived
         lakecli fs stage lakefs://demo/main/a.csv --location s3://other/a.csv --size 12 --checksum E
     """
     of_location = {"--size": size, "--checksum": checksum, "--mtime": mtime}
-    if (incoming is None) == (location is None):
-        raise UsageError("give either --incoming or --location")
+    if (incoming is not None) + (location is not None) + arrived != 1:
+        raise UsageError("give either --incoming, --arrived or --location")
+    if dry_run and not arrived:
+        raise UsageError("--dry-run needs --arrived")
+    if arrived:
+        surplus = [option for option, value in of_location.items() if value is not None]
+        if surplus:
+            raise UsageError(f"{surplus[0]} needs --location")
+
+        attributes = NewAttributes(content_type, metadata)
+        _stage_arrived(context, path, attributes, dry_run=dry_run)
+        return
 
     name = _path_for(path, location, size=size)
     repository, branch = context.synced_repository(path), ref_of(path)
@@ -88,6 +131,47 @@ def fs_stage(
     context.out.emit(
         entry_record(name, entry, physical_address=address),
         text=lambda: entry_lines(name, entry, physical_address=address),
+    )
+
+
+def _stage_arrived(
+    context: Context, uri: LakeUri, attributes: NewAttributes, *, dry_run: bool
+) -> None:
+    repository = context.synced_repository(uri)
+    with context.out.progress("stage") as shown:
+        found = stage_arrived(
+            repository,
+            ref_of(uri),
+            uri.path or b"",
+            attributes=attributes,
+            dry_run=dry_run,
+            progress=shown,
+        )
+    context.out.table(
+        ("State", "Arrived", "Size", "Path", "Note"),
+        found,
+        row=_arrival_row,
+        record=lambda each: pick(ArrivalJson, each),
+    )
+    counts = Counter(each.state.value for each in found)
+    listed = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    context.out.note(listed or "nothing was sent yet")
+    refused = [each for each in found if each.state is ArrivalState.REFUSED]
+    raise_failures(
+        context,
+        [(each.path or each.id.encode(), each.reason) for each in refused],
+        verb="stage",
+        hint="to stage one under a name of yours: lakecli fs stage PATH --incoming ID",
+    )
+
+
+def _arrival_row(arrival: Arrival) -> tuple[str, str, str, str, str]:
+    return (
+        arrival.state.value,
+        "-" if arrival.arrived_at is None else local_date(arrival.arrived_at),
+        "-" if arrival.size is None else human_size(arrival.size),
+        arrival.id if arrival.path is None else quote_path(arrival.path),
+        arrival.reason,
     )
 
 

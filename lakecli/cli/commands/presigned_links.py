@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
 from lakecli.base.model import CommitId, Entry
 from lakecli.base.pipes import is_stdout, open_input
-from lakecli.base.uri import LakeUri, check_path, parse_repository, ref_of
+from lakecli.base.uri import LakeUri, as_directory, check_path, parse_repository, ref_of
 from lakecli.base.visibility import is_visible
 from lakecli.cli.commands.output_file import PRIVATE, check_writable, replacing
 from lakecli.cli.commands.transfers import raise_failures
@@ -27,16 +28,19 @@ from lakecli.refs.names import check_branch_name
 from lakecli.repository.contract import Repository
 from lakecli.repository.handoff.download_script import ShellScript
 from lakecli.repository.handoff.incoming import UploadLink, new_links
+from lakecli.repository.handoff.link_sets import new_set
 from lakecli.repository.handoff.links import ObjectLink, ObjectLinks, open_handoff, presign_entry
 from lakecli.repository.handoff.manifest import (
     FORMATS,
     Document,
+    HtmlManifest,
     LinkFinding,
     LinkState,
     check,
     format_of,
     read_manifest,
 )
+from lakecli.repository.handoff.upload_documents import upload_page, upload_script
 from lakecli.repository.reading.addresses import may_change
 from lakecli.stores.presigned_urls import PresignedUrl
 
@@ -44,6 +48,9 @@ _SLACK: Final = timedelta(seconds=2)
 """Signatures have whole seconds."""
 _SHOWN_AT_ONCE: Final = 32
 """Objects that the progress counts at once."""
+
+_OF_FILES: Final = timedelta(days=1)
+"""How long URLs in files work, which are mailed."""
 
 _SCRIPT_MODE: Final = 0o700
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
@@ -81,6 +88,7 @@ class HandoffJson(TypedDict):
         size: bytes of all objects.
         manifest: the manifest file.
         script: the script file.
+        page: the web page.
     """
 
     repository: str
@@ -94,6 +102,7 @@ class HandoffJson(TypedDict):
     size: int
     manifest: Path | None
     script: Path | None
+    page: Path | None
 
 
 class CheckedLinkJson(TypedDict):
@@ -133,9 +142,80 @@ class IncomingLinkJson(TypedDict):
     physical_address: str
 
 
-def lifetime(context: Context, asked: timedelta | None) -> timedelta:
-    """Return the lifetime of a URL: `asked`, else the setting."""
-    return context.settings.presign_expires if asked is None else asked
+class LinkSetJson(TypedDict):
+    """The files by which a partner sends objects.
+
+    Attributes:
+        repository: URI of the repository.
+        branch: branch that the objects are for.
+        prefix: prefix of their paths.
+        count: number of objects that can be sent.
+        created_at: time when the URLs were signed.
+        expires_at: time when the first URL expires.
+        script: the script file.
+        page: the web page.
+    """
+
+    repository: str
+    branch: str
+    prefix: str
+    count: int
+    created_at: datetime
+    expires_at: datetime
+    script: Path | None
+    page: Path | None
+
+
+class OutputFiles(NamedTuple):
+    """Files to write links to.
+
+    Attributes:
+        manifest: in JSON or CSV, or a page.
+        script: for a shell.
+        page: for a browser.
+        title: of pages; ``""``: the usual one.
+        sender: whom pages name; ``""``: nobody.
+    """
+
+    manifest: Path | None
+    script: Path | None
+    page: Path | None
+    title: str
+    sender: str
+
+    @property
+    def by_name(self) -> dict[str, Path | None]:
+        """The files, by the names of their options."""
+        return {"manifest": self.manifest, "script": self.script, "page": self.page}
+
+    def check(self) -> None:
+        """Refuse files that cannot be written.
+
+        Raises:
+            LakeError: see `check_local` and `check_writable`.
+        """
+        for file in filter(None, self.by_name.values()):
+            check_local(file, hint="write the file to this machine")
+            check_writable(file)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the names of the files, for people."""
+        for what, file in self.by_name.items():
+            if file is not None:
+                yield f"{what.capitalize()}: {quote_path(str(file))}"
+
+    @property
+    def is_any_stdout(self) -> bool:
+        """Whether one of them is standard output."""
+        return any(file is not None and is_stdout(file) for file in self.by_name.values())
+
+
+def lifetime(context: Context, asked: timedelta | None, *, in_file: bool = False) -> timedelta:
+    """Return the lifetime of a URL: `asked`, else the setting; in a file, a day if neither is."""
+    if asked is not None:
+        return asked
+    is_set = context.settings.find("presign.expires").origin != "default"
+    return context.settings.presign_expires if is_set or not in_file else _OF_FILES
 
 
 def warn_of_early_end(context: Context, wanted: datetime, end: datetime, *, what: str) -> None:
@@ -184,18 +264,16 @@ def presign_tree(
     context: Context,
     uri: LakeUri,
     asked: timedelta | None,
+    files: OutputFiles,
     *,
     format_name: str | None,
-    manifest: Path | None,
-    script: Path | None,
-    title: str,
     inline: bool,
     names: list[bytes] | None,
 ) -> None:
     """Sign a URL for everything below a path, and print the URLs or write them to files."""
     repository = context.synced_repository(uri)
     with ExitStack() as stack:
-        wanted = lifetime(context, asked)
+        wanted = lifetime(context, asked, in_file=any(files.by_name.values()))
         handoff = stack.enter_context(
             open_handoff(
                 repository,
@@ -206,7 +284,7 @@ def presign_tree(
                 names=names,
             )
         )
-        documents = _documents(context, stack, format_name, manifest, script)
+        documents = _documents(context, stack, format_name, files)
         links = _counted(context, handoff)
         if documents:
             for link in links:
@@ -216,16 +294,16 @@ def presign_tree(
             context.out.stream(
                 links, record=lambda link: pick(LinkJson, link), text=lambda link: link.url
             )
-        header = handoff.header._replace(title=title, sender=context.committer())
+        header = handoff.header._replace(title=files.title, sender=files.sender)
         for file, document in documents:
             if file is None:
                 document.write(context.out.document(), header, handoff.totals)
             else:
-                mode = _SCRIPT_MODE if file == script else PRIVATE
+                mode = _SCRIPT_MODE if file == files.script else PRIVATE
                 with replacing(file, mode=mode) as opened:
                     document.write(opened, header, handoff.totals)
-        if manifest is not None or script is not None:
-            _tell_files(context, handoff, manifest, script)
+        if any(files.by_name.values()):
+            _tell_files(context, handoff, files)
         if handoff.totals.outside:
             warn_of_outside(context, handoff.totals.outside, handoff.header.repository)
         _tell_end(context, handoff, wanted)
@@ -235,29 +313,22 @@ def presign_tree(
 
 
 def _documents(
-    context: Context,
-    stack: ExitStack,
-    format_name: str | None,
-    manifest: Path | None,
-    script: Path | None,
+    context: Context, stack: ExitStack, format_name: str | None, files: OutputFiles
 ) -> list[tuple[Path | None, Document]]:
     """Return documents with their files, which are writable; ``None`` is stdout."""
-    for given in (manifest, script):
-        if given is not None:
-            check_local(given, hint="write the file to this machine")
     targets: list[tuple[Path | None, type[Document]]] = []
-    if manifest is not None:
-        format_ = FORMATS[format_name] if format_name else format_of(manifest)
-        targets.append((manifest, format_))
+    if files.manifest is not None:
+        format_ = FORMATS[format_name] if format_name else format_of(files.manifest)
+        targets.append((files.manifest, format_))
     elif format_name is not None:
         if context.out.json:
             raise UsageError("--format and --json exclude each other", hint="give one of them")
         targets.append((None, FORMATS[format_name]))
-    if script is not None:
-        targets.append((script, ShellScript))
-    for file, _ in targets:
-        if file is not None:
-            check_writable(file)
+    if files.script is not None:
+        targets.append((files.script, ShellScript))
+    if files.page is not None:
+        targets.append((files.page, HtmlManifest))
+    files.check()
     return [(file, stack.enter_context(format_())) for file, format_ in targets]
 
 
@@ -273,22 +344,17 @@ def _counted(context: Context, handoff: ObjectLinks) -> Iterator[ObjectLink]:
         shown.advance(items=items, size=size)
 
 
-def _tell_files(
-    context: Context, handoff: ObjectLinks, manifest: Path | None, script: Path | None
-) -> None:
+def _tell_files(context: Context, handoff: ObjectLinks, files: OutputFiles) -> None:
     header, totals = handoff.header, handoff.totals
-    files = {"manifest": manifest, "script": script}
 
     def lines() -> Iterator[str]:
-        for what, file in files.items():
-            if file is not None:
-                yield f"{what.capitalize()}: {quote_path(str(file))}"
+        yield from files.lines()
         yield f"Commit ID: {header.commit_id}"
         yield f"Objects: {totals.count}"
         yield f"Size: {human_size(totals.size)}"
 
-    if not any(file is not None and is_stdout(file) for file in files.values()):
-        context.out.emit(pick(HandoffJson, totals, header, **files), text=lines)
+    if not files.is_any_stdout:
+        context.out.emit(pick(HandoffJson, totals, header, **files.by_name), text=lines)
 
 
 def _tell_end(context: Context, handoff: ObjectLinks, wanted: timedelta) -> None:
@@ -390,6 +456,65 @@ def presign_put(
         place = shlex.quote(whole) if is_visible(whole) else "PATH"
         context.out.note(f"to send a file: {_sending(link.signed)}")
         context.out.note(f"then, to stage it: lakecli fs stage {place} --incoming ID")
+
+
+def presign_set(
+    context: Context,
+    uri: LakeUri,
+    asked: timedelta | None,
+    files: OutputFiles,
+    *,
+    count: int,
+    names: list[bytes] | None,
+    max_size: int,
+) -> None:
+    """Write a page and a script by which a partner sends files."""
+    branch, below = ref_of(uri), as_directory(uri.path or b"")
+    check_branch_name(branch)
+    check_path(below)
+    files.check()
+    wanted = lifetime(context, asked, in_file=True)
+    repository = context.synced_repository(uri)
+    links = new_set(
+        repository,
+        branch,
+        below,
+        count=count,
+        names=names,
+        expires_in=wanted,
+        max_size=max_size,
+    )
+    written: list[tuple[Path | None, int, Callable[[], bytes]]] = [
+        (files.page, PRIVATE, lambda: upload_page(links, title=files.title, sender=files.sender)),
+        (files.script, _SCRIPT_MODE, lambda: upload_script(links)),
+    ]
+    for file, mode, document in written:
+        if file is not None:
+            with replacing(file, mode=mode) as opened:
+                opened.write(document())
+    record = pick(
+        LinkSetJson,
+        links,
+        repository=repository.uri,
+        branch=branch,
+        prefix=os.fsdecode(below),
+        count=len(links.links),
+        **files.by_name,
+    )
+
+    def lines() -> Iterator[str]:
+        yield from files.lines()
+        yield f"Files: {len(links.links)}"
+        yield f"Expires: {local_date(links.expires_at)}"
+
+    if not files.is_any_stdout:
+        context.out.emit(record, text=lines)
+    end = links.created_at + wanted
+    warn_of_early_end(context, end, links.expires_at, what="the first URL expires")
+    if not context.out.json:
+        place = f"{repository.uri}/{branch}/{os.fsdecode(below)}"
+        shown = shlex.quote(place) if is_visible(place) else "PATH"
+        context.out.note(f"to stage what has arrived: lakecli fs stage {shown} --arrived")
 
 
 def _sending(signed: PresignedUrl) -> str:

@@ -9,10 +9,10 @@ failure. No program that the script calls loads anything from the directory of t
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Final
 
 from lakecli.base.identity import blake3_of
+from lakecli.repository.handoff import page
 from lakecli.repository.handoff.links import (
     PARTS,
     Header,
@@ -32,12 +32,7 @@ CHUNK: Final = 1_024
 _MD5_ETAG: Final = re.compile(r"[0-9a-f]{32}(-[0-9]{1,5})?")
 """ETags of S3's form; others are not compared, since stores have several for one object."""
 
-_HERE: Final = Path(__file__).parent
 _ID_SIZE: Final = 8
-
-
-def _source(name: str) -> str:
-    return (_HERE / name).read_text(encoding="ascii")
 
 
 def _part_id(link: ObjectLink) -> str:
@@ -87,15 +82,15 @@ class ShellScript(Document):
             expires, end = f"{totals.expires_at:%Y%m%d%H%M%S}", time_text(totals.expires_at)
             until = f" until {end}"
         settings = f"total={self._count}\nexpires={expires}\nexpires_text={end}\nparts={PARTS}\n"
-        python = _source("partner_blake3.py") + _PRINT_BLAKE3
+        python = page.program("partner_blake3.py") + _PRINT_BLAKE3
         assert "'" not in python
         return (
             f"#!/bin/sh\n"
             f"# Downloads {totals.count} objects, {totals.size} bytes, of {place}\n"
             f"# at commit {header.commit_id}, signed at {time_text(header.created_at)}.\n"
             f"# Keep this file secret: whoever has it can read them{until}.\n"
-            f"{_SHELL_USAGE}{_source('partner_environment.sh')}\n{settings}"
-            f"python_blake3='\n{python}'\n\n{_source('partner.sh')}\n"
+            f"{_SHELL_USAGE}{page.program('partner_environment.sh')}\n{settings}"
+            f"python_blake3='\n{python}'\n\n{page.program('partner.sh')}\n"
         ).encode("ascii")
 
     def tail(self) -> bytes:

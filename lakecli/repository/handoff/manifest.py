@@ -2,7 +2,7 @@
 
 The first two are for programs; `read_manifest` reads them again, and `check` compares them with
 the present: which URLs have expired, and which objects have changed. The page has a link to each
-object; it loads no other resource and runs no script.
+object; its program, ``download_all.js``, makes an archive of all.
 
 As JSON a manifest is one object, written so that every object of its list ``objects`` is a line
 of its own::
@@ -48,6 +48,7 @@ from lakecli.base.parsing import RecordLines, Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, identifier, moment, text, whole
 from lakecli.errors import IntegrityError, Refused, UsageError
 from lakecli.repository.contract import Repository
+from lakecli.repository.handoff import page
 from lakecli.repository.handoff.links import (
     Header,
     ObjectLink,
@@ -356,34 +357,10 @@ def _damaged(what: str) -> IntegrityError:
     )
 
 
-_STYLE: Final = """
-:root { color-scheme: light dark }
-body { font: 16px/1.5 sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
-h1 { overflow-wrap: anywhere }
-table { border-collapse: collapse; width: 100% }
-th, td { padding: .3rem .6rem; text-align: left; vertical-align: top }
-tr { border-bottom: 1px solid #8886 }
-td:first-child { overflow-wrap: anywhere }
-.n { text-align: right; white-space: nowrap }
-.c { font: 12px/1.5 ui-monospace, monospace; overflow-wrap: anywhere; max-width: 18rem }
-@media (max-width: 40rem) {
-  thead { display: none }
-  tr, td { display: block }
-  tr { padding: .5rem 0 }
-  td { padding: 0; max-width: none }
-  .n { text-align: left }
-}
-@media print {
-  body { font-size: 11px; margin: 0; max-width: none }
-  tr { break-inside: avoid }
-}
-""".strip()
 _ONE_EXPIRY: Final = ".u { display: none }"
 """Hides the column of expiries, which the head of the page names once."""
 
 _SHORT_ID: Final = 12
-_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
-_STEP: Final = 1000
 
 
 class HtmlManifest(Document):
@@ -391,80 +368,66 @@ class HtmlManifest(Document):
 
     suffixes = (".html", ".htm")
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._origins: set[str] = set()
+
     def link(self, link: ObjectLink) -> bytes:
         """Return one row."""
+        self._origins.add(page.origin_of(link.url))
         name = escape(readable(link.name or link.path))
+        encoded = " data-encoded" if link.encoding else ""
         kind = "" if is_blake3(link.checksum) else "ETag "
         if link.encoding:  # a browser saves the object decoded
-            kind = f"{kind}of the {_escaped(link.encoding)} form: "
+            kind = f"{kind}of the {page.escaped(link.encoding)} form: "
         return (
-            f'<tr><td><a href="{escape(url_text(link.url))}" download="{_file_name(link.name)}">'
+            f'<tr><td><a href="{escape(url_text(link.url))}" download="{_file_name(link.name)}" '
+            f'data-size="{link.size}"{encoded}>'
             f"<bdi>{name}</bdi></a></td>"
-            f'<td class="n" title="{link.size} bytes">{_shown_size(link.size)}</td>'
-            f'<td class="n u">{_utc(link.expires_at)}</td>'
-            f'<td class="c">{kind}{_escaped(link.checksum)}</td></tr>\n'
+            f'<td class="n" title="{link.size} bytes">{page.shown_size(link.size)}</td>'
+            f'<td class="n u">{page.utc(link.expires_at)}</td>'
+            f'<td class="c">{kind}{page.escaped(link.checksum)}</td></tr>\n'
         ).encode()
 
     def head(self, header: Header, totals: Totals) -> bytes:
         """Return everything before the first row."""
-        title = _escaped(
+        title = page.escaped(
             header.title or f"{header.repository}/{header.ref}/{os.fsdecode(header.prefix)}"
         )
         is_one_expiry = totals.expires_at == totals.last_expires_at
         end = ""
         if totals.expires_at is not None:
             end = f" {'They work' if is_one_expiry else 'The first works'} until "
-            end += f"{_utc(totals.expires_at)}."
+            end += f"{page.utc(totals.expires_at)}."
         counted = "1 object" if totals.count == 1 else f"{totals.count:,} objects"
-        commit = (
-            f'<span title="{_escaped(header.commit_id)}">{_escaped(header.commit_id[:_SHORT_ID])}'
-            "</span>"
-        )
-        sender = f" by {_escaped(header.sender)}" if header.sender else ""
-        style = f"{_STYLE}\n{_ONE_EXPIRY}" if is_one_expiry else _STYLE
+        id_ = page.escaped(header.commit_id)
+        commit = f'<span title="{id_}">{id_[:_SHORT_ID]}</span>'
+        sender = f" by {page.escaped(header.sender)}" if header.sender else ""
         return (
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            '<meta http-equiv="Content-Security-Policy" '
-            "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-            '<meta name="referrer" content="no-referrer">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{title}</title>\n<style>\n{style}\n</style>\n</head>\n<body>\n"
-            f"<h1><bdi>{title}</bdi></h1>\n"
-            f"<p>{counted}, {_shown_size(totals.size)}, as of commit {commit}"
+            page.head(title, self._origins, _PROGRAM, style=_ONE_EXPIRY if is_one_expiry else "")
+            + f"<p>{counted}, {page.shown_size(totals.size)}, as of commit {commit}"
             f"{' with uncommitted changes' if header.uncommitted else ''}, signed"
-            f"{sender} on {_utc(header.created_at)}. The links are secrets: whoever has one can "
-            f"read its object.{end}</p>\n"
+            f"{sender} on {page.utc(header.created_at)}. The links are secrets: whoever has one "
+            f"can read its object.{end}</p>\n"
             "<p>The checksums are BLAKE3: b3sum FILE prints that of a file.</p>\n"
+            '<p id="all" hidden><button type="button">Download all</button> '
+            '<progress hidden aria-label="Download"></progress> <span role="status"></span></p>\n'
             '<table>\n<thead><tr><th>Name</th><th class="n">Size</th>'
             '<th class="n u">Works until</th><th>BLAKE3</th></tr></thead>\n<tbody>\n'
         ).encode()
 
     def tail(self) -> bytes:
         """Return everything after the last row."""
-        return b"</tbody>\n</table>\n</body>\n</html>\n"
+        return f"</tbody>\n</table>\n{page.tail(_PROGRAM)}".encode()
 
 
-def _escaped(text: str) -> str:
-    return escape(readable(os.fsencode(text)))
+_PROGRAM: Final = page.program("download_all.js")
 
 
 def _file_name(name: bytes) -> str:
     """Return the file name to suggest: no path in it, and no invisible character."""
     shown = readable(name.removesuffix(b"/").rpartition(b"/")[2])
     return escape(shown.replace("\\", "_"))
-
-
-def _shown_size(size: int) -> str:
-    amount, power = float(size), 0
-    while round(amount, 1) >= _STEP and power < len(_UNITS) - 1:
-        amount, power = amount / _STEP, power + 1
-    return (
-        f"{amount:.1f} {_UNITS[power]}" if power else f"{size} {'byte' if size == 1 else 'bytes'}"
-    )
-
-
-def _utc(when: datetime) -> str:
-    return f"{when:%Y-%m-%d %H:%M:%S} UTC"
 
 
 FORMATS: Final[Mapping[str, type[Document]]] = {

@@ -7,14 +7,6 @@ case $jobs in
 esac
 [ "$jobs" -le "$total" ] || jobs=$total
 [ "$jobs" -gt 0 ] || jobs=1
-for each in "${CURL_CA_BUNDLE-}" "${SSL_CERT_FILE-}" "${SSL_CERT_DIR-}"; do
-    case $each in
-    '' | /* | [A-Za-z]:*) ;;
-    *) stop "the variables of certificates need absolute paths: $each" ;;
-    esac
-done
-command -v curl >/dev/null 2>&1 || stop "this script needs curl"
-
 # All is done in the directory of unfinished files, where no object has a name, and no link is.
 
 [ -n "$root" ] || { mkdir -p "$directory" && cd -P "$directory" && root=${PWD%/}/; } ||
@@ -28,10 +20,6 @@ case $(uname 2>/dev/null) in
 CYGWIN* | MINGW* | MSYS*) windows=yes ;;
 *) windows= ;;
 esac
-after_end() { # whether the first of the links has expired, by the clock of this machine
-    expr "x$(date -u +%Y%m%d%H%M%S)" '>' "x$expires" >/dev/null
-}
-
 if after_end; then
     warn "by the clock of this machine these links have expired: ask for new ones"
 fi

@@ -55,3 +55,14 @@ done
 set +f
 LC_ALL=C
 export LC_ALL
+for each in "${CURL_CA_BUNDLE-}" "${SSL_CERT_FILE-}" "${SSL_CERT_DIR-}"; do
+    case $each in
+    '' | /* | [A-Za-z]:*) ;;
+    *) stop "the variables of certificates need absolute paths: $each" ;;
+    esac
+done
+command -v curl >/dev/null 2>&1 || stop "this script needs curl"
+
+after_end() { # whether the first of the links has expired, by the clock of this machine
+    expr "x$(date -u +%Y%m%d%H%M%S)" '>' "x$expires" >/dev/null
+}

@@ -187,7 +187,7 @@ def test_every_example_has_a_known_language(name: str) -> None:
             continue
         if name == "spark" and not block.startswith("import "):
             continue
-        if block.startswith("{"):
+        if block.startswith(("{", "[")):
             assert json.loads(block)
             continue
         if block.startswith(("CREATE EXTERNAL TABLE ", "FROM ")) or is_table(block):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import dataclass, field
 from datetime import timedelta
+from hashlib import sha256
 from html.parser import HTMLParser
 
 import pytest
@@ -15,7 +17,7 @@ URL = "https://bucket.example/k?response-content-type=text%2Fcsv&X-Signature=a%2
 VOID = {"meta", "img", "br", "link", "input"}
 ALLOWED = {
     *("html", "head", "meta", "title", "style", "body", "h1", "p", "bdi", "table", "thead"),
-    *("tbody", "tr", "th", "td", "a", "span"),
+    *("tbody", "tr", "th", "td", "a", "span", "button", "progress", "script"),
 }
 
 
@@ -106,20 +108,35 @@ def test_names_add_nothing_but_rows() -> None:
     assert {name for _, attributes in page.tags for name in attributes} == allowed
 
 
-def test_the_page_loads_and_runs_nothing() -> None:
-    text = write("html", [link_to(b"a", b"a", URL)])[0].decode()
+def test_the_page_runs_one_program_and_asks_the_servers_of_its_links_only() -> None:
+    links = [link_to(b"a", b"a", URL), link_to(b"b", b"b", "http://127.0.0.1:9/k?x=1")]
+    text = write("html", links)[0].decode()
     page = Reader(text)
     policy = [attributes for _, attributes in page.tags if "http-equiv" in attributes]
+    program = text.partition("<script>")[2].partition("</script>")[0]
+    digest = b64encode(sha256(program.encode()).digest()).decode()
     assert policy == [
         {
             "http-equiv": "Content-Security-Policy",
-            "content": "default-src 'none'; style-src 'unsafe-inline'",
+            "content": "default-src 'none'; style-src 'unsafe-inline'; "
+            f"script-src 'sha256-{digest}'; "
+            "connect-src http://127.0.0.1:9 https://bucket.example; "
+            "base-uri 'none'; form-action 'none'",
         }
     ]
     assert {"name": "referrer", "content": "no-referrer"} in [tag[1] for tag in page.tags]
-    assert text.count("http") == 2  # http-equiv and the one link
+    assert text.count("<script") == 1
+    assert text.count("http") == 5  # http-equiv, two links, and their servers in the policy
     assert "@import" not in text
     assert "url(" not in text
+
+
+def test_a_server_cannot_leave_the_policy() -> None:
+    page = read([b"a"], url="https://h; script-src *; x/k")
+    policy = next(tag[1]["content"] for tag in page.tags if "http-equiv" in tag[1])
+    assert policy is not None
+    assert policy.count("script-src") == 1
+    assert "connect-src 'none'" in policy
 
 
 def test_a_url_cannot_leave_its_attribute() -> None:

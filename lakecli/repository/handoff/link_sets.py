@@ -1,0 +1,495 @@
+"""Sets of PUT links: what a partner's page or script sends, staged together under its own names.
+
+A set of links is recorded in the namespace beside the objects that come by it, so every clone can
+stage them. `_lakecli/incoming/<set>.links` names the branch, the directory and the links. The page
+or script has a link to `<set>.sent` too, and writes there what it sends: one line for each file ::
+
+    ID SIZE DIGEST STATE NAME
+
+It does so before the first file, so that it knows after an interruption what it was about to send,
+again from time to time, and at the end. DIGEST is ``-``, ``sha256:`` with the SHA-256, or
+``sha256/8M:`` with the SHA-256 of the SHA-256 of each 8 MiB, which browsers can compute of a large
+file. STATE is ``+`` of a file that was sent, else ``.``.
+
+The sender can write anything into the second record and the objects. A name counts only if a file
+below the directory can have it, and if no other file that came has it; where the links were made
+for names, these count. Sizes and digests are compared before anything is staged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import partial
+from hashlib import sha256
+from shlex import quote
+from typing import Any, Final, NamedTuple, TypeVar
+
+from lakecli.base.identity import blake3_of
+from lakecli.base.ids import IncomingId
+from lakecli.base.layout import INCOMING, LINKS, SENT
+from lakecli.base.model import MAX_PATH_SIZE, NO_METADATA, Entry
+from lakecli.base.parsing import Unparsable, parse_json
+from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.base.uri import as_directory, check_path
+from lakecli.base.validation import (
+    MAX_COUNT,
+    Invalid,
+    Record,
+    identifier,
+    list_of,
+    nullable,
+    text,
+    whole,
+)
+from lakecli.committed.values import decode_entry, encode_entry
+from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard import claim_values
+from lakecli.repository.handoff.incoming import (
+    CLIENT_INCOMING,
+    ListedDigest,
+    UploadLink,
+    bring_in,
+    clear,
+    new_links,
+)
+from lakecli.repository.handoff.links import THREADS, problem_of
+from lakecli.repository.reading.view import check_branch
+from lakecli.repository.staged.stager import (
+    UNCHANGED,
+    NewAttributes,
+    Stager,
+    new_on,
+    values_on,
+)
+from lakecli.stores.contract import (
+    ABSENT,
+    JSON,
+    ObjectInfo,
+    ObjectNotFound,
+    Version,
+    get_bounded,
+)
+from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
+
+MAX_LINKS: Final = 1_000
+"""Links of one set, at most."""
+
+CHUNK: Final = 8 << 20
+"""Bytes that a digest ``sha256/8M:`` hashes at once."""
+
+_VERSION: Final = 1
+_STEM: Final = 16
+_MAX_LINE: Final = MAX_PATH_SIZE + 256
+_MAX_RECORD: Final = MAX_LINKS * (6 * MAX_PATH_SIZE + 64)
+_SET: Final = re.compile(rf"[0-9a-f]{{{_STEM}}}")
+_LINE: Final = re.compile(
+    rb"([0-9a-f]{32}) ([0-9]{1,15}) (?:-|(sha256|sha256/8M):([0-9a-f]{64})) ([.+]) ([^\n]+)"
+)
+
+T = TypeVar("T")
+
+
+class LinkSet(NamedTuple):
+    """A set of links, for a page or a script.
+
+    Attributes:
+        links: one for each object.
+        names: the name of each, if the links are for certain names.
+        sent: takes the list of what was sent.
+        was_sent: reads that list.
+        created_at: when the links were signed.
+        expires_at: the earliest expiry.
+        max_size: bytes that an object may have.
+    """
+
+    links: Sequence[UploadLink]
+    names: Sequence[bytes] | None
+    sent: PresignedUrl
+    was_sent: PresignedUrl
+    created_at: datetime
+    expires_at: datetime
+    max_size: int
+
+
+def new_set(
+    repository: Repository,
+    branch: str,
+    prefix: bytes,
+    *,
+    count: int,
+    names: Sequence[bytes] | None,
+    expires_in: timedelta,
+    max_size: int = LARGEST_PUT,
+) -> LinkSet:
+    """Sign links, and record them in the namespace.
+
+    Args:
+        repository: the repository of the objects.
+        branch: the branch that the objects are to be staged on.
+        prefix: the directory of the objects; a missing trailing slash is added.
+        count: how many links, if there are no names.
+        names: the names of the objects below the directory, if these are known.
+        expires_in: the lifetime of the links.
+        max_size: bytes that an object may have.
+
+    Raises:
+        NotFound: no such branch.
+        UsageError: there are too many links, or a name that no file can have.
+        Unsupported: the storage namespace has no URLs, or cannot limit the size of uploads.
+    """
+    below = as_directory(prefix)
+    count = count if names is None else len(names)
+    if not 0 < count <= MAX_LINKS:
+        raise UsageError(
+            f"{count:,} links of one page or script", hint=f"1 to {MAX_LINKS:,} are possible"
+        )
+    for name in names or ():
+        problem = _problem_of(below, name)
+        if problem:
+            raise UsageError(f"no file can be sent as {os.fsdecode(name)!r}: {problem}")
+    runtime, store = repository.lake.runtime, repository.store
+    stem = _destination(branch, below) + runtime.new_id().hex()[: _STEM // 2]
+    now = runtime.clock()
+    made = partial(new_links, repository, branch, count=count, stem=stem)
+    links = list(made(expires_in=expires_in, max_size=max_size))
+    sent, was_sent = (
+        store.presign(f"{INCOMING}{stem}{SENT}", PresignRequest(method, expires_in), now=now)
+        for method in ("PUT", "GET")
+    )
+    record = {
+        "links": _VERSION,
+        "branch": branch,
+        "prefix": os.fsdecode(below),
+        "max_size": max_size,
+        "ids": [link.id for link in links],
+        "names": None if names is None else [os.fsdecode(name) for name in names],
+    }
+    store.put(f"{INCOMING}{stem}{LINKS}", json.dumps(record).encode(), ABSENT, JSON)
+    ends = (signed.expires_at for signed in (sent, was_sent, *(link.signed for link in links)))
+    return LinkSet(links, names, sent, was_sent, now, min(ends), max_size)
+
+
+def _destination(branch: str, below: bytes) -> str:
+    """Return the hex digits with which the sets of a directory begin; others may have the same."""
+    return blake3_of(f"{branch}/".encode() + below).hex()[: _STEM // 2]
+
+
+def _problem_of(below: bytes, name: bytes) -> str:
+    """Return why no object below a directory can have a name from elsewhere; ``""`` if it can."""
+    if b"\n" in name:
+        return "it has a line break"
+    try:
+        check_path(below + name)
+    except UsageError as error:
+        return error.message
+    return problem_of(name, size=1) or ""
+
+
+class Listed(NamedTuple):
+    """What the sender says of an object; `is_sent` tells whether it has arrived."""
+
+    size: int
+    algorithm: str
+    digest: str
+    is_sent: bool
+    name: bytes
+
+
+class ArrivalState(StrEnum):
+    """What is the matter with an object of a set."""
+
+    ARRIVED = "arrived"
+    STAGED = "staged"
+    STAGED_BEFORE = "staged-before"
+    AWAITED = "awaited"
+    REFUSED = "refused"
+
+
+@dataclass(slots=True)
+class Arrival:
+    """One object of a set of links.
+
+    Attributes:
+        id: of its link.
+        path: where it is staged; ``None`` if it has no valid name.
+        size: in bytes; ``None`` if nothing has arrived.
+        arrived_at: by the store's clock; ``None`` likewise, and if it was staged before.
+        state: whether it has arrived, is staged now, was staged before, is still awaited, or cannot
+            be staged.
+        listed: what the sender says of it, if that has arrived.
+        version: of the object, if it is there.
+        reason: why it cannot be staged, or what else is to be known of it.
+    """
+
+    id: str
+    path: bytes | None
+    size: int | None
+    arrived_at: datetime | None
+    state: ArrivalState
+    listed: Listed | None
+    version: Version | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class _Set:
+    """A set of links, and what has come by it."""
+
+    max_size: int
+    names: Mapping[str, bytes | None]
+    came: dict[str, ObjectInfo]
+    listed: Mapping[str, Listed]
+    damage: str = ""
+
+
+_LINKS: Final = Record(
+    {
+        "links": whole(_VERSION, _VERSION),
+        "branch": text(4096),
+        "prefix": text(MAX_PATH_SIZE, has_nul=True),
+        "max_size": whole(1, MAX_COUNT),
+        "ids": list_of(identifier(IncomingId), MAX_LINKS),
+        "names": nullable(list_of(text(MAX_PATH_SIZE), MAX_LINKS)),
+    }
+)
+
+
+def stage_arrived(
+    repository: Repository,
+    branch: str,
+    prefix: bytes,
+    *,
+    attributes: NewAttributes = UNCHANGED,
+    dry_run: bool = False,
+    progress: Progress = NO_PROGRESS,
+) -> list[Arrival]:
+    """Stage all that has come by the links of a directory, as one operation.
+
+    After an interruption, the next call does the rest. What cannot be staged stays where it is.
+
+    Args:
+        repository: the repository of the links.
+        branch: the branch that the links were made for.
+        prefix: the directory that they were made for; a missing trailing slash is added.
+        attributes: a content type in place of those that the suffixes imply, and user metadata.
+        dry_run: stage nothing.
+        progress: receives the progress.
+
+    Returns:
+        Every object that was sent or announced, in the order of the paths.
+
+    Raises:
+        NotFound: no such branch, or no links were made for the directory.
+    """
+    check_branch(repository, branch)
+    below = as_directory(prefix)
+    sets = _sets(repository, branch, below)
+    if not sets:
+        place = repository.at(branch, os.fsdecode(below))
+        raise NotFound(
+            f"no page or script sends to {place}",
+            hint=f"make one: lakecli fs presign --put {quote(place)} -n 20 --page put.html",
+        )
+    found = [arrival for each in sets for arrival in _look(each, below)]
+    ready = [each for each in found if each.state is ArrivalState.ARRIVED]
+    named = Counter(each.path for each in ready)
+    for each in ready:
+        if named[each.path] > 1:
+            _refuse(each, "several files of this name have arrived")
+    _mark_staged(repository, branch, found)
+    ready = [each for each in ready if each.state is ArrivalState.ARRIVED]
+    if not dry_run:
+        _stage(repository, branch, ready, attributes, progress)
+    return sorted(found, key=lambda each: (each.path is None, each.path or b"", each.id))
+
+
+def _refuse(arrival: Arrival, reason: str) -> None:
+    arrival.state, arrival.reason = ArrivalState.REFUSED, reason
+
+
+def _sets(repository: Repository, branch: str, below: bytes) -> list[_Set]:
+    """Return the sets of links of a directory, with what has come by them."""
+    store = repository.store
+    sets: dict[str, _Set] = {}
+    for info in store.list(INCOMING + _destination(branch, below)):
+        name = info.key.removeprefix(INCOMING)
+        stem, rest = name[:_STEM], name[_STEM:]
+        if rest == LINKS and _SET.fullmatch(stem):
+            record = _read_links(get_bounded(store, info.key, _MAX_RECORD), info.key)
+            if (record["branch"], os.fsencode(record["prefix"])) == (branch, below):
+                names = record["names"] or [None] * len(record["ids"])
+                given = (None if each is None else os.fsencode(each) for each in names)
+                by_id = dict(zip(record["ids"], given, strict=False))
+                sets[stem] = _Set(record["max_size"], by_id, {}, {})
+        elif stem in sets and rest == SENT:
+            each = sets[stem]
+            try:
+                lines = get_bounded(store, info.key, len(each.names) * _MAX_LINE)
+                each.listed = _read_sent(lines, each.names)
+            except LakeError as error:
+                each.damage = error.message
+        elif stem in sets and name in sets[stem].names:
+            sets[stem].came[name] = info
+    return list(sets.values())
+
+
+def _read_links(data: bytes, key: str) -> dict[str, Any]:
+    try:
+        return _LINKS.read(parse_json(data, max_size=_MAX_RECORD))
+    except (Unparsable, Invalid) as error:
+        raise IntegrityError(
+            f"damaged record of links: {key}: {error}",
+            hint="something else writes into this namespace: delete the record",
+        ) from None
+
+
+def _read_sent(data: bytes, names: Mapping[str, bytes | None]) -> dict[str, Listed]:
+    """Return what a sender says of each link.
+
+    Raises:
+        IntegrityError: it is not a list of the links of this set.
+    """
+    listed: dict[str, Listed] = {}
+    for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
+        found = _LINE.fullmatch(line)
+        link = found[1].decode() if found else ""
+        if found is None or link not in names or link in listed:
+            raise IntegrityError(f"line {number} is none of a list of sent files")
+        algorithm, digest = (each.decode() if each else "" for each in found.group(3, 4))
+        listed[link] = Listed(int(found[2]), algorithm, digest, found[5] == b"+", found[6])
+    return listed
+
+
+def _look(links: _Set, below: bytes) -> Iterator[Arrival]:
+    """Yield what came by a set of links, or was announced; nothing is read."""
+    for link, given in links.names.items():
+        came, line = links.came.get(link), links.listed.get(link)
+        name = given if given is not None or line is None else line.name
+        if came is None and name is None:
+            continue  # the link was not used
+        problem = "its name has not arrived: the page or script that sends it did not end"
+        if links.damage:
+            problem = f"the sender's list of files is not valid: {links.damage}"
+        elif name is not None:
+            problem = _problem_of(below, name)
+        path = None if problem or name is None else below + name
+        arrival = Arrival(link, path, None, None, ArrivalState.AWAITED, line)
+        if came is not None:
+            arrival.size, arrival.arrived_at = came.size, came.modified_at
+            arrival.state, arrival.version = ArrivalState.ARRIVED, came.version
+            if not problem and came.size > links.max_size:
+                problem = f"it has more than {links.max_size:,} bytes"
+            if not problem and line is not None and line.size != came.size:
+                problem = f"it has {came.size:,} bytes, and the sender's file {line.size:,}"
+        if problem:
+            _refuse(arrival, problem)
+        yield arrival
+
+
+def _mark_staged(repository: Repository, branch: str, found: Sequence[Arrival]) -> None:
+    """Find which of those that are awaited were staged before."""
+    awaited = [each for each in found if each.state is ArrivalState.AWAITED and each.path]
+    values = values_on(repository, branch, [each.path or b"" for each in awaited])
+    for each, value in zip(awaited, values, strict=True):
+        entry = None if value is None else decode_entry(value)
+        if entry is not None and entry.metadata.get(CLIENT_INCOMING) == each.id:
+            each.state, each.size = ArrivalState.STAGED_BEFORE, entry.size
+        elif each.listed is not None and each.listed.is_sent:
+            each.reason = "it was sent, and taken from here: its path has changed since"
+
+
+def _stage(
+    repository: Repository,
+    branch: str,
+    arrivals: Sequence[Arrival],
+    attributes: NewAttributes,
+    progress: Progress,
+) -> None:
+    """Copy, verify and stage objects, and delete what was sent."""
+    progress.expect(items=len(arrivals), size=sum(each.size or 0 for each in arrivals))
+
+    def bring(arrival: Arrival) -> Entry | None:
+        line = arrival.listed
+        digest = None if line is None or not line.algorithm else (_hasher(line), line.digest)
+        try:
+            entry = bring_in(
+                repository,
+                arrival.path or b"",
+                arrival.id,
+                content_type=attributes.content_type,
+                metadata=attributes.metadata or NO_METADATA,
+                size=arrival.size,
+                digest=digest,
+            )
+        except IntegrityError as error:
+            _refuse(arrival, error.message)
+            return None
+        except ObjectNotFound:
+            _refuse(arrival, "it is gone: another command has staged it meanwhile")
+            return None
+        if digest is None:
+            arrival.reason = "not compared with a checksum of the sender"
+        progress.advance(items=1, size=entry.size)
+        return entry
+
+    brought = _each(bring, arrivals)
+    values = [
+        (arrival.path or b"", encode_entry(entry))
+        for arrival, entry in zip(arrivals, brought, strict=True)
+        if entry is not None
+    ]
+    changes = new_on(repository, branch, claim_values(repository, sorted(values)))
+    repository.lake.runtime.on_step("incoming:stage")
+    if changes:
+        Stager(repository, branch).write(changes, kind="stage")
+    staged = [each for each in arrivals if each.state is ArrivalState.ARRIVED]
+    again = _each(lambda each: clear(repository, each.id, each.version), staged)
+    for each, has_more in zip(staged, again, strict=True):
+        each.state = ArrivalState.STAGED
+        if has_more:
+            each.reason = "another object was sent to the same link meanwhile; it is kept"
+
+
+def _each(function: Callable[[Arrival], T], arrivals: Sequence[Arrival]) -> list[T]:
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(function, arrivals))
+
+
+class _Chunked:
+    """The SHA-256 of the SHA-256 of each 8 MiB."""
+
+    def __init__(self) -> None:
+        self._all, self._chunk, self._left = sha256(), sha256(), CHUNK
+
+    def update(self, data: bytes, /) -> None:
+        """Add bytes."""
+        view = memoryview(data)
+        while view:
+            piece, view = view[: self._left], view[self._left :]
+            self._chunk.update(piece)
+            self._left -= len(piece)
+            if not self._left:
+                self._close()
+
+    def _close(self) -> None:
+        self._all.update(self._chunk.digest())
+        self._chunk, self._left = sha256(), CHUNK
+
+    def hexdigest(self) -> str:
+        """Return the digest of all bytes, once."""
+        if self._left < CHUNK:
+            self._close()
+        return self._all.hexdigest()
+
+
+def _hasher(line: Listed) -> ListedDigest:
+    return sha256() if line.algorithm == "sha256" else _Chunked()

@@ -1,0 +1,116 @@
+"""Web pages: one head, style and policy for both directions of a hand-over.
+
+A page is complete in itself. Its policy allows one program, by its digest, and requests to the
+servers of its links. It reads nothing else, and runs in a browser that opens it as a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from typing import Final
+
+from lakecli.repository.handoff.links import readable
+
+_STYLE: Final = """
+:root { color-scheme: light dark }
+body { font: 16px/1.5 sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
+h1 { overflow-wrap: anywhere }
+table { border-collapse: collapse; width: 100% }
+th, td { padding: .3rem .6rem; text-align: left; vertical-align: top }
+tr { border-bottom: 1px solid #8886 }
+td:first-child { overflow-wrap: anywhere }
+.n { text-align: right; white-space: nowrap }
+.c { font: 12px/1.5 ui-monospace, monospace; overflow-wrap: anywhere; max-width: 18rem }
+@media (max-width: 40rem) {
+  thead { display: none }
+  tr, td { display: block }
+  tr { padding: .5rem 0 }
+  td { padding: 0; max-width: none }
+  .n { text-align: left }
+}
+.drop { border: 2px dashed #8888; border-radius: .5rem; padding: 1.5rem 1rem }
+.drop input { max-width: 100% }
+progress { width: 8rem; max-width: 100% }
+@media print {
+  body { font-size: 11px; margin: 0; max-width: none }
+  tr { break-inside: avoid }
+}
+""".strip()
+
+_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
+_STEP: Final = 1000
+_ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(?=[/?]|$)")
+_NONE: Final = "'none'"
+_HERE: Final = Path(__file__).parent
+
+
+def program(name: str) -> str:
+    """Return a program that stands in this package."""
+    return (_HERE / name).read_text(encoding="ascii")
+
+
+def origin_of(url: str) -> str:
+    """Return the server of a URL, as a policy names it."""
+    found = _ORIGIN.match(url)
+    return found[0] if found else _NONE
+
+
+def head(title: str, origins: Iterable[str], program_: str, *, style: str = "") -> str:
+    """Return the beginning of a page, up to its heading.
+
+    Args:
+        title: of the page, escaped.
+        origins: the servers that the program may send requests to.
+        program_: the program.
+        style: of this page, besides that of all.
+    """
+    digest = b64encode(sha256(program_.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        f"connect-src {' '.join(sorted(origins)) or _NONE}; base-uri 'none'; form-action 'none'"
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>\n{_STYLE}\n{style}\n</style>\n</head>\n<body>\n"
+        f"<h1><bdi>{title}</bdi></h1>\n"
+    )
+
+
+def tail(program_: str, data: Mapping[str, object] | None = None) -> str:
+    """Return the end of a page: the data of its program, which no text in it can leave, and it."""
+    block = ""
+    if data is not None:
+        text = json.dumps(data).replace("<", "\\u003c")
+        block = f'<script type="application/json" id="links">{text}</script>\n'
+    return f"{block}<script>{program_}</script>\n</body>\n</html>\n"
+
+
+def escaped(text: str) -> str:
+    """Return a text for HTML, with escapes for what a reader does not see."""
+    return escape(readable(os.fsencode(text)))
+
+
+def shown_size(size: int) -> str:
+    """Return a size in a readable unit."""
+    amount, power = float(size), 0
+    while round(amount, 1) >= _STEP and power < len(_UNITS) - 1:
+        amount, power = amount / _STEP, power + 1
+    return (
+        f"{amount:.1f} {_UNITS[power]}" if power else f"{size} {'byte' if size == 1 else 'bytes'}"
+    )
+
+
+def utc(when: datetime) -> str:
+    """Return a time in UTC, as pages show it."""
+    return f"{when:%Y-%m-%d %H:%M:%S} UTC"

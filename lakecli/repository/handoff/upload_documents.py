@@ -1,0 +1,148 @@
+"""What a partner sends files with, by a set of links: a page for a browser, and a script.
+
+The script is ``partner_environment.sh`` and ``partner_put.sh``, which need a POSIX shell and curl.
+Both keep the names of the files, and send a list of them; see `link_sets`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from lakecli.repository.handoff import page
+from lakecli.repository.handoff.link_sets import LinkSet
+from lakecli.repository.handoff.links import shell_word, url_text
+from lakecli.repository.handoff.manifest import time_text
+from lakecli.stores.presigned_urls import PresignedUrl
+
+
+def upload_page(links: LinkSet, *, title: str, sender: str) -> bytes:
+    """Return a page by which a browser sends files.
+
+    Args:
+        links: the links.
+        title: of the page; ``""``: a general one.
+        sender: who asks for the files; ``""`` if the page is not to say so.
+    """
+    program = page.program("upload.js")
+    shown = page.escaped(title or "Send files")
+    signed = [each.signed for each in links.links] + [links.sent, links.was_sent]
+    origins = {page.origin_of(each.url) for each in signed}
+    count, names = len(links.links), links.names or ()
+    asked = "1 file" if count == 1 else f"{count:,} files"
+    by = f" by {page.escaped(sender)}" if sender else ""
+    listed = "".join(f"<li><bdi>{page.escaped(os.fsdecode(name))}</bdi></li>\n" for name in names)
+    data = {
+        "links": [
+            {
+                "id": each.id,
+                "name": None if links.names is None else os.fsdecode(links.names[number]),
+                **_request(each.signed),
+            }
+            for number, each in enumerate(links.links)
+        ],
+        "sent": _request(links.sent),
+        "was_sent": url_text(links.was_sent.url),
+        "expires": time_text(links.expires_at),
+        "max_size": links.max_size,
+    }
+    text = (
+        page.head(shown, origins, program) + f"<p>This page takes {asked}"
+        f"{' of these names' if names else ''}, each of {page.shown_size(links.max_size)} at most, "
+        f"until {page.utc(links.expires_at)}. It was signed{by} on {page.utc(links.created_at)}. "
+        "It is a secret: whoever has it can send files in your place.</p>\n"
+        f"{f'<ul>{_LINE}{listed}</ul>{_LINE}' if names else ''}"
+        "<noscript><p>Sending needs JavaScript. Ask for a script instead.</p></noscript>\n"
+        '<main hidden>\n<p class="drop"><label for="files">Choose files, or drop files and '
+        'directories here:</label> <input type="file" id="files" multiple></p>\n'
+        '<p><span role="status"></span> <button type="button" hidden>Try again</button></p>\n'
+        '<table hidden>\n<thead><tr><th>Name</th><th class="n">Size</th><th>State</th></tr></thead>'
+        "\n<tbody></tbody>\n</table>\n"
+        "<p>A file that is sent again under its name replaces the one before. An interrupted file "
+        "begins again; files that are complete are not sent twice.</p>\n</main>\n"
+    )
+    return (text + page.tail(program, data)).encode()
+
+
+_LINE: Final = "\n"
+
+
+def _request(signed: PresignedUrl) -> Mapping[str, object]:
+    return {
+        "url": url_text(signed.url),
+        "headers": dict(signed.headers),
+        "fields": dict(signed.fields),
+    }
+
+
+def upload_script(links: LinkSet) -> bytes:
+    """Return a script by which a shell with curl sends files."""
+    named = "yes" if links.names is not None else ""
+    names = links.names or [b""] * len(links.links)
+    calls = "".join(
+        f"l {each.id} '{shell_word(name)}' '{_configuration(each.signed)}'\n"
+        for each, name in zip(links.links, names, strict=True)
+    )
+    end = time_text(links.expires_at)
+    settings = {
+        "named": named,
+        "form": "yes" if links.links[0].signed.fields else "",
+        "max_size": str(links.max_size),
+        "expires": f"{links.expires_at:%Y%m%d%H%M%S}",
+        "expires_text": end,
+        "was_sent": url_text(links.was_sent.url),
+        "sent": _configuration(links.sent),
+    }
+    assigned = "".join(f"{name}='{value}'\n" for name, value in settings.items())
+    return (
+        f"#!/bin/sh\n# Sends {len(links.links)} files at most, until {end}.\n"
+        "# Keep this file secret: whoever has it can send files in your place.\n"
+        f"{_USAGE_NAMED if named else _USAGE}{_USAGE_OF_BOTH}"
+        f"{page.program('partner_environment.sh')}\n{assigned}\n"
+        f"links() {{\n{calls}}}\n\n{page.program('partner_put.sh')}"
+    ).encode("ascii")
+
+
+def _configuration(signed: PresignedUrl) -> str:
+    """Return a request as configuration of curl, for ``printf %b``."""
+    values = [
+        ("url", url_text(signed.url)),
+        *(("header", f"{name}: {value}") for name, value in signed.headers.items()),
+        *(("form-string", f"{name}={value}") for name, value in signed.fields.items()),
+    ]
+    lines = (f'{name} = "{_quoted(value)}"\n' for name, value in values)
+    return shell_word("".join(lines).encode("utf-8", "surrogateescape"))
+
+
+def _quoted(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')
+
+
+_USAGE: Final = """\
+#
+# Usage: sh THIS_FILE DIRECTORY
+#
+# All files in DIRECTORY and below are sent, under their names there, except hidden ones and
+# symbolic links.
+"""
+
+_USAGE_NAMED: Final = """\
+#
+# Usage: sh THIS_FILE [DIRECTORY]
+#
+# Of DIRECTORY, by default the current one, the files that are asked for are sent.
+"""
+
+_USAGE_OF_BOTH: Final = """\
+# Run the script again to resume: files that were sent are not sent again unless they have changed.
+# A file that is interrupted begins again. It needs curl, and sha256sum, shasum or openssl for
+# checksums; without these it says so.
+#
+# Of the environment it uses only PATH, and the variables of proxies (https_proxy, http_proxy,
+# all_proxy, no_proxy) and of certificates (CURL_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR, with
+# absolute paths). Of PATH it uses only absolute directories that are not in DIRECTORY. It does not
+# read the configuration file of curl.
+#
+# Exit status: 0 all sent, 1 some not sent, 2 the script cannot run, 3 all sent without checksums.
+"""
