@@ -64,7 +64,7 @@ def blake3_of(data: bytes) -> bytes:
     return blake3(data).digest()
 
 
-def hashes(texts: Iterable[bytes]) -> Iterator[bytes]:
+def hashes(texts: Iterable[bytes | memoryview]) -> Iterator[bytes]:
     """Yield `blake3_of` of each text.
 
     One hasher serves all, since making one takes longer than hashing a short text.

@@ -1,7 +1,8 @@
 """The cache of one repository's SSTables in local files, up to a size.
 
-Tables never change, so a cached file is never stale. Several processes share the directory: a table
-appears by a rename and may be evicted at any moment. The least recently used tables go first.
+Outlines of metaranges lie beside them. Tables never change, so a cached file is never stale.
+Several processes share the directory: a table appears by a rename and may be evicted at any moment.
+The least recently used files go first.
 
 Beside the tables it keeps how many reads of trees each tier answered: memory, the disk of this
 machine, or the bucket. So `lakecli doctor` shows the counts of all processes. A process adds one
@@ -11,11 +12,15 @@ record when it closes its repository; nothing waits for the disk, and records ma
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from struct import Struct
 from typing import Final, Literal
 
+from blake3 import blake3
+
 from lakecli.base.directories import StrPath, make_private
+from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.ids import HexId
 from lakecli.base.temporary_files import replacing
 
@@ -34,13 +39,37 @@ class SstableCache:
         directory: for one repository only, since tables of equal name may differ between
             repositories. Created on the first write.
         size_limit: of all files together, in bytes.
+        secret: returns 32 bytes that whoever writes into the directory does not know, so that an
+            outline is believed only if this home wrote it; ``None``: no outlines are kept.
     """
 
-    def __init__(self, directory: StrPath, *, size_limit: int = DEFAULT_SIZE_LIMIT) -> None:
+    def __init__(
+        self,
+        directory: StrPath,
+        *,
+        size_limit: int = DEFAULT_SIZE_LIMIT,
+        secret: Callable[[], bytes | None] = lambda: None,
+    ) -> None:
         self._directory = os.fspath(directory)
         self._size_limit = size_limit
+        self._secret = secret
         self._size: int | None = None  # unknown until the directory was read once
         self._used: set[str] = set()
+
+    def find_outline(self, table_id: str) -> Outlined | None:
+        """Return what `put_outline` kept, and mark it as used, or ``None``."""
+        path = self._path(table_id) + OUTLINE_SUFFIX
+        with suppress(OSError):
+            os.utime(path)
+            return read_outline(path, self._secret())
+        return None
+
+    def put_outline(self, table_id: str, outline: Outlined) -> None:
+        """Keep the outline of a metarange, whose own file may be in the cache or not."""
+        path = self._path(table_id) + OUTLINE_SUFFIX
+        secret = self._secret()
+        if secret is not None:
+            self._write(path, *_sealed(path, outline, secret))
 
     def find(self, table_id: str) -> str | None:
         """Return the path of a table's file and mark it as used, or ``None``."""
@@ -59,17 +88,8 @@ class SstableCache:
 
         A cache that cannot be written (full disk, no permission) keeps nothing and raises nothing.
         """
-        path = self._path(table_id)
-        if len(data) > self._size_limit:
-            with suppress(OSError):
-                self._evict(0)  # what a larger limit left
-            return
-        with suppress(OSError):
-            make_private(self._directory)
-            with replacing(path, is_durable=False) as file:
-                file.write(data)
+        if self._write(self._path(table_id), data):
             self._used.add(table_id)
-            self._evict(len(data))
 
     def drop(self, table_id: str) -> None:
         """Forget a table."""
@@ -96,6 +116,22 @@ class SstableCache:
                 total = kept_reads(self._directory)
                 with replacing(file, is_durable=False) as written:
                     written.write(_RECORD.pack(total[MEMORY], total[DISK], total[BUCKET]))
+
+    def _write(self, path: str, *parts: bytes) -> bool:
+        """Write a file of the cache, and evict others; return whether it was written."""
+        size = sum(map(len, parts))
+        if size > self._size_limit:
+            with suppress(OSError):
+                self._evict(0)  # what a larger limit left
+            return False
+        is_written = False
+        with suppress(OSError):
+            make_private(self._directory)
+            with replacing(path, is_durable=False) as file:
+                file.writelines(parts)
+            is_written = True
+            self._evict(size)
+        return is_written
 
     def _path(self, table_id: str) -> str:
         """Return the file of a table; only an ID is accepted, so no name can leave the directory.
@@ -132,6 +168,35 @@ class SstableCache:
         self._size = total
 
 
+Outlined = tuple[bytes, bytes]
+"""An outline, in two parts."""
+
+
+def read_outline(path: str, secret: bytes | None) -> Outlined | None:
+    """Return the outline that a file of the cache holds; ``None``: this home did not write it.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb", buffering=0) as file:
+        seal, size = file.read(DIGEST_SIZE), file.read(_SIZE.size)
+        if secret is None or len(size) < _SIZE.size:
+            return None
+        first = file.read(min(*_SIZE.unpack(size), os.fstat(file.fileno()).st_size))
+        found = first, file.read()
+    return found if next(_sealed(path, found, secret)) == seal else None
+
+
+def _sealed(path: str, outline: Outlined, secret: bytes) -> Iterator[bytes]:
+    """Yield the parts of a file, first a digest that only who knows the secret can compute."""
+    parts = _SIZE.pack(len(outline[0])), *outline
+    digest = blake3(os.path.basename(path).encode(), key=secret)
+    for part in parts:
+        digest.update(part)
+    yield digest.digest()
+    yield from parts
+
+
 def size_of(directory: StrPath) -> int:
     """Return the bytes of the tables in the directory of a cache; 0 if it cannot be read."""
     total = 0
@@ -150,9 +215,13 @@ DISK: Final = "disk"
 """Files of the cache, or of a namespace that is a directory."""
 BUCKET: Final = "bucket"
 
+OUTLINE_SUFFIX: Final = ".outline1"
+"""Follows the ID of a metarange in the name of the file of its outline: the format's version."""
+
 READS_FILE: Final = ".reads"
 """The name of the file of counts in the directory of a cache."""
 
+_SIZE: Final = Struct("<Q")
 _RECORD: Final = Struct("<3Q")
 _MAX_SIZE: Final = _RECORD.size << 10
 _MOST: Final = (1 << 64) - 1

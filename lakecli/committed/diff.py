@@ -16,10 +16,8 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, Entry, MetarangeId, RangeId
 from lakecli.committed.metaranges import (
-    ID_PART,
     Metarange,
     RangeRecord,
-    decode_range_record,
     range_id_of,
 )
 from lakecli.committed.point_reads import find
@@ -32,6 +30,7 @@ from lakecli.committed.scan import (
     prefix_end,
     type_of,
 )
+from lakecli.committed.segments import Segment, segments
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, find_owned, is_same
 
@@ -78,10 +77,21 @@ def new_ranges(
     trees: TreeStore, tree: MetarangeId, parents: Sequence[MetarangeId]
 ) -> Iterator[RangeId]:
     """Yield the ranges of a tree that none of the trees of its commit's parents has."""
-    before = [trees.metarange(parent) for parent in parents]
-    for record in trees.metarange(tree).records():
-        if all(parent.value_of(record.id, record.max_key) is None for parent in before):
-            yield record.id
+    before = [trees.metarange(parent) for parent in parents or [EMPTY_TREE]]
+    after = trees.metarange(tree)
+    for _, (_, first, last), *_ in _differing_segments(before[0], after):
+        for record in map(after.record, range(first, last)):
+            if all(parent.value_of(record.id, record.max_key) is None for parent in before):
+                yield record.id
+
+
+def changed_ranges(left: Metarange, right: Metarange) -> set[RangeId]:
+    """Return the IDs of the ranges that only one of two trees has."""
+    found: set[RangeId] = set()
+    for segment in _differing_segments(left, right):
+        for tree, first, last in segment[:2]:
+            found ^= {*map(range_id_of, tree.values[first:last])}
+    return found
 
 
 def new_entries(
@@ -233,30 +243,19 @@ def _differing(
     Intervals before the first wanted item, or after all that the last one stands for, may be left
     out.
     """
-    records = sorted(
-        (*_only_in(left, right, wanted), *_only_in(right, left, wanted)),
-        key=lambda record: record.min_key,
-    )
-    if not records:
-        return
-    start, stop = records[0].min_key, records[0].max_key
-    for record in records:
-        if record.min_key > stop:
-            yield start, stop
-            start = record.min_key
-        stop = max(stop, record.max_key)
-    yield start, stop
+    for segment in _differing_segments(left, right, wanted[0]):
+        sides = [side for side in segment[:2] if side.last > side.first]
+        start = min(side.tree.record(side.first).min_key for side in sides)
+        if start > wanted[-1] and not start.startswith(wanted[-1]):
+            return
+        yield start, segment.end
 
 
-def _only_in(tree: Metarange, other: Metarange, wanted: Sequence[bytes]) -> Iterator[RangeRecord]:
-    first = tree.find(wanted[0])
-    ids = {value[ID_PART] for value in other.values}
-    for value in tree.values[first:]:
-        if value[ID_PART] not in ids:
-            record = decode_range_record(value)
-            if record.min_key > wanted[-1] and not record.min_key.startswith(wanted[-1]):
-                break
-            yield record
+def _differing_segments(left: Metarange, right: Metarange, start: bytes = b"") -> Iterator[Segment]:
+    """Yield the segments in which two trees differ; their base is the left one."""
+    for segment in segments(left, right, right, start=start):
+        if not segment.base.is_same(segment.source):
+            yield segment
 
 
 class ChangeCounts:

@@ -38,8 +38,9 @@ from lakecli.base.identity import Evidence, evidence_of
 from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, MetarangeId
 from lakecli.committed.diff import differences, interval
 from lakecli.committed.merge_base import MergeBase
-from lakecli.committed.metaranges import ID_PART, Metarange
+from lakecli.committed.metaranges import Metarange
 from lakecli.committed.scan import Cursor, Pair, end_position, iter_pairs, type_of
+from lakecli.committed.segments import Segment, Slice, segments
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.committed.writer import Application, canonical, find_canonical
@@ -166,63 +167,6 @@ def refuse_conflicts(
     conflicts.check(hint=hint)
 
 
-class Slice(NamedTuple):
-    """Consecutive ranges of a tree, possibly none."""
-
-    tree: Metarange
-    first: int
-    last: int
-
-    def ids(self) -> list[bytes]:
-        """Return the IDs of the ranges."""
-        return [value[ID_PART] for value in self.tree.values[self.first : self.last]]
-
-    def is_same(self, other: Slice) -> bool:
-        """Return whether both hold the same ranges."""
-        return self.last - self.first == other.last - other.first and self.ids() == other.ids()
-
-
-class Segment(NamedTuple):
-    """The three trees in one interval of keys.
-
-    Attributes:
-        is_decided: whether `base` is the base here; otherwise it is one of several trees, of which
-            each may have the base's content at a path.
-    """
-
-    base: Slice
-    source: Slice
-    destination: Slice
-    is_decided: bool = True
-
-    @property
-    def keeps_destination(self) -> bool:
-        """Whether the source changed nothing here, or made the same change as the destination."""
-        return self.source.is_same(self.destination) or (
-            self.is_decided and self.source.is_same(self.base)
-        )
-
-    @property
-    def takes_source(self) -> bool:
-        """Whether the destination changed nothing here."""
-        return self.is_decided and self.base.is_same(self.destination)
-
-    @property
-    def is_contested(self) -> bool:
-        """Whether all three differ, so that their records must be compared."""
-        return not (self.keeps_destination or self.takes_source)
-
-    @property
-    def is_last(self) -> bool:
-        """Whether neither side has ranges after this segment."""
-        return all(side.last == len(side.tree) for side in (self.source, self.destination))
-
-    @property
-    def end(self) -> bytes:
-        """The last key of the ranges."""
-        return max(side.tree.keys[side.last - 1] for side in self[:3] if side.last > side.first)
-
-
 class Candidate(NamedTuple):
     """A path where the source differs from the base and from the destination.
 
@@ -341,94 +285,6 @@ class Sides:
         return finder.find(path)
 
 
-def segments(
-    base: Metarange,
-    source: Metarange,
-    destination: Metarange,
-    *,
-    start: bytes = b"",
-    stop: bytes | None = None,
-) -> Iterator[Segment]:
-    """Cut three trees into segments, in key order.
-
-    Args:
-        base: the common ancestor.
-        source: the tree to merge.
-        destination: the tree to merge into.
-        start: segments that end before this key are left out.
-        stop: segments from this key on are left out.
-    """
-    cursors = [_RangeCursor(tree, start) for tree in (base, source, destination)]
-    while any(cursor.has_more for cursor in cursors):
-        key = _pass_common(cursors)
-        if key is None:
-            key = _pass_different(cursors)
-        before, theirs, ours = (cursor.cut() for cursor in cursors)
-        yield Segment(before, theirs, ours)
-        if stop is not None and key >= stop:
-            return
-
-
-class _RangeCursor:
-    """A position among the ranges of one tree."""
-
-    def __init__(self, tree: Metarange, start: bytes) -> None:
-        self.tree = tree
-        self.position = self._cut = tree.find(start)
-
-    @property
-    def has_more(self) -> bool:
-        """Whether ranges are left."""
-        return self.position < len(self.tree)
-
-    def passes(self, key: bytes) -> bool:
-        """Move past a range that ends at `key`; return whether no range spans `key`.
-
-        Args:
-            key: the smallest last key of the ranges left in the three trees.
-        """
-        if not self.has_more:
-            return True
-        if self.tree.keys[self.position] == key:
-            self.position += 1
-            return True
-        return key < self.tree.record(self.position).min_key
-
-    def cut(self) -> Slice:
-        """Return the ranges passed since the last cut."""
-        passed = Slice(self.tree, self._cut, self.position)
-        self._cut = self.position
-        return passed
-
-
-def _pass_common(cursors: Sequence[_RangeCursor]) -> bytes | None:
-    """Move past the next ranges if all trees share them; return the last key passed, if any.
-
-    They make one segment, however many they are, so that each costs one comparison only.
-    """
-    (one, first), (two, second), (three, third) = [
-        (cursor.tree.values, cursor.position) for cursor in cursors
-    ]
-    most = min(len(one) - first, len(two) - second, len(three) - third)
-    count = 0
-    while count < most and (
-        one[first + count][ID_PART] == two[second + count][ID_PART] == three[third + count][ID_PART]
-    ):
-        count += 1
-    for cursor in cursors:
-        cursor.position += count
-    return cursors[0].tree.keys[first + count - 1] if count else None
-
-
-def _pass_different(cursors: Sequence[_RangeCursor]) -> bytes:
-    """Move to the next key that no range of any tree spans, and return it."""
-    while True:
-        key = min(cursor.tree.keys[cursor.position] for cursor in cursors if cursor.has_more)
-        passed = [cursor.passes(key) for cursor in cursors]  # a list: every cursor must move
-        if all(passed):
-            return key
-
-
 class _Finder:
     """Looks up ascending paths in some ranges of a tree, a block at a time."""
 
@@ -442,8 +298,8 @@ class _Finder:
 
     def find(self, key: bytes) -> bytes | None:
         tree, _, last = self._ranges
-        position = bisect_left(tree.keys, key, self._position, last)
-        if position == last:
+        position = tree.find(key, self._position)
+        if position >= last:
             return None
         if position != self._position:
             self._position, self._number = position, None

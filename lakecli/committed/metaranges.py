@@ -8,18 +8,22 @@ Its property ``lakecli.tree`` gives the rule and N by which its ranges were cut;
 lakeFS's metaranges lack it: their ranges end elsewhere and are never reused in ours.
 
 A parsed metarange is two lists of bytes, since a command decodes few of its records: ten million
-entries have some 1,700 ranges.
+entries have some 1,700 ranges. One that this machine verified before has an `outline`; then a
+command reads only the blocks that it needs, and trees are compared by their record IDs.
 
 Here are also the ID that a range or a metarange must have, computed from its records, and the
 reading of one range, whose records are checked against its metarange.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from lakecli.base.identity import frame_map, tree_id
+from lakecli.base.identity import DIGEST_SIZE, frame_map, tree_id
 from lakecli.base.model import MetarangeId, RangeId
+from lakecli.committed.outline import OutlinedBlocks
 from lakecli.committed.values import MalformedValue, decode_value, digests, encode_value
 from lakecli.errors import IntegrityError
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
@@ -146,6 +150,10 @@ def range_id_of(value: bytes) -> RangeId:
     return RangeId(name)
 
 
+_BLOCK_SIZE: Final = 1 << 10
+"""Memory of a block of an outlined metarange; only a few are decoded at once."""
+
+
 class Metarange:
     """A parsed metarange.
 
@@ -154,8 +162,8 @@ class Metarange:
         keys: the last key of each range, ascending.
         values: the record of each range, encoded.
         range_entries: N if its ranges were cut by this version's rule, else ``None``.
-        blocks: the records as the file holds them, if lakecli wrote it, so that the next tree can
-            copy most of them.
+        blocks: of its file, if it has an outline: only those that are needed are read, and the next
+            tree copies most of them.
     """
 
     __slots__ = ("_record_ids", "blocks", "id", "keys", "range_entries", "size", "values")
@@ -167,17 +175,19 @@ class Metarange:
         values: Sequence[bytes],
         *,
         range_entries: int | None,
-        blocks: Run | None = None,
+        blocks: OutlinedBlocks | None = None,
     ) -> None:
         self.id = id
         self.keys = keys
         self.values = values
         self.range_entries = range_entries
         self.blocks = blocks
-        self.size = sum(map(len, keys)) + sum(map(len, values)) + 200 * len(keys)
-        if blocks is not None:
-            self.size += len(blocks.data)
         self._record_ids: bytes | None = None
+        if blocks is None:
+            self.size = sum(map(len, keys)) + sum(map(len, values)) + 200 * len(keys)
+        else:
+            self.size = len(blocks.outline.record_ids) + _BLOCK_SIZE * len(blocks.ends)
+            self._record_ids = blocks.outline.record_ids
 
     @property
     def record_ids(self) -> bytes:
@@ -205,9 +215,44 @@ class Metarange:
         """Yield the ranges in key order."""
         return map(decode_range_record, self.values)
 
-    def find(self, key: bytes) -> int:
-        """Return the position of the first range that may hold a key >= `key`."""
-        return bisect_left(self.keys, key)
+    def find(self, key: bytes, first: int = 0) -> int:
+        """Return the position of the first range, from `first` on, that may hold a key >= `key`."""
+        if self.blocks is not None:
+            return max(first, self.blocks.find(key))
+        return bisect_left(self.keys, key, first)
+
+    def has_ranges(self, first: int, last: int, other: Metarange, at: int) -> bool:
+        """Return whether consecutive ranges are those of another tree from a position on.
+
+        Raises:
+            MalformedValue: the framing of a record is damaged.
+        """
+        theirs = other.record_ids[at * DIGEST_SIZE : (at + last - first) * DIGEST_SIZE]
+        return self.record_ids.startswith(theirs, first * DIGEST_SIZE, last * DIGEST_SIZE)
+
+    def count_equal(self, first: int, other: Metarange, at: int, most: int) -> int:
+        """Return how many ranges, at most `most`, from `first` on are those of another tree.
+
+        Twice as many are compared each time, until some differ.
+
+        Args:
+            first: position of the first range.
+            other: the other tree.
+            at: position of its first range.
+            most: ranges to compare, no more than both have.
+
+        Raises:
+            MalformedValue: the framing of a record is damaged.
+        """
+        count, step, grows = 0, 1, True
+        while step and count < most:
+            end = min(count + step, most)
+            if self.has_ranges(first + count, first + end, other, at + count):
+                count = end
+                step = step * 2 if grows else step // 2
+            else:
+                step, grows = step // 2, False
+        return count
 
     def value_of(self, range_id: RangeId, key: bytes) -> bytes | None:
         """Return the encoded record of a range of this tree by its ID and last key, or ``None``."""
@@ -244,7 +289,7 @@ def load_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
         IntegrityError: it is damaged, a range, or another metarange.
     """
     metarange = parse_metarange(tree, table)
-    if metarange.blocks is None:
+    if not is_ours(table):
         name = name_of_table(table, metarange.keys, metarange.values)
     else:
         name = tree_id([metarange.record_ids])
@@ -266,7 +311,6 @@ def parse_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
         blocks.keys,
         blocks.values,
         range_entries=decode_tree_property(table.properties.get(TREE_PROPERTY)),
-        blocks=blocks if is_ours(table) else None,
     )
 
 

@@ -63,23 +63,39 @@ class OpenTree:
     """A tree, its open ranges by position, and what of their records is in memory.
 
     Attributes:
+        keys: the last keys of the ranges; empty until so many reads searched the metarange that it
+            is worth its decoding.
         ranges: the open ranges.
         records: of each range, those in memory.
     """
 
-    __slots__ = ("keys", "metarange", "ranges", "records")
+    __slots__ = ("_searches", "keys", "metarange", "ranges", "records")
 
     def __init__(self, metarange: Metarange) -> None:
         self.metarange = metarange
-        self.keys = metarange.keys
+        self.keys: Sequence[bytes] = ()
+        self._searches = 0
         self.forget()
+
+    def find(self, key: bytes) -> int:
+        """Return the position of the first range that may hold a key >= `key`."""
+        if self.keys:
+            return bisect_left(self.keys, key)
+        self._searches += 1
+        if self._searches < SEARCHES:
+            return self.metarange.find(key)
+        self.keys = list(self.metarange.keys)
+        return bisect_left(self.keys, key)
 
     def forget(self) -> None:
         """Forget the open ranges."""
-        count = len(self.keys)
+        count = len(self.metarange)
         self.ranges: list[OpenRange | None] = [None] * count
         self.records = [_NO_RECORDS] * (count + 1)  # the last one is of keys after all ranges
 
+
+SEARCHES: Final = 32
+"""Reads that search the metarange, which may be on disk, before its keys are kept in memory."""
 
 FETCH_AFTER: Final = 8
 """Blocks read one by one from a range in the bucket before it is fetched whole."""
@@ -152,8 +168,8 @@ class PointReader:
 
     def _find_on_disk(self, known: OpenTree, key: bytes) -> bytes | None:
         """Return the value of a key that was not in memory."""
-        position = bisect_left(known.keys, key)
-        if position == len(known.keys):
+        position = known.find(key)
+        if position == len(known.ranges):
             return None
         if known.ranges[position] is None and key < known.metarange.record(position).min_key:
             return None
@@ -190,7 +206,7 @@ class PointReader:
             IntegrityError: a table is missing or damaged; a read of it finds the same.
         """
         known = self._trees.get(tree) or self._open_tree(tree)
-        for position in range(bisect_left(known.keys, prefix), len(known.keys)):
+        for position in range(known.find(prefix), len(known.ranges)):
             first = known.metarange.record(position).min_key
             if first > prefix and not first.startswith(prefix):
                 break

@@ -16,7 +16,7 @@ from functools import partial
 from typing import AnyStr, Final, NamedTuple, Self, TypeAlias
 
 from lakecli.base.model import ChangeType, MetarangeId
-from lakecli.committed.metaranges import ID_PART, Metarange, Mismatch, RangeRecord
+from lakecli.committed.metaranges import Metarange, Mismatch, RangeRecord
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import is_same
 from lakecli.sstable.reader import SSTable
@@ -172,17 +172,11 @@ class Cursor:
 
     def skip_equal_ranges(self, other: Self) -> None:
         """Move two cursors that stand before ranges past the ranges they have in common."""
-        mine, theirs = self.tree.values, other.tree.values
         left, right = self._position, other._position
-        while (
-            left < self._last
-            and right < other._last
-            and (mine[left] == theirs[right] or mine[left][ID_PART] == theirs[right][ID_PART])
-        ):
-            left += 1
-            right += 1
-        if left > self._position:
-            self._position, other._position = left - 1, right - 1
+        most = min(self._last - left, other._last - right)
+        count = self.tree.count_equal(left, other.tree, right, most)
+        if count:
+            self._position, other._position = left + count - 1, right + count - 1
             self.skip_range()
             other.skip_range()
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -29,8 +29,10 @@ from lakecli.committed.metaranges import (
     RangeRecord,
     check_described,
     check_kind,
+    is_ours,
     load_metarange,
 )
+from lakecli.committed.outline import Columns, Copied, OutlinedBlocks, decode_outline, outline_of
 from lakecli.errors import IntegrityError
 from lakecli.kv.local_store import LocalStore, Table
 from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, SSTable
@@ -44,6 +46,10 @@ MEMORY_SIZE = 1 << 30
 Half of it is for records, a quarter for the indexes of open ranges, 3/16 for parsed metaranges, and
 3/128 for whole ranges. The last metarange and the last range are kept however large they are.
 """
+
+
+OUTLINED_FROM = 64 << 10
+"""Bytes of a metarange, of some three million entries, from which on its outline is kept."""
 
 
 class TreeCounts:
@@ -176,7 +182,7 @@ class TreeStore:
             return Metarange(tree, (), (), range_entries=None)
         found = self._metaranges.get(tree)
         if found is None:
-            found = self._load(tree, lambda table: load_metarange(tree, table))
+            found = self._open_outlined(tree) or self._load_metarange(tree)
             self.counts.metaranges_opened += 1
             self._metaranges.put(tree, found, found.size)
         else:
@@ -267,6 +273,57 @@ class TreeStore:
     def remember(self, metarange: Metarange) -> None:
         """Keep in memory a metarange that was just written."""
         self._metaranges.put(metarange.id, metarange, metarange.size)
+
+    def is_outlined(self, size: int) -> bool:
+        """Return whether the outline of a metarange of this size is kept."""
+        return self._given_cache is not None and size >= OUTLINED_FROM
+
+    def put_outline(
+        self,
+        tree: MetarangeId,
+        table: SSTable,
+        range_entries: int | None,
+        record_ids: bytes,
+        copied: Sequence[Copied] = (),
+    ) -> None:
+        """Keep the outline of a metarange that was verified, or was just written."""
+        assert self._given_cache is not None
+        outline = outline_of(table, range_entries, record_ids, copied)
+        if outline is not None:
+            self._given_cache.put_outline(tree, outline.encode())
+
+    def _open_outlined(self, tree: MetarangeId) -> Metarange | None:
+        """Open a metarange that was verified before, if this machine has a copy of it."""
+        kept = self._given_cache
+        parts = None if kept is None else kept.find_outline(tree)
+        if parts is None:
+            return None
+        outline = decode_outline(*parts)
+        key = layout.sstable_key(tree)
+        path = self.store.local_path(key) if self._cache is None else self._cache.find(tree)
+        try:
+            if path is None or os.stat(path).st_size != outline.size:
+                return None
+        except OSError:
+            return None
+        self.reads[DISK] += 1
+        blocks = OutlinedBlocks(outline, PathSource(key, path).read, partial(self._reload, tree))
+        return Metarange(
+            tree, blocks.keys, blocks.values, range_entries=outline.range_entries, blocks=blocks
+        )
+
+    def _load_metarange(self, tree: MetarangeId) -> Metarange:
+        """Read a metarange whole and verify it; keep its outline for the next time."""
+        table, found = self._load(tree, lambda table: (table, load_metarange(tree, table)))
+        if is_ours(table) and self.is_outlined(table.size) and len(found):
+            self.put_outline(tree, table, found.range_entries, found.record_ids)
+        return found
+
+    def _reload(self, tree: MetarangeId) -> Columns:
+        """Return the keys and values of a metarange, read whole and verified."""
+        found = self._load(tree, partial(load_metarange, tree))
+        self.remember(found)
+        return found.keys, found.values
 
     def note_reads(self) -> None:
         """Keep the counts of reads beside the cache, those since the last call."""

@@ -22,6 +22,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from lakecli.base import layout
 from lakecli.base.identity import DIGEST_SIZE, blake3_of, record_id, tree_id
 from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.committed.metaranges import (
@@ -36,10 +37,12 @@ from lakecli.committed.metaranges import (
     is_ours,
     iter_runs,
 )
+from lakecli.committed.outline import Copied
 from lakecli.committed.splitter import Splitter
 from lakecli.committed.tree_store import RebuiltTrees, TableBatch, TreeStore
 from lakecli.committed.values import digests, identity_of
 from lakecli.sstable.block import Run
+from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 
 CHUNK_SIZE = 4096
@@ -155,7 +158,7 @@ class Application:
             if key is None:
                 writer.copy_ranges(tree, first, last, more=more)
                 return
-            touched = min(bisect_left(tree.keys, key, first), last)
+            touched = min(tree.find(key, first), last)
             if touched > first:
                 writer.copy_ranges(tree, first, touched, more=True)
                 first = touched
@@ -244,11 +247,12 @@ class TreeWriter:
         self._bases = bases
         self._splitter = Splitter(trees.range_entries)
         self._batch: TableBatch | None = None
-        # The finished ranges: records of the metarange, their IDs, and what is copied of others.
+        # The finished ranges: those of other trees, each after what was written before it; records
+        # of the metarange since then; and the IDs of all records.
+        self._kept: list[tuple[Metarange, int, int]] = []
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
         self._ids: list[bytes] = []
-        self._copied: list[tuple[int, Run, int, int]] = []
         self._last_key = b""
         self._table: TableWriter | None = None
         self._record_ids: list[bytes] = []
@@ -341,7 +345,13 @@ class TreeWriter:
         """
         if self._batch is not None:
             self._trees.flush(self._batch)
-        return self._keys, self._values
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        self._keep_own()
+        for tree, first, last in self._kept:
+            keys += tree.keys[first:last]
+            values += tree.values[first:last]
+        return keys, values
 
     def finish(self) -> MetarangeId:
         """Write the metarange, make everything durable and return the tree's ID.
@@ -350,14 +360,14 @@ class TreeWriter:
         """
         if self._table is not None:
             self._end_range(self._table)
-        if not self._keys:
+        self._keep_own()
+        if not self._kept:
             return EMPTY_TREE
         range_entries = self._splitter.range_entries
-        tree = Metarange(
-            MetarangeId(tree_id(self._ids)), self._keys, self._values, range_entries=range_entries
-        )
-        if any(tree.id == base.id for base in self._bases):
-            return tree.id
+        record_ids = b"".join(self._ids)
+        tree = MetarangeId(tree_id([record_ids]))
+        if any(tree == base.id for base in self._bases):
+            return tree
         table = TableWriter(
             properties={
                 "type": b"metaranges",
@@ -365,17 +375,25 @@ class TreeWriter:
                 TREE_PROPERTY: encode_tree_property(range_entries),
             }
         )
-        done = 0
-        for start, run, first, last in self._copied:
-            table.add_many(self._keys[done:start], self._values[done:start])
-            table.copy_run(run, first, last)
-            done = start + last - first
-        table.add_many(self._keys[done:], self._values[done:])
-        self._write(tree.id, table.finish())
+        copied: list[Copied] = []
+        for kept, first, last in self._kept:
+            if kept.blocks is None:
+                table.add_many(kept.keys[first:last], kept.values[first:last])
+            else:
+                where = table.copy_run(kept.blocks, first, last)
+                if where is not None:
+                    copied.append(Copied(where[0], kept.blocks.outline, *where[1:]))
+        body = table.finish()
+        self._write(tree, body)
         self._trees.counts.metaranges_written += 1
         self._trees.flush(self._open_batch())
-        self._trees.remember(tree)
-        return tree.id
+        if self._trees.is_outlined(len(body)):
+            written = SSTable(BytesSource(layout.sstable_key(tree), body))
+            self._trees.put_outline(tree, written, range_entries, record_ids, copied)
+        else:
+            keys, values = self.finish_ranges()
+            self._trees.remember(Metarange(tree, keys, values, range_entries=range_entries))
+        return tree
 
     def _add(
         self,
@@ -402,7 +420,7 @@ class TreeWriter:
                 self._end_range(table)
 
     def _check_order(self, key: bytes) -> None:
-        if key <= self._last_key and (self._table is not None or self._keys):
+        if key <= self._last_key and (self._table is not None or self._ids):
             raise ValueError(f"keys are not in ascending order: {key!r}")
 
     def _open_table(self) -> TableWriter:
@@ -440,12 +458,17 @@ class TreeWriter:
     def _take(self, tree: Metarange, first: int, last: int) -> None:
         """Reuse ranges, unread."""
         self._check_order(tree.record(first).min_key)
-        if tree.blocks is not None:
-            self._copied.append((len(self._keys), tree.blocks, first, last))
-        self._keys += tree.keys[first:last]
-        self._values += tree.values[first:last]
+        self._keep_own()
+        self._kept.append((tree, first, last))
         self._ids.append(tree.record_ids[first * DIGEST_SIZE : last * DIGEST_SIZE])
-        self._last_key = self._keys[-1]
+        self._last_key = tree.keys[last - 1]
+
+    def _keep_own(self) -> None:
+        """Put the records of the ranges written last behind those that were finished before."""
+        if self._keys:
+            own = Metarange(EMPTY_TREE, self._keys, self._values, range_entries=None)
+            self._kept.append((own, 0, len(own)))
+            self._keys, self._values = [], []
 
     def _stream(self, tree: Metarange, position: int) -> None:
         """Add the records of a range."""

@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
-from lakecli.base.model import Difference, RangeId
+from lakecli.base.model import Difference
 from lakecli.committed.diff import diff
-from lakecli.committed.merge import Segment, Sides, Slice, compare
+from lakecli.committed.merge import Sides, compare
 from lakecli.committed.merge_base import MergeBase
-from lakecli.committed.metaranges import range_id_of
 from lakecli.committed.scan import prefix_end
-from lakecli.committed.tree_store import TreeStore
+from lakecli.committed.segments import Segment, Slice
 from lakecli.engine.runner import Runner, StoreLocation
 from lakecli.engine.scratch import InOrder
 from lakecli.repository.contract import Repository
@@ -124,12 +123,6 @@ def compare_by(
         for (number, _), differences in runner.run(task, enumerate(found)):
             for ready in waiting.ready(number, differences):
                 yield from ready
-
-
-def changed_ranges(trees: TreeStore, compared: TreesToCompare) -> set[RangeId]:
-    """Return the IDs of the ranges that only one of two trees has."""
-    left, right = trees.metarange(compared.left), trees.metarange(compared.right)
-    return {*map(range_id_of, left.values)} ^ {*map(range_id_of, right.values)}
 
 
 def _compare(

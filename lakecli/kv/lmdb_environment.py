@@ -55,6 +55,8 @@ DEFAULT_MAP_SIZE: Final = 1 << 40
 SMALLEST_MAP_SIZE: Final = 1 << 26
 
 _SCHEMA_KEY: Final = b"mschema"  # in Table.META
+SECRET_KEY: Final = b"msecret"  # in Table.META; older stores have it after their next write
+_SECRET_SIZE: Final = 32
 _MAX_READERS: Final = 510
 _LOCK_FILE_SIZE: Final = 1 << 15  # LMDB's size for this number of readers
 _PAUSES: Final = (0.02, 0.05, 0.1, *[0.2] * 50)
@@ -123,6 +125,7 @@ class LmdbEnvironment:
         try:
             self.check_schema(txn)
             if write:
+                txn.put(SECRET_KEY, os.urandom(_SECRET_SIZE), overwrite=False)
                 self._writer = get_ident(), ref(txn)
         except BaseException:
             txn.abort()

@@ -133,6 +133,11 @@ class LocalStore:
         """
         return WriteTransaction(self.usable())
 
+    def secret(self) -> bytes | None:
+        """Return 32 random bytes of this store alone; ``None`` before its first write."""
+        with self.read() as txn:
+            return txn.get(Table.META, lmdb_environment.SECRET_KEY.removeprefix(Table.META))
+
     def usage(self) -> tuple[int, int]:
         """Return the bytes in use, and those that the store can hold in this process."""
         return self.usable().usage()

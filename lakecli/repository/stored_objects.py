@@ -27,6 +27,7 @@ from blake3 import blake3
 from lakecli.base.identity import blake3_of
 from lakecli.base.layout import DATA, MAX_TABLE_SIZE, SSTABLES, data_digest
 from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.committed.cache import OUTLINE_SUFFIX, read_outline
 from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
 from lakecli.kv import file_digests
@@ -240,19 +241,23 @@ def repair_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
     directory = Path(repository.lake.home.cache) / repository.record.uuid
     if not directory.is_dir():
         return
+    secret = repository.lake.kv.secret()
     for file in sorted(directory.iterdir()):
         if file.name.startswith(".") or not file.is_file():
             continue
         with suppress(OSError):
-            if _is_damaged(file.name, file.read_bytes()):
+            if _is_damaged(file, secret):
                 if not dry_run:
                     file.unlink()
                 yield Repaired("cache", file.name, "damaged copy deleted")
 
 
-def _is_damaged(name: str, data: bytes) -> bool:
-    """Return whether a file of the cache is neither a table nor a commit pack."""
-    return blake3_of(data).hex() != name and problem_of_copy(name, data) is not None
+def _is_damaged(file: Path, secret: bytes | None) -> bool:
+    """Return whether a file of the cache is no table, no outline of one, and no commit pack."""
+    if file.name.endswith(OUTLINE_SUFFIX):
+        return read_outline(str(file), secret) is None
+    data = file.read_bytes()
+    return blake3_of(data).hex() != file.name and problem_of_copy(file.name, data) is not None
 
 
 def repair_tables(

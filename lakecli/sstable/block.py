@@ -38,6 +38,7 @@ from lakecli.sstable.format import (
     MIN_STORED_SIZE,
     RECORD_TRAILER,
     RESTART_INTERVAL,
+    SEPARATOR_TRAILER,
     STORED_RAW,
     STORED_SNAPPY,
 )
@@ -431,10 +432,19 @@ class Run(NamedTuple):
         """Return the number of the block that has a record."""
         return bisect_right(self.ends, position)
 
-    def blocks_between(self, start: int, stop: int) -> tuple[int, int]:
-        """Return which blocks lie between two positions: the first, and that after the last."""
-        first = bisect_left(self.ends, start) + 1 if start else 0
-        return first, max(first, bisect_right(self.ends, stop))
+    def copied(self, first: int, last: int) -> "CopiedBlocks":
+        """Return blocks up to `last`, to be copied into another table."""
+        start, stop = self.start_of(first), self.start_of(last)
+        keys, values = self.keys[start:stop], self.values[start:stop]
+        separators = [
+            key + (RECORD_TRAILER if key == self.keys[end - 1] else SEPARATOR_TRAILER)
+            for key, end in zip(self.separators[first:last], self.ends[first:last], strict=True)
+        ]
+        key_size, value_size = sum(map(len, keys)), sum(map(len, values))
+        stored = self.stored(first, last)
+        return CopiedBlocks(
+            keys, len(keys), key_size, value_size, separators, self.sizes[first:last], stored
+        )
 
     def stored(self, first: int, last: int) -> list[memoryview]:
         """Return blocks up to `last` as the file holds them, as one piece if nothing is between."""
@@ -447,8 +457,49 @@ class Run(NamedTuple):
     def ends_at_cut(self, number: int) -> bool:
         """Return whether the cut rule ends a block where this one ends."""
         end = self.ends[number]
-        restarts = -(-(end - self.start_of(number)) // RESTART_INTERVAL)
-        size = payload_size(bytes(self.stored(number, number + 1)[0])) - 4 * restarts - 4
-        return size >= BLOCK_SIZE_MIN and (
-            size >= BLOCK_SIZE_MAX or crc32c(self.keys[end - 1]) & BLOCK_CUT_MASK == 0
-        )
+        stored = bytes(self.stored(number, number + 1)[0])
+        last_key = self.keys[end - 1] if end else b""  # a block may be empty
+        return is_cut(stored, end - self.start_of(number), last_key)
+
+
+class CopiedBlocks(NamedTuple):
+    """Consecutive data blocks of a table, to be copied into another.
+
+    Attributes:
+        keys: user keys, ascending: all of them, or only the first and the last.
+        record_count: of all blocks.
+        key_size: bytes of all keys.
+        value_size: bytes of all values.
+        separators: the key of each block in the index, with its trailer.
+        sizes: of each block, trailer included.
+        stored: the blocks, as the file holds them.
+    """
+
+    keys: Sequence[bytes]
+    record_count: int
+    key_size: int
+    value_size: int
+    separators: Sequence[bytes]
+    sizes: Sequence[int]
+    stored: Sequence[bytes | memoryview]
+
+
+def blocks_between(ends: Sequence[int], start: int, stop: int) -> tuple[int, int]:
+    """Return which blocks lie between two positions: the first, and that after the last.
+
+    Args:
+        ends: for each block, the position after its last record.
+        start: position of the first record.
+        stop: position after the last record.
+    """
+    first = bisect_left(ends, start) + 1 if start else 0
+    return first, max(first, bisect_right(ends, stop))
+
+
+def is_cut(stored: bytes, count: int, last_key: bytes) -> bool:
+    """Return whether the cut rule ends a block of so many records after its last key."""
+    restarts = -(-count // RESTART_INTERVAL)
+    size = payload_size(stored) - 4 * restarts - 4
+    return size >= BLOCK_SIZE_MIN and (
+        size >= BLOCK_SIZE_MAX or crc32c(last_key) & BLOCK_CUT_MASK == 0
+    )

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, islice
 from operator import lt
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from google_crc32c import value as crc32c
 
 from lakecli import native
 from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import (
-    Run,
+    CopiedBlocks,
+    blocks_between,
     encode_block,
     encode_pairs,
     encode_restarts,
@@ -76,6 +77,31 @@ def encode_next(
     return EncodedBlock(*(found or encode_block(keys, values, checksums, start)))
 
 
+class StoredRun(Protocol):
+    """Consecutive blocks of a table that lakecli wrote, which may be copied as they are stored."""
+
+    @property
+    def keys(self) -> Sequence[bytes]:
+        """User keys of all records."""
+
+    @property
+    def values(self) -> Sequence[bytes]:
+        """Values of the keys."""
+
+    @property
+    def ends(self) -> Sequence[int]:
+        """For each block, the position after its last record."""
+
+    def start_of(self, number: int) -> int:
+        """Return the position of the first record of a block, or after the last block."""
+
+    def ends_at_cut(self, number: int) -> bool:
+        """Return whether the cut rule ends a block where this one ends."""
+
+    def copied(self, first: int, last: int) -> CopiedBlocks | None:
+        """Return blocks up to `last`; ``None``: they must be encoded."""
+
+
 class TableWriter:
     """Builds one file in memory.
 
@@ -130,7 +156,9 @@ class TableWriter:
             self._values += values
             self._end_blocks()
 
-    def copy_run(self, run: Run, start: int = 0, stop: int | None = None) -> None:
+    def copy_run(
+        self, run: StoredRun, start: int = 0, stop: int | None = None
+    ) -> tuple[int, int, int] | None:
         """Add records of another table that lakecli wrote, whole blocks as they are stored there.
 
         The last block of a table may end where the cut rule does not cut. Its records are encoded,
@@ -142,13 +170,17 @@ class TableWriter:
             start: position of the first record.
             stop: position after the last record; ``None``: all that follow.
 
+        Returns:
+            Which blocks were copied: the number of the first one in this table, that in the other,
+            and that after the last one there; ``None``: none.
+
         Raises:
             ValueError: the keys do not ascend.
         """
         keys, values = run.keys, run.values
         if stop is None:
             stop = len(keys)
-        first, last = run.blocks_between(start, stop)
+        first, last = blocks_between(run.ends, start, stop)
         while first < last:
             at = run.start_of(first)
             self.add_many(keys[start:at], values[start:at])
@@ -158,32 +190,31 @@ class TableWriter:
             first += 1
         if first < last and not run.ends_at_cut(last - 1):
             last -= 1
-        if first < last:
-            self._copy_blocks(run, first, last)
+        blocks = run.copied(first, last) if first < last else None
+        copied = None
+        if blocks is not None:
+            copied = self._block_count, first, last
+            self._copy_blocks(blocks)
             start = run.start_of(last)
         self.add_many(keys[start:stop], values[start:stop])
+        return copied
 
-    def _copy_blocks(self, run: Run, first: int, last: int) -> None:
+    def _copy_blocks(self, blocks: CopiedBlocks) -> None:
         """Add blocks as they are stored, after a finished one."""
-        start, stop = run.start_of(first), run.start_of(last)
-        keys = run.keys[start:stop]
-        self._take(keys)
+        self._take(blocks.keys)
+        self.count += blocks.record_count - len(blocks.keys)
         if self._unindexed:
-            self._index_last(keys[0])
+            self._index_last(blocks.keys[0])
         # The last block has the key that follows it, and so its separator, still to come.
-        ends = [run.keys[end - 1] for end in run.ends[first : last - 1]]
-        separators = [
-            key + (RECORD_TRAILER if key == end else SEPARATOR_TRAILER)
-            for key, end in zip(run.separators[first : last - 1], ends, strict=True)
-        ]
-        *sizes, size = run.sizes[first:last]
-        offset = self._index.add_many(separators, self._data_size, sizes)
-        self._blocks += run.stored(first, last)
-        self._block_count += last - first
+        *sizes, size = blocks.sizes
+        offset = self._index.add_many(blocks.separators[:-1], self._data_size, sizes)
+        self._blocks += blocks.stored
+        self._block_count += len(blocks.sizes)
         self._unindexed = (offset, size - BLOCK_TRAILER_SIZE)
-        self._last_key = keys[-1]
+        self._last_key = blocks.keys[-1]
         self._data_size = offset + size
-        self._measure(keys, run.values[start:stop])
+        self._key_size += blocks.key_size + KEY_TRAILER_SIZE * blocks.record_count
+        self._value_size += blocks.value_size
 
     def finish(self) -> bytes:
         """Return the whole file. The writer must not be used afterwards."""

@@ -24,7 +24,6 @@ from tests.committed.trees import (
     merge,
     models,
     new_trees,
-    reopened,
     value,
 )
 
@@ -131,27 +130,6 @@ def test_blocks_are_copied_and_the_bytes_are_still_decided_by_the_records() -> N
     for record in iter_ranges(trees, tree):
         object_key = f"_lakefs/{record.id}"
         assert trees.store.get(object_key) == fresh.store.get(object_key)
-
-
-def test_a_metarange_has_the_bytes_that_its_ranges_alone_decide() -> None:
-    """Blocks of the metarange before are copied, if it was read from its file."""
-    model = large_model(6000)
-    steps: list[Changes] = [
-        {key(at): value(-1 - at) for at in range(7, 6000, 2500)},
-        {key(at): None for at in range(3000, 3100)},
-        {b"a": value(1), b"z": value(2)},
-    ]
-    trees = new_trees()
-    tree = build(trees, model)
-    blocks = reopened(trees).metarange(tree).blocks
-    assert blocks is not None
-    assert len(blocks.sizes) > 20
-    for step in steps:
-        tree, model = change(trees, tree, step), changed(model, step)
-        fresh = new_trees()
-        assert build(fresh, model) == tree
-        assert trees.store.get(f"_lakefs/{tree}") == fresh.store.get(f"_lakefs/{tree}")
-        trees = reopened(trees)
 
 
 def test_the_order_of_commits_does_not_matter() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.committed import merge as tree_merge
+from lakecli.committed import tree_store
+from lakecli.committed.cache import SstableCache
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import compare
 from lakecli.committed.merge_base import Ancestors, MergeBase
@@ -35,6 +37,7 @@ from tests.committed.trees import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.committed.tree_store import TreeCounts, TreeStore
@@ -104,10 +107,13 @@ def test_a_removed_boundary(trees: TreeStore, tree: MetarangeId) -> None:
 
 
 def test_blocks_of_the_metarange_are_copied(
-    monkeypatch: pytest.MonkeyPatch, trees: TreeStore, tree: MetarangeId
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trees: TreeStore, tree: MetarangeId
 ) -> None:
     """Only the records around the range that changed are encoded, on either level."""
-    fresh = reopened(trees)
+    monkeypatch.setattr(tree_store, "OUTLINED_FROM", 0)
+    cache = SstableCache(tmp_path, secret=lambda: bytes(32))
+    reopened(trees, cache=cache).metarange(tree)
+    fresh = reopened(trees, cache=cache)
     encoded: list[bytes] = []
     add_many = TableWriter.add_many
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import MetarangeId, RangeId
-from lakecli.committed.merge import segments
 from lakecli.committed.metaranges import Metarange, RangeRecord, encode_range_record
+from lakecli.committed.segments import segments
 
 if TYPE_CHECKING:
-    from lakecli.committed.merge import Slice
+    from lakecli.committed.segments import Slice
 
 EQUAL = ("1ac", "2df", "3gi")
 
@@ -36,7 +36,7 @@ def cut(
     """Return the names of the ranges of each segment, of base, source and destination."""
 
     def names(part: Slice) -> str:
-        return "".join(each.decode()[0] for each in part.ids())
+        return "".join(part.tree.record(at).id[0] for at in range(part.first, part.last))
 
     base, source, destination = (tree_of(*each) for each in trees)
     found = list(segments(base, source, destination, start=start, stop=stop))

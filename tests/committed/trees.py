@@ -48,9 +48,9 @@ def new_trees(
     return TreeStore(store or MemoryStore(), cache=cache, range_entries=range_entries)
 
 
-def reopened(trees: TreeStore) -> TreeStore:
+def reopened(trees: TreeStore, *, cache: SstableCache | None = None) -> TreeStore:
     """Return the same trees with nothing in memory and all counts at zero."""
-    return TreeStore(trees.store, cache=None, range_entries=trees.range_entries)
+    return TreeStore(trees.store, cache=cache, range_entries=trees.range_entries)
 
 
 def build(trees: TreeStore, model: Model) -> MetarangeId:

@@ -56,6 +56,22 @@ def read_one(directory: Path) -> bytes | None:
 
 @linux_only
 @linux
+def test_the_secret_of_a_store_is_its_own_and_stays(tmp_path: Path) -> None:
+    """A store that an older version wrote has none before it is written again."""
+    secrets = []
+    for name in ("one", "other", "one"):
+        with LocalStore.open(tmp_path / name) as store:
+            if name != "one" or not secrets:
+                assert store.secret() is None
+            with store.write():
+                pass
+            secrets.append(store.secret())
+    one, other, again = secrets
+    assert one is not None
+    assert len(one) == 32
+    assert one == again != other
+
+
 def test_the_lock_file_of_a_new_store_is_allocated(tmp_path: Path) -> None:
     """LMDB maps it sparse; on a full disk, the first access would kill the process."""
     put_one(tmp_path / "home", b"1")

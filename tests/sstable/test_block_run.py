@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement, pairwise
 
 import google_crc32c
 
-from lakecli.sstable.block import Run, payload_of, seal
+from lakecli.sstable.block import Run, blocks_between, payload_of, seal
 from tests.sstable.tables import build, many_records, open_bytes
 
 ENDS = [3, 5, 9]
@@ -31,7 +31,7 @@ def test_blocks_between_two_positions_are_whole() -> None:
             for number, (first, last) in enumerate(pairwise([0, *ENDS]))
             if start <= first and last <= stop
         ]
-        first, last = run.blocks_between(start, stop)
+        first, last = blocks_between(run.ends, start, stop)
         assert list(range(first, last)) == whole
         assert all(number >= first or run.start_of(number) < start for number in range(3))
 

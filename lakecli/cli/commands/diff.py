@@ -224,14 +224,14 @@ def _is_large(repository: Repository, compared: TreesToCompare) -> bool:
     left, right = trees.metarange(compared.left), trees.metarange(compared.right)
     if len(left) + len(right) < SPARK_FROM_RANGES:
         return False
-    from lakecli.committed.check import count_existing
-    from lakecli.engine.differences import changed_ranges
+    from lakecli.committed.diff import changed_ranges
 
-    changed = changed_ranges(trees, compared)
-    return (
-        len(changed) >= SPARK_FROM_RANGES
-        and count_existing(repository.store, changed) >= SPARK_FROM_RANGES
-    )
+    changed = changed_ranges(left, right)
+    if len(changed) < SPARK_FROM_RANGES:
+        return False
+    from lakecli.committed.check import count_existing
+
+    return count_existing(repository.store, changed) >= SPARK_FROM_RANGES
 
 
 def _check_branch(repository: Repository, uri: LakeUri, *, two_way: bool) -> None:

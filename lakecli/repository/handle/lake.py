@@ -264,7 +264,7 @@ class LocalRepository:
         cached = os.path.join(home.cache, self.record.uuid)
         trees = TreeStore(
             self.store,
-            cache=SstableCache(cached, size_limit=home.cache_size),
+            cache=SstableCache(cached, size_limit=home.cache_size, secret=self.lake.kv.secret),
             range_entries=self.record.range_entries,
             memory=home.memory_size,
             reads=self.reads,

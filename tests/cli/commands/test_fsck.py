@@ -73,6 +73,23 @@ def test_fsck_lists_and_deletes_damaged_files_of_the_cache(cli: Cli, filled: Dem
     assert list(cache.iterdir()) == []
 
 
+def test_fsck_keeps_outlines_of_metaranges(
+    cli: Cli, filled: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakecli.committed.tree_store.OUTLINED_FROM", 0)
+    claim = json.loads((filled.namespace / REPOSITORY_FILE).read_text())
+    cli.ok("fs", "ls", f"{REPOSITORY}/main/")
+    cache = Path(os.environ["LAKECLI_HOME"]) / "cache" / claim["uuid"]
+    (kept,) = cache.glob("*.outline1")
+    assert [each["type"] for each in cli.ok("fsck", REPOSITORY, "--json").json_lines] == ["summary"]
+    assert kept.exists()
+    damaged = cache / f"{'f' * 64}.outline1"
+    damaged.write_bytes(kept.read_bytes())
+    shown = cli.ok("fsck", REPOSITORY).lines
+    assert shown[0] == f"repaired: cache {damaged.name}: damaged copy deleted"
+    assert [*cache.glob("*.outline1")] == [kept]
+
+
 def test_repair_restores_and_lists_losses(cli: Cli, filled: Demo, golden: Golden) -> None:
     originals = cli.directory / "originals"
     originals.mkdir()

@@ -1,0 +1,336 @@
+"""What this machine remembers of a large metarange that it verified once: its outline.
+
+The name of a metarange is a digest of all its record IDs, so only who reads all records can verify
+it. An outline makes that unnecessary the next time: it has the record IDs, and of each block the
+size and the bounds, and digests of some blocks each. So few can be read, verified and searched, two
+metaranges are compared by their record IDs, and a new one copies blocks undecoded. `SstableCache`
+keeps outlines and returns none that this home did not write::
+
+    header        size of the metarange, N of its tree (0: none), number of blocks
+    columns       of each block: size, records, bytes of keys, bytes of values, bytes of its
+                  separator
+    separators    joined, each with its trailer
+    digests       BLAKE3 of each 32 blocks as they are stored
+    record IDs    32 bytes each
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from struct import Struct
+from typing import Any, Final, NamedTuple, overload
+
+from lakecli.base.identity import DIGEST_SIZE, blake3_of, hashes
+from lakecli.sstable.block import CopiedBlocks, is_cut
+from lakecli.sstable.format import KEY_TRAILER_SIZE, RECORD_TRAILER, SEPARATOR_TRAILER
+from lakecli.sstable.reader import SSTable, decode_block
+
+_HEADER: Final = Struct("<3Q")
+_COLUMNS: Final = 5
+_NUMBERS: Final = "Q"
+"""The type of the columns; their byte order is that of this machine."""
+
+_GROUP: Final = 32
+"""Blocks that one digest is of: together some 100 KB."""
+
+Columns = tuple[Sequence[bytes], Sequence[bytes]]
+"""All keys, and all values."""
+
+
+class Outline(NamedTuple):
+    """The outline of a metarange.
+
+    Attributes:
+        size: of the metarange, in bytes.
+        range_entries: N of its tree; ``None``: it was not cut by this version's rule.
+        sizes: of the blocks, trailers included.
+        counts: records of each block.
+        key_sizes: bytes of the keys of each block.
+        value_sizes: bytes of the values of each block.
+        separators: the key of each block in the index, with its trailer.
+        digests: of each group of blocks as they are stored, joined.
+        record_ids: of all records, joined.
+    """
+
+    size: int
+    range_entries: int | None
+    sizes: Sequence[int]
+    counts: Sequence[int]
+    key_sizes: Sequence[int]
+    value_sizes: Sequence[int]
+    separators: Sequence[bytes]
+    digests: bytes
+    record_ids: bytes
+
+    def encode(self) -> tuple[bytes, bytes]:
+        """Return it as bytes; the record IDs, most of them, apart."""
+        _, _, *columns, separators, digests, record_ids = self
+        header = _HEADER.pack(self.size, self.range_entries or 0, len(separators))
+        columns.append([*map(len, separators)])
+        numbers = (array(_NUMBERS, column) for column in columns)
+        return b"".join((header, *numbers, *separators, digests)), record_ids
+
+
+def decode_outline(data: bytes, record_ids: bytes) -> Outline:
+    """Return the outline that `Outline.encode` returned as bytes."""
+    size, range_entries, blocks = _HEADER.unpack_from(data)
+    separators_at = _HEADER.size + 8 * _COLUMNS * blocks
+    numbers = array(_NUMBERS, data[_HEADER.size : separators_at])
+    *columns, lengths = (numbers[at : at + blocks] for at in range(0, len(numbers), blocks))
+    ends = [*accumulate(lengths, initial=separators_at)]
+    separators = _Texts(data, ends)
+    rest = separators, data[ends[-1] :], record_ids
+    return Outline._make([size, range_entries or None, *columns, *rest])
+
+
+class _Texts(Sequence[bytes]):
+    """Joined texts, each cut out when it is asked for."""
+
+    def __init__(self, joined: bytes, ends: Sequence[int]) -> None:
+        self._joined = joined
+        self._ends = ends
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, at: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(at, int):
+            return self._joined[self._ends[at] : self._ends[at + 1]]
+        start, stop, _ = at.indices(len(self))
+        return [self._joined[one:other] for one, other in pairwise(self._ends[start : stop + 1])]
+
+
+_EMPTY: Final = Outline(0, None, (), (), (), (), (), b"", b"")
+
+
+class Copied(NamedTuple):
+    """Consecutive blocks of a metarange that were copied from another one.
+
+    Attributes:
+        at: number of the first one in the metarange.
+        outline: of the other one.
+        first: number of the first one there.
+        last: number after the last one there.
+    """
+
+    at: int
+    outline: Outline
+    first: int
+    last: int
+
+
+def outline_of(
+    table: SSTable, range_entries: int | None, record_ids: bytes, copied: Sequence[Copied] = ()
+) -> Outline | None:
+    """Return the outline of a metarange of lakecli that was verified, or was just written.
+
+    Args:
+        table: the metarange.
+        range_entries: N of its tree.
+        record_ids: of all its records, joined.
+        copied: what it has of others, ascending; their outlines say the same of it.
+
+    Returns:
+        ``None`` if there is something between its blocks, as lakecli writes none.
+    """
+    columns: tuple[list[Any], ...] = [], [], [], [], []
+    for at, outline, first, last in (*copied, Copied(table.block_count, _EMPTY, 0, 0)):
+        for number in range(len(columns[0]), at):
+            stored, separator = table.stored_block(number), table.separators[number]
+            keys, values = decode_block(stored)
+            trailer = RECORD_TRAILER if separator == keys[-1] else SEPARATOR_TRAILER
+            numbers = len(stored), len(keys), sum(map(len, keys)), sum(map(len, values))
+            for column, each in zip(columns, (*numbers, separator + trailer), strict=True):
+                column.append(each)
+        # The separator of the last one depends on the block that follows it.
+        for column, known in zip(columns, outline[2:-2], strict=True):
+            column.extend(known[first : last - 1])
+    if not copied and sum(columns[0]) != len(table.stored_blocks(0, table.block_count)):
+        return None
+    digests = [b""] * -(-table.block_count // _GROUP)
+    for at, outline, first, last in copied:
+        if at % _GROUP == first % _GROUP:
+            whole = slice(-(-at // _GROUP), (at + last - first) // _GROUP)
+            digests[whole] = _cut(outline.digests)[-(-first // _GROUP) : last // _GROUP]
+    for number, start in enumerate(range(0, table.block_count, _GROUP)):
+        if not digests[number]:
+            stop = min(start + _GROUP, table.block_count)
+            digests[number] = blake3_of(table.stored_blocks(start, stop))
+    return Outline._make([table.size, range_entries, *columns, b"".join(digests), record_ids])
+
+
+def _cut(digests: bytes) -> list[bytes]:
+    """Return digests that were joined."""
+    return [digests[at : at + DIGEST_SIZE] for at in range(0, len(digests), DIGEST_SIZE)]
+
+
+def _digests_of(data: memoryview, sizes: Sequence[int]) -> bytes:
+    """Return the digests of groups of blocks, given their sizes."""
+    ends = [*accumulate(sizes, initial=0)]
+    bounds = pairwise([*ends[:-1:_GROUP], ends[-1]])
+    return b"".join(hashes(data[start:end] for start, end in bounds))
+
+
+class OutlinedBlocks:
+    """The blocks of an outlined metarange, each read, verified and decoded when it is needed.
+
+    Args:
+        outline: of the metarange.
+        read: returns bytes of its file, by offset and size.
+        reload: returns all keys and values, verified, of another copy; called if the file is gone
+            or holds something else.
+
+    Attributes:
+        keys: of all records.
+        values: of all records.
+        ends: for each block, the position after its last record.
+    """
+
+    def __init__(
+        self,
+        outline: Outline,
+        read: Callable[[int, int], bytes],
+        reload: Callable[[], Columns],
+    ) -> None:
+        self.outline = outline
+        self.ends = [*accumulate(outline.counts)]
+        self.keys = Column(self, 0)
+        self.values = Column(self, 1)
+        self._offsets = [*accumulate(outline.sizes, initial=0)]
+        self._read = read
+        self._reload = reload
+        self._decoded: dict[int, Columns] = {}
+        self._whole: Columns | None = None
+
+    def find(self, key: bytes) -> int:
+        """Return the position of the first record with a key >= `key`."""
+        if self._whole is not None:
+            return bisect_left(self._whole[0], key)
+        number = bisect_left(
+            self.outline.separators, key, key=lambda each: each[:-KEY_TRAILER_SIZE]
+        )
+        if number == len(self.ends):
+            return self.ends[-1]
+        return self.start_of(number) + bisect_left(self.block(number)[0], key)
+
+    def start_of(self, number: int) -> int:
+        """Return the position of the first record of a block, or after the last block."""
+        return self.ends[number - 1] if number else 0
+
+    def block(self, number: int) -> Columns:
+        """Return the keys and the values of a block.
+
+        Raises:
+            IntegrityError: no copy of the metarange is what it must be.
+        """
+        found = self._decoded.get(number)
+        if found is None:
+            stored = None if self._whole is not None else self._stored(number, number + 1)
+            if stored is None:
+                part = slice(self.start_of(number), self.ends[number])
+                keys, values = self.whole()
+                return keys[part], values[part]
+            if len(self._decoded) >= _MOST_DECODED:
+                self._decoded.clear()
+            found = self._decoded[number] = decode_block(bytes(stored))
+        return found
+
+    def whole(self) -> Columns:
+        """Return all keys and all values, from now on from memory.
+
+        Raises:
+            IntegrityError: no copy of the metarange is what it must be.
+        """
+        if self._whole is None:
+            self._whole = self._reload()
+            self._decoded.clear()
+        return self._whole
+
+    def ends_at_cut(self, number: int) -> bool:
+        """Return whether the cut rule ends a block where this one ends."""
+        stored = self._stored(number, number + 1)
+        count = self.outline.counts[number]
+        return stored is not None and is_cut(bytes(stored), count, self.block(number)[0][-1])
+
+    def copied(self, first: int, last: int) -> CopiedBlocks | None:
+        """Return blocks up to `last`, verified; ``None`` if the file does not hold them."""
+        stored = self._stored(first, last)
+        if stored is None:
+            return None
+        part = slice(first, last)
+        _, _, sizes, counts, key_sizes, value_sizes, separators, _, _ = self.outline
+        one, other = self.block(first)[0][0], self.block(last - 1)[0][-1]
+        return CopiedBlocks(
+            keys=[one, other] if one < other else [one],
+            record_count=sum(counts[part]),
+            key_size=sum(key_sizes[part]),
+            value_size=sum(value_sizes[part]),
+            separators=separators[part],
+            sizes=sizes[part],
+            stored=[stored],
+        )
+
+    def _stored(self, first: int, last: int) -> memoryview | None:
+        """Return blocks as they are stored, if the file still holds what was verified."""
+        offsets, outline = self._offsets, self.outline
+        group, stop = first // _GROUP, -(-last // _GROUP)
+        sizes = outline.sizes[group * _GROUP : stop * _GROUP]
+        start = offsets[group * _GROUP]
+        try:
+            data = memoryview(self._read(start, sum(sizes)))
+        except OSError:
+            return None
+        expected = outline.digests[group * DIGEST_SIZE : stop * DIGEST_SIZE]
+        if len(data) != sum(sizes) or _digests_of(data, sizes) != expected:
+            return None
+        return data[offsets[first] - start : offsets[last] - start]
+
+
+class Column(Sequence[bytes]):
+    """The keys or the values of an outlined metarange."""
+
+    def __init__(self, blocks: OutlinedBlocks, which: int) -> None:
+        self._blocks = blocks
+        self._which = which
+
+    def __len__(self) -> int:
+        return self._blocks.ends[-1]
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, at: int | slice) -> bytes | Sequence[bytes]:
+        blocks, count = self._blocks, len(self)
+        if isinstance(at, int):
+            position = range(count)[at]
+            number = bisect_right(blocks.ends, position)
+            return blocks.block(number)[self._which][position - blocks.start_of(number)]
+        start, stop, step = at.indices(count)
+        if start >= stop:
+            return []
+        first, last = bisect_right(blocks.ends, start), bisect_left(blocks.ends, stop)
+        if last - first > len(blocks.ends) // _MOST_SINGLY:
+            return blocks.whole()[self._which][at]
+        found: list[bytes] = []
+        for number in range(first, last + 1):
+            found += blocks.block(number)[self._which]
+        base = blocks.start_of(first)
+        return found[start - base : stop - base : step]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._blocks.whole()[self._which])
+
+
+_MOST_SINGLY: Final = 4
+"""Where more than one of so many blocks are asked for, all are read."""
+
+_MOST_DECODED: Final = 256
+"""Blocks that are kept in memory, of some 3,000 bytes each."""
