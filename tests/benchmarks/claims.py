@@ -67,27 +67,29 @@ SPARK: Final = "Spark on the same files"
 CLAIMS: Final = {
     "start": Claim(4.5, START, Kind.PROCESSOR),
     "start of fs": Claim(5, START, Kind.PROCESSOR),
-    "upload and commit of 10,000 files, cp": Claim(2.5, COPY),
-    "upload and commit of 10,000 files, git": Claim(0.5, ADD),
+    "upload and commit of 10,000 files": Claim(1.9, COPY, Kind.PROCESSOR),
     "upload of one file": Claim(1.5, LIST, Kind.PROCESSOR),
     "upload of 4 large files": Claim(1.3, COPY),
-    "ten million": Claim(1.25, ONE_MILLION),
     "commit of one change in a million": Claim(2.5, LIST),
     "merge with two bases": Claim(2, ONE_BASE, Kind.PROCESSOR),
-    "local status of 100,000 files": Claim(2, STATUS, Kind.PROCESSOR),  # Git has several threads
+    "a hundred million": Claim(1.2, ONE_MILLION, Kind.PROCESSOR),
+    "commit in a hundred million": Claim(1.25, ONE_MILLION, Kind.PROCESSOR),
+    "diff and merge in a hundred million": Claim(1.3, ONE_MILLION, Kind.PROCESSOR),
+    "a billion": Claim(2, ONE_MILLION, Kind.PROCESSOR),
+    "commit in a billion": Claim(4, ONE_MILLION, Kind.PROCESSOR),
+    "local status of 100,000 files": Claim(2.2, STATUS, Kind.PROCESSOR),  # Git has several threads
     "local commit of one of them": Claim(3, COMMIT, Kind.PROCESSOR),
-    "checkout of 10,000 files": Claim(3, COPY),
+    "checkout of 10,000 files": Claim(1.7, COPY, Kind.PROCESSOR),
     "transfers to S3": Claim(1.2, RCLONE),
     "small objects of S3": Claim(2.5, OBSTORE, Kind.PROCESSOR),
     "point reads at ten million": Claim(1 / 0.7, LMDB, Kind.PROCESSOR),  # 0.7 of its rate
-    "import of a listing": Claim(1.5, ENCODED, Kind.PROCESSOR),
+    "import of a listing": Claim(1.75, ENCODED, Kind.PROCESSOR),
     "import on Spark": Claim(1.3, LOCAL, Kind.PROCESSOR),
     "fs ls -r and diff of everything": Claim(1.2, DECODED, Kind.PROCESSOR),
     "manifest of everything": Claim(1.7, DECODED, Kind.PROCESSOR),
     "presign of 10,000, S3": Claim(0.5, BOTOCORE),
     "presign of 10,000, GCS": Claim(0.7, GOOGLE),
-    "table by Spark, native": Claim(1.2, SPARK),
-    "table by Spark, fetched": Claim(1.3, SPARK),
+    "table by Spark": Claim(1.3, SPARK),
     "memory at a million": Claim(300, "", Kind.MEMORY),
 }
 

@@ -10,8 +10,7 @@ import pytest
 
 from tests.benchmarks.claims import MILLION, Report
 from tests.benchmarks.lake import Large, Place
-from tests.benchmarks.measure import Machine
-from tests.conftest import SCRUBBED
+from tests.benchmarks.measure import Machine, environment
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -75,25 +74,7 @@ def place(scratch: Path) -> Place:
 
 @pytest.fixture(scope="session")
 def machine(scratch: Path, place: Place) -> Machine:
-    environ = {
-        name: text
-        for name, text in os.environ.items()
-        # Without compiled modules, for one, every start would take three times as long.
-        if not name.startswith((*SCRUBBED, "PYTHON")) or name == "PYTHONPATH"
-    }
-    environ |= {
-        "HOME": str(scratch),
-        "LAKECLI_HOME": str(place.home),
-        "LAKECLI_USER_NAME": "Ada",
-        "LAKECLI_USER_EMAIL": "ada@example.org",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_AUTHOR_NAME": "Ada",
-        "GIT_AUTHOR_EMAIL": "ada@example.org",
-        "GIT_COMMITTER_NAME": "Ada",
-        "GIT_COMMITTER_EMAIL": "ada@example.org",
-        "TZ": "UTC",
-    }
-    return Machine(environ, scratch / "log")
+    return Machine(environment(scratch, place.home), scratch / "log")
 
 
 @pytest.fixture(scope="session")

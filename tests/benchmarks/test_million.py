@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.benchmarks.claims import LIST, ONE_BASE, ONE_MILLION
+from tests.benchmarks.claims import LIST, ONE_BASE
 from tests.benchmarks.lake import MAIN, Large
 from tests.benchmarks.measure import LAKECLI, compare
 
@@ -114,32 +114,3 @@ def test_merge_with_two_bases(  # noqa: PLR0917 - fixtures
         baselines={ONE_BASE: merge(in_line)},
     )
     report.check("merge with two bases", compared, of=f"{changes:,} changed on each side")
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", [name for name in OPERATIONS if "completion" not in name])
-def test_ten_million(  # noqa: PLR0917 - fixtures
-    benchmark: BenchmarkFixture,
-    report: Report,
-    machine: Machine,
-    million: Large,
-    ten_million: Large,
-    name: str,
-) -> None:
-    operation = OPERATIONS[name]
-
-    def prepare(number: int) -> None:
-        operation.prepare(million, number)
-        operation.prepare(ten_million, number)
-
-    compared = compare(
-        benchmark,
-        rounds=ROUNDS,
-        prepare=prepare,
-        subject=lambda number: machine.run(LAKECLI, *operation.arguments(ten_million, number)),
-        baselines={
-            ONE_MILLION: lambda number: machine.run(LAKECLI, *operation.arguments(million, number))
-        },
-    )
-    report.check("ten million", compared, of=name)

@@ -94,7 +94,7 @@ def test_table(  # noqa: PLR0917 - fixtures
     compared = compare_frames(
         benchmark, ours, session.read.parquet(str(files)), TABLE_AGGREGATES, against=SPARK
     )
-    report.check(f"table by Spark, {way}", compared)
+    report.check("table by Spark", compared, of=way)
 
 
 @pytest.mark.timeout(1200)

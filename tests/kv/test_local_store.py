@@ -58,7 +58,7 @@ def read_one(directory: Path) -> bytes | None:
 @linux
 def test_the_secret_of_a_store_is_its_own_and_stays(tmp_path: Path) -> None:
     """A store that an older version wrote has none before it is written again."""
-    secrets = []
+    secrets: list[bytes | None] = []
     for name in ("one", "other", "one"):
         with LocalStore.open(tmp_path / name) as store:
             if name != "one" or not secrets:
