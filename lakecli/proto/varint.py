@@ -79,6 +79,8 @@ def decode_canonical_varint(data: bytes, position: int) -> tuple[int, int]:
     Raises:
         Malformed: the number does not end within `data`, or not within 64 bits, or is padded.
     """
+    if position < len(data) and data[position] < CONTINUES:
+        return data[position], position + 1
     value, end = decode_varint(data, position)
     if value >> 64 or (end - position > 1 and data[end - 1] == 0):
         raise Malformed(_ENDLESS)

@@ -164,16 +164,20 @@ class DirectoryStore:
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""
+        status = self._status(key)
+        if status is None:
+            raise self._not_found(key)
+        return info_of(key, status)
+
+    def _status(self, key: str) -> os.stat_result | None:
+        """Describe the file of an object; ``None``: there is no such object."""
         names = split_key(key)
         with self._directory.translated(key):
             try:
                 with self._directory.opened(names[:-1]) as parent:
-                    status = object_status(parent, names[-1])
+                    return object_status(parent, names[-1])
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                status = None
-        if status is None:
-            raise self._not_found(key)
-        return info_of(key, status)
+                return None
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects under `prefix` in byte order of whole keys.
@@ -276,11 +280,8 @@ class DirectoryStore:
 
     def local_path(self, key: str) -> str | None:
         """Return the object's file, or ``None`` if there is no such object."""
-        try:
-            self.head(key)
-        except ObjectNotFound:
+        if self._status(key) is None:
             return None
-
         return os.path.join(self._directory.root, os.fsdecode(key_bytes(key)))
 
     def batch(self) -> LocalBatch:
