@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from lakecli.base.identity import DIGEST_SIZE, frame_map, tree_id
 from lakecli.base.model import MetarangeId, RangeId
@@ -28,6 +28,7 @@ from lakecli.committed.values import MalformedValue, decode_value, digests, enco
 from lakecli.errors import IntegrityError
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
 from lakecli.sstable.block import Run
+from lakecli.sstable.directory import Directory
 from lakecli.sstable.reader import SSTable
 
 TREE_PROPERTY: Final = "lakecli.tree"
@@ -46,6 +47,10 @@ _ID_FRAME = b"\x80\x01"
 
 ID_PART: Final = slice(2, 66)
 """Where the ID of a range is in the value that describes it."""
+
+
+Described: TypeAlias = SSTable | Directory
+"""A table whose properties were read."""
 
 
 class RangeRecord(NamedTuple):
@@ -314,7 +319,7 @@ def parse_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
     )
 
 
-def check_kind(table: SSTable, kind: str) -> None:
+def check_kind(table: Described, kind: str) -> None:
     """Refuse a range where a metarange is expected, and the reverse.
 
     Raises:
@@ -385,17 +390,19 @@ class Mismatch(IntegrityError):
         )
 
 
-def is_ours(table: SSTable) -> bool:
+def is_ours(table: Described) -> bool:
     """Return whether lakecli wrote a table, so that its blocks end where the records decide."""
     return table.properties.get(WRITER_PROPERTY) == WRITER
 
 
-def check_described(table: SSTable, record: RangeRecord) -> None:
+def check_described(table: Described, record: RangeRecord) -> None:
     """Compare a range's properties with its record in the metarange; no records are read.
 
     Raises:
+        WrongTable: it is no range.
         Mismatch: they differ.
     """
+    check_kind(table, "range")
     if table.count != record.count:
         raise Mismatch(table.name, f"{table.count} records instead of {record.count}")
     if is_ours(table):  # releases of lakeFS before 2021 wrote wrong min_keys

@@ -1,11 +1,12 @@
 """Point reads: open ranges, and a cache of their records.
 
-A block is decoded and verified whole, and its records kept in the dictionary of its range: a read
-that finds its key there needs no search for the block. `PointReader.fill` reads the blocks of many
-ranges before anybody asks for them.
+An open range has the top of its index only; a read of a key reads the partition of the index that
+leads there, and the block. While there is room, blocks are decoded whole, and their records kept in
+the dictionary of their range: a read that finds its key there needs no search. `PointReader.fill`
+reads the blocks of many ranges before anybody asks for them.
 
-When the cache is full, one miss in 16 admits its block, in the place of the oldest one (FIFO); the
-other misses search the stored block. So the cache follows the keys that are read, and reads spread
+When the cache is full, one miss in 16 admits its block, in the place of the oldest ones (FIFO); the
+other misses search what is stored. So the cache follows the keys that are read, and reads spread
 over a tree larger than the cache stay cheap.
 
 `PointReader` keeps `OpenRange` and `OpenTree`; `Fill` is the thread that fills one while others
@@ -16,47 +17,66 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from threading import Event, Lock, Thread
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.base.model import MetarangeId, RangeId
 from lakecli.committed.cache import BUCKET, DISK, MEMORY, Tier
 from lakecli.committed.metaranges import Metarange, Mismatch, RangeRecord
-from lakecli.committed.tree_store import TreeStore
+from lakecli.committed.tree_store import TreeStore, in_memory
 from lakecli.errors import IntegrityError
-from lakecli.sstable.reader import SSTable
+from lakecli.sstable.directory import ReadableFile
+from lakecli.sstable.reader import Block, KeyLookup, SSTable
 
-Source = tuple[SSTable, dict[bytes, bytes], set[int]]
-Records = tuple[list[bytes], list[bytes]]
+Records = dict[bytes, bytes]
+Blocks = dict[int, tuple[Sequence[bytes], int]]
+"""The keys of blocks by their offset, and the memory that each takes."""
 
-_NO_RECORDS: Final[dict[bytes, bytes]] = {}
-_INDEX_ENTRY_SIZE: Final = 250
+_NO_RECORDS: Final[Records] = {}
+
+
+class RangeCopy(NamedTuple):
+    """A copy of a range, and what of it is in memory.
+
+    Attributes:
+        lookup: finds the blocks of the copy.
+        blocks: whose records are in memory.
+        records: of these blocks, by key.
+    """
+
+    lookup: KeyLookup
+    blocks: Blocks
+    records: Records
 
 
 class OpenRange:
-    """An open range, and those of its records that are in memory.
+    """An open range.
 
     Attributes:
+        copy: what is read.
         tier: where its blocks are read from.
-        source: the table, records by key, and the numbers of the blocks that they are all of.
+        size: memory that it takes, without what is kept of it.
+        reads: blocks that were read from the bucket.
     """
 
-    __slots__ = ("reads", "record", "size", "source", "tier")
+    __slots__ = ("copy", "reads", "record", "size", "tier")
 
-    def __init__(self, record: RangeRecord, table: SSTable, tier: Tier) -> None:
+    def __init__(self, record: RangeRecord, lookup: KeyLookup, tier: Tier) -> None:
         self.record = record
-        self.tier: Tier = tier
         self.reads = 0
-        self.size = _INDEX_ENTRY_SIZE * table.block_count
-        self.source: Source = table, {}, set()
+        self.use(lookup, tier)
 
-    def use(self, table: SSTable) -> None:
-        """Read from another copy of the table from now on."""
-        before, records, loaded = self.source
-        if table.separators != before.separators:
-            records, loaded = {}, set()
-        self.source = table, records, loaded
+    def use(self, lookup: KeyLookup, tier: Tier) -> None:
+        """Read a copy from now on, of which nothing is in memory."""
+        self.copy = RangeCopy(lookup, {}, {})
+        self.tier: Tier = tier
+        self.size = _RANGE_SIZE + len(lookup.top)
+        if tier == MEMORY:
+            self.size += lookup.size
+        elif tier == BUCKET:
+            self.size += lookup.size - lookup.data_size
 
 
 class OpenTree:
@@ -75,7 +95,9 @@ class OpenTree:
         self.metarange = metarange
         self.keys: Sequence[bytes] = ()
         self._searches = 0
-        self.forget()
+        count = len(metarange)
+        self.ranges: list[OpenRange | None] = [None] * count
+        self.records = [_NO_RECORDS] * (count + 1)  # the last one is of keys after all ranges
 
     def find(self, key: bytes) -> int:
         """Return the position of the first range that may hold a key >= `key`."""
@@ -87,11 +109,19 @@ class OpenTree:
         self.keys = list(self.metarange.keys)
         return bisect_left(self.keys, key)
 
-    def forget(self) -> None:
-        """Forget the open ranges."""
-        count = len(self.metarange)
-        self.ranges: list[OpenRange | None] = [None] * count
-        self.records = [_NO_RECORDS] * (count + 1)  # the last one is of keys after all ranges
+    def find_all(self, keys: Sequence[bytes]) -> list[int]:
+        """Return the result of `find` for each of several keys."""
+        if not self.keys and self._searches + len(keys) < SEARCHES:
+            return [self.find(key) for key in keys]
+        self.keys = bounds = self.keys or list(self.metarange.keys)
+        return [bisect_left(bounds, key) for key in keys]
+
+    def close(self, opened: OpenRange) -> None:
+        """Forget a range."""
+        position = self.find(opened.record.max_key)
+        if self.ranges[position : position + 1] == [opened]:
+            self.ranges[position] = None
+            self.records[position] = _NO_RECORDS
 
 
 SEARCHES: Final = 32
@@ -109,6 +139,10 @@ MOST_TREES: Final = 4
 _ADMIT_EVERY = 16
 _RECORD_SIZE = 150
 """Memory of a record in a dictionary, besides the bytes of its key and value."""
+_BLOCK_SIZE: Final = 300
+"""Memory of what is noted of a block."""
+_RANGE_SIZE: Final = 1_500
+"""Memory of an open range, besides the top of its index."""
 _MOST_OF_SIZE: Final = 4
 """The memory of the keys and values of a range, in sizes of its file; a cautious estimate."""
 
@@ -123,7 +157,7 @@ class PointReader:
     Args:
         trees: the store that opens ranges.
         blocks_limit: bytes of records, at most; by default half of the memory of the store.
-        tables_limit: bytes of the indexes of open ranges, at most; by default a quarter of it.
+        tables_limit: bytes of open ranges, at most; by default a quarter of it.
 
     Attributes:
         blocks_size: bytes of records in memory.
@@ -145,7 +179,9 @@ class PointReader:
         self._tables_limit = trees.memory // 4 if tables_limit is None else tables_limit
         self._reads = trees.reads
         self.blocks_size = 0
-        self._kept: deque[tuple[Source, Sequence[int], list[bytes], int]] = deque()
+        # The blocks in memory, the oldest first; so many of them are of closed ranges, and gone.
+        self._kept: deque[tuple[RangeCopy, int]] = deque()
+        self._gone = 0
         self._misses = 0
         self._has_dropped = False  # after a block was dropped, the size is below the limit again
 
@@ -157,37 +193,47 @@ class PointReader:
         """
         # All state of this tree is in `known`: other threads may be reading other trees.
         known = self._trees.get(tree) or self._open_tree(tree)
-        return self._find_in(known, key)
-
-    def _find_in(self, known: OpenTree, key: bytes) -> bytes | None:
-        value = known.records[bisect_left(known.keys, key)].get(key)
+        position = known.find(key)
+        value = known.records[position].get(key)
         if value is None:
-            return self._find_on_disk(known, key)
+            return self._find_on_disk(known, position, [key])[0]
         self._reads[MEMORY] += 1
         return value
 
-    def _find_on_disk(self, known: OpenTree, key: bytes) -> bytes | None:
-        """Return the value of a key that was not in memory."""
-        position = known.find(key)
-        if position == len(known.ranges):
-            return None
-        if known.ranges[position] is None and key < known.metarange.record(position).min_key:
-            return None
-        opened = self._opened(known, position)
-        try:
-            return self._read(opened, key)
-        except (FileNotFoundError, IntegrityError) as error:
-            self._check_reopens(opened, error)
-            return self._read(self._reopen(opened, known), key)
-
     def find_many(self, tree: MetarangeId, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the encoded value of each path, or ``None``; `find` for many at once.
+
+        What is not in memory is read in key order, so each range is opened once.
 
         Raises:
             IntegrityError: a table that had to be read is missing or damaged.
         """
         known = self._trees.get(tree) or self._open_tree(tree)
-        return [self._find_in(known, key) for key in keys]
+        records, positions = known.records, known.find_all(keys)
+        found = [records[at].get(key) for at, key in zip(positions, keys, strict=True)]
+        missing = sorted((keys[at], at) for at, value in enumerate(found) if value is None)
+        self._reads[MEMORY] += len(found) - len(missing)
+        for position, group in groupby(missing, lambda each: positions[each[1]]):
+            part = list(group)
+            values = self._find_on_disk(known, position, [key for key, _ in part])
+            for (_, at), value in zip(part, values, strict=True):
+                found[at] = value
+        return found
+
+    def _find_on_disk(
+        self, known: OpenTree, position: int, keys: list[bytes]
+    ) -> list[bytes | None]:
+        """Return the values of keys of one range, in order, that were not in memory."""
+        if position == len(known.ranges) or (
+            known.ranges[position] is None and keys[-1] < known.metarange.record(position).min_key
+        ):
+            return [None] * len(keys)
+        opened = self._opened(known, position)
+        try:
+            return self._read(opened, keys)
+        except (FileNotFoundError, IntegrityError) as error:
+            self._check_reopens(opened, error)
+            return self._read(self._reopen(opened, known), keys)
 
     def fill(self, tree: MetarangeId, *, prefix: bytes, is_stopped: Callable[[], bool]) -> bool:
         """Read the records of a tree into memory, in key order, while there is room.
@@ -223,20 +269,26 @@ class PointReader:
 
     def _fill_range(self, opened: OpenRange, is_stopped: Callable[[], bool]) -> bool:
         """Read all records of a range; return false if there is no room, or the fill is stopped."""
+        table: SSTable | None = None
         while not is_stopped():
-            source = table, _, loaded = opened.source
+            copy = opened.copy
+            if table is None or table.source is not copy.lookup.source:
+                if opened.tier == BUCKET:
+                    if not self._has_room_for(copy.lookup, FILL_AT_ONCE):
+                        return False
+                    self._fetch(opened)
+                    continue
+                table = SSTable(copy.lookup.source)
             with self._lock:
-                missing = [each for each in range(table.block_count) if each not in loaded]
+                missing = [at for at, each in enumerate(table.offsets) if each not in copy.blocks]
             if not missing:
                 return True
             numbers = missing[:FILL_AT_ONCE]
             if not self._has_room_for(table, len(numbers)):
                 return False
-            if opened.tier == BUCKET:
-                self._fetch(opened)
-                continue
             self._reads[opened.tier] += 1
-            self._keep(opened.record, source, numbers)
+            offsets = [table.offsets[number] for number in numbers]
+            self._keep(opened.record, copy, dict(zip(offsets, table.blocks(numbers), strict=True)))
         return False
 
     def _open_tree(self, tree: MetarangeId) -> OpenTree:
@@ -246,106 +298,107 @@ class PointReader:
             if present is not None:  # another thread was faster
                 return present
             if len(self._trees) >= MOST_TREES:
-                self._trees.pop(next(iter(self._trees))).forget()
+                del self._trees[next(iter(self._trees))]
             self._trees[tree] = opened
         return opened
 
     def _opened(self, known: OpenTree, position: int) -> OpenRange:
         """Return a range of a tree, opened if it is not open."""
-        # If ranges are closed meanwhile, `known` gets new lists, and these are nobody's any more.
-        ranges, records = known.ranges, known.records
-        opened = ranges[position]
-        if opened is None:
+        opened = known.ranges[position]
+        if opened is None or known.records[position] is not opened.copy.records:
             record = known.metarange.record(position)
             opened = self._open.get(record.id) or self._open_range(record, known)
-            ranges[position] = opened
-        records[position] = opened.source[1]
+            with self._lock:
+                if self._open.get(record.id) is opened:  # else it was closed meanwhile
+                    known.ranges[position] = opened
+                    known.records[position] = opened.copy.records
         return opened
 
-    def _read(self, opened: OpenRange, key: bytes) -> bytes | None:
-        source = table, records, loaded = opened.source
-        number = table.find_block(key)
-        if number == table.block_count:
-            return None
-        with self._lock:
-            if number in loaded:
-                self._reads[MEMORY] += 1
-                return records.get(key)
+    def _read(self, opened: OpenRange, keys: list[bytes]) -> list[bytes | None]:
+        copy = opened.copy
+        with copy.lookup.source.opened() as file:
+            return [self._read_one(opened, copy, file, key) for key in keys]
+
+    def _read_one(
+        self, opened: OpenRange, copy: RangeCopy, file: ReadableFile, key: bytes
+    ) -> bytes | None:
+        """Return the value of a key of a range, whose copy is open as `file`."""
+        if copy is not opened.copy:
+            return self._read(opened, [key])[0]
+        lookup, handle = copy.lookup, None
+        is_admitted = not self._has_dropped or self._misses % _ADMIT_EVERY == 0
+        if is_admitted or opened.tier == BUCKET:
+            handle = lookup.locate(file, key)
+            if handle is None:
+                return None
+            with self._lock:
+                if handle[0] in copy.blocks:
+                    self._reads[MEMORY] += 1
+                    return copy.records.get(key)
+            if opened.tier == BUCKET and opened.reads >= FETCH_AFTER:
+                self._fetch(opened)
+                return self._read(opened, [key])[0]
         self._reads[opened.tier] += 1
         opened.reads += 1
-        if opened.tier == BUCKET and opened.reads > FETCH_AFTER:
-            self._fetch(opened)
-            source = table, records, _ = opened.source
-            number = table.find_block(key)
         self._misses += 1
-        is_full = self._has_dropped and self._misses % _ADMIT_EVERY
-        if number == table.block_count:
-            return None
-        if is_full:
-            return table.get(key)
-        return self._keep(opened.record, source, (number,), key)
+        if handle is not None and is_admitted:
+            return self._keep(opened.record, copy, {handle[0]: lookup.block_at(file, handle)}, key)
+        return lookup.get(key, file)
 
     def _fetch(self, opened: OpenRange) -> None:
         """Read a range of the bucket from this machine from now on."""
-        table = self._store.table(opened.record)
+        whole = self._store.table(opened.record)
         copy = self._store.open_copy(opened.record)
-        if copy is not None:
-            opened.use(copy)
-            opened.tier = DISK
-            return
-        opened.use(table)  # without a cache on disk its bytes stay in memory
         with self._lock:
-            if opened.tier == BUCKET and self._open.get(opened.record.id) is opened:
-                opened.size += table.size
-                self._open_size += table.size
-            opened.tier = MEMORY
+            if opened.tier != BUCKET:  # another thread was faster
+                return
+            self._forget(opened)
+            before = opened.size
+            if copy is None:  # without a cache on disk its bytes stay in memory
+                opened.use(in_memory(whole), MEMORY)
+            else:
+                opened.use(copy, DISK)
+            if self._open.get(opened.record.id) is opened:
+                self._open_size += opened.size - before
 
-    def _has_room_for(self, table: SSTable, blocks: int) -> bool:
+    def _has_room_for(self, table: KeyLookup, blocks: int) -> bool:
         """Tell whether the records of so many blocks of a range fit into the cache."""
-        size = (_MOST_OF_SIZE * table.size + _RECORD_SIZE * table.count) * blocks
+        size = (_MOST_OF_SIZE * table.size + _RECORD_SIZE * table.count) * min(
+            blocks, table.block_count
+        )
         room = self._blocks_limit - self.blocks_size
         return not self._has_dropped and size <= room * table.block_count
 
     def _keep(
-        self, record: RangeRecord, source: Source, numbers: Sequence[int], key: bytes = b""
+        self, record: RangeRecord, copy: RangeCopy, blocks: Mapping[int, Block], key: bytes = b""
     ) -> bytes | None:
-        """Read some blocks, keep their records, and return the value of a key.
-
-        If the cache is full, the oldest blocks are dropped.
-        """
-        table, records, loaded = source
-        blocks = [(block.keys, block.values) for block in table.blocks(numbers)]
-        keys, values = _records_of(blocks)
-        # Each block lies within the bounds of its index entry, so the keys ascend.
-        if keys and not record.min_key <= keys[0] <= keys[-1] <= record.max_key:
-            raise Mismatch(table.name, f"a block from {keys[0]!r} to {keys[-1]!r}")
+        """Keep the records of some blocks, by offset, and return the value of a key."""
+        for keys, _ in blocks.values():
+            if keys and not record.min_key <= keys[0] <= keys[-1] <= record.max_key:
+                raise Mismatch(copy.lookup.name, f"a block from {keys[0]!r} to {keys[-1]!r}")
         with self._lock:
-            if not loaded.isdisjoint(numbers):  # another thread was faster with some of them
-                new = dict(zip(numbers, blocks, strict=True))
-                for number in loaded.intersection(numbers):
-                    del new[number]
-                numbers = list(new)
-                keys, values = _records_of(new.values())
-            size = sum(map(len, keys)) + sum(map(len, values)) + _RECORD_SIZE * len(keys)
-            records.update(zip(keys, values, strict=True))
-            loaded.update(numbers)
-            value = records.get(key)
-            self._kept.append((source, numbers, keys, size))
-            self.blocks_size += size
+            for offset, (keys, values) in blocks.items():
+                if offset not in copy.blocks:  # else another thread was faster
+                    copy.records.update(zip(keys, values, strict=True))
+                    size = sum(map(len, keys)) + sum(map(len, values)) + _RECORD_SIZE * len(keys)
+                    size += _BLOCK_SIZE
+                    copy.blocks[offset] = keys, size
+                    self._kept.append((copy, offset))
+                    self.blocks_size += size
+            value = copy.records.get(key)
             while self.blocks_size > self._blocks_limit and len(self._kept) > 1:
                 self._has_dropped = True
-                (_, records, loaded), numbers, keys, size = self._kept.popleft()
-                if not loaded.isdisjoint(numbers):
-                    loaded.difference_update(numbers)
-                    for each in keys:
-                        records.pop(each, None)
+                copy, offset = self._kept.popleft()
+                gone, size = copy.blocks.pop(offset, ((), 0))
+                self._gone -= not size
                 self.blocks_size -= size
+                for each in gone:
+                    copy.records.pop(each, None)
         return value
 
     def _open_range(self, record: RangeRecord, tree: OpenTree) -> OpenRange:
         is_exact = tree.metarange.range_entries is not None
-        table, tier = self._store.open_for_points(record, is_exact=is_exact)
-        opened = OpenRange(record, table, tier)
+        opened = OpenRange(record, *self._store.open_for_points(record, is_exact=is_exact))
         with self._lock:
             present = self._open.get(record.id)
             if present is not None:  # another thread was faster
@@ -375,25 +428,24 @@ class PointReader:
 
     def _close(self, opened: OpenRange) -> None:
         """Drop a range, if it is still open; reads under way are not disturbed."""
-        _, records, loaded = opened.source
-        records.clear()
-        loaded.clear()
+        self._forget(opened)
         if self._open.get(opened.record.id) is not opened:
             return
         del self._open[opened.record.id]
         self._open_size -= opened.size
         for tree in self._trees.values():
-            tree.forget()
+            tree.close(opened)
 
-
-def _records_of(blocks: Iterable[Records]) -> Records:
-    """Return the keys and the values of some blocks."""
-    keys: list[bytes] = []
-    values: list[bytes] = []
-    for more, of_more in blocks:
-        keys += more
-        values += of_more
-    return keys, values
+    def _forget(self, opened: OpenRange) -> None:
+        """Drop what is in memory of a range."""
+        blocks = opened.copy.blocks
+        self._gone += len(blocks)
+        self.blocks_size -= sum(size for _, size in blocks.values())
+        blocks.clear()
+        opened.copy.records.clear()
+        if self._gone > len(self._kept) // 2:
+            self._kept = deque((copy, at) for copy, at in self._kept if at in copy.blocks)
+            self._gone = 0
 
 
 def kept_reader(trees: TreeStore) -> PointReader:

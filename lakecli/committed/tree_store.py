@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from lakecli.base import layout
 from lakecli.base.identity import DIGEST_SIZE
@@ -28,14 +28,14 @@ from lakecli.committed.metaranges import (
     Metarange,
     RangeRecord,
     check_described,
-    check_kind,
     is_ours,
     load_metarange,
 )
 from lakecli.committed.outline import Columns, Copied, OutlinedBlocks, decode_outline, outline_of
 from lakecli.errors import IntegrityError
 from lakecli.kv.local_store import LocalStore, Table
-from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, SSTable
+from lakecli.sstable.directory import TAIL_SIZE, Directory, ReadableFile, Source
+from lakecli.sstable.reader import BytesSource, CorruptTable, KeyLookup, SSTable
 from lakecli.stores.contract import Guard, ObjectNotFound, ObjectStore, WriteBatch, get_bounded
 
 Loaded = TypeVar("Loaded")
@@ -43,13 +43,22 @@ Loaded = TypeVar("Loaded")
 MEMORY_SIZE = 1 << 30
 """Bytes of the parts of trees that are kept in memory, unless a setting says otherwise.
 
-Half of it is for records, a quarter for the indexes of open ranges, 3/16 for parsed metaranges, and
+Half of it is for records, a quarter for open ranges, 3/16 for parsed metaranges, and
 3/128 for whole ranges. The last metarange and the last range are kept however large they are.
 """
 
 
 OUTLINED_FROM = 64 << 10
 """Bytes of a metarange, of some three million entries, from which on its outline is kept."""
+
+_INDEX_ENTRY_SIZE: Final = 200
+"""Memory of what a decoded index says of a block."""
+
+_LOCAL_TAIL_SIZE: Final = 4 << 10
+"""Bytes of the end of a local file that are read first: its properties and the top of its index."""
+
+_MOST_HELD: Final = 8 << 20
+"""Bytes of the end of a file in the bucket, with its whole index, that stay in memory, at most."""
 
 
 class TreeCounts:
@@ -199,13 +208,13 @@ class TreeStore:
         if found is None:
             found = self._load(record.id, lambda table: self._verified(table, record))
             self.counts.ranges_opened += 1
-            self._tables.put(record.id, found, found.size)
+            self._tables.put(record.id, found, found.size + _INDEX_ENTRY_SIZE * found.block_count)
         else:
             self.reads[MEMORY] += 1
         check_described(found, record)
         return found
 
-    def open_for_points(self, record: RangeRecord, *, is_exact: bool) -> tuple[SSTable, Tier]:
+    def open_for_points(self, record: RangeRecord, *, is_exact: bool) -> tuple[KeyLookup, Tier]:
         """Open a range for reading a few of its blocks.
 
         Args:
@@ -219,34 +228,37 @@ class TreeStore:
         Raises:
             IntegrityError: it is missing, damaged, or not as its metarange describes it.
         """
-        found = self._tables.get(record.id)
-        if found is not None:
+        whole = self._tables.get(record.id)
+        if whole is not None:
             self.reads[MEMORY] += 1
-            return found, MEMORY
+            return in_memory(whole), MEMORY
         found = self._open_file(record)
         if found is None and is_exact and record.size <= TAIL_SIZE and self._cache is not None:
             whole = self.table(record)
             copy = self._open_file(record)
-            return (whole, MEMORY) if copy is None else (copy, DISK)
+            return (in_memory(whole), MEMORY) if copy is None else (copy, DISK)
         self.counts.ranges_opened += 1
-        key = layout.sstable_key(record.id)
         tier: Tier = BUCKET if found is None else DISK
         self.reads[tier] += 1
         if found is not None:
             return found, tier
+        key = layout.sstable_key(record.id)
         size = record.size if is_exact else self._size_of(key)
-
         try:
-            found = SSTable(RemoteSource(self.store, key, size=size))
+            directory = Directory(RemoteSource(self.store, key, size=size))
         except CorruptTable:
             # The bucket may hold another writer's copy of this range, of another size.
             actual = self._size_of(key)
             if actual == size:
                 raise
-            found = SSTable(RemoteSource(self.store, key, size=actual))
-        return _described(found, record), tier
+            directory = Directory(RemoteSource(self.store, key, size=actual))
+        check_described(directory, record)
+        tail = directory.tail
+        if directory.size - directory.data_size <= _MOST_HELD:
+            tail.hold(directory.data_size)
+        return KeyLookup(directory, tail), tier
 
-    def open_copy(self, record: RangeRecord) -> SSTable | None:
+    def open_copy(self, record: RangeRecord) -> KeyLookup | None:
         """Open a range for reading a few of its blocks, if this machine has a copy of it.
 
         Raises:
@@ -434,22 +446,26 @@ class TreeStore:
         """Return a range that is as its record describes it; whole if it is or will be cached."""
         if self._cache is not None:
             table.verify()
-        return _described(table, record)
+        check_described(table, record)
+        return table
 
-    def _open_file(self, record: RangeRecord) -> SSTable | None:
+    def _open_file(self, record: RangeRecord) -> KeyLookup | None:
         """Open a range in the local namespace or in the cache, or return ``None``."""
         key = layout.sstable_key(record.id)
         cache = self._cache
-        if cache is None:
-            path = self.store.local_path(key)
-            return None if path is None else _described(SSTable(PathSource(key, path)), record)
-        path = cache.find(record.id)
-        if path is not None:
-            try:
-                return _described(SSTable(PathSource(key, path)), record)
-            except (OSError, IntegrityError):
-                cache.drop(record.id)
-        return None
+        path = self.store.local_path(key) if cache is None else cache.find(record.id)
+        if path is None:
+            return None
+        source = PathSource(key, path)
+        try:
+            directory = Directory(source, tail_size=_LOCAL_TAIL_SIZE)
+            check_described(directory, record)
+        except (OSError, IntegrityError):
+            if cache is None:
+                raise
+            cache.drop(record.id)
+            return None
+        return KeyLookup(directory, source)
 
     def _get(self, key: str) -> bytes:
         try:
@@ -464,11 +480,9 @@ class TreeStore:
             raise MissingTable(key, self.store.uri) from None
 
 
-def _described(table: SSTable, record: RangeRecord) -> SSTable:
-    """Return a range that is as its record describes it."""
-    check_kind(table, "range")
-    check_described(table, record)
-    return table
+def in_memory(table: SSTable) -> KeyLookup:
+    """Return a table with all its bytes in memory for point reads, without its decoded index."""
+    return KeyLookup(Directory(table.source), table.source)
 
 
 def bytes_of(path: str) -> bytes:
@@ -488,34 +502,61 @@ class MissingTable(IntegrityError):
         )
 
 
-class PathSource:
-    """A table in a local file, opened anew for every read: thousands may be in use at a time.
+class PathSource(Source):
+    """A table in a local file, opened anew for every use: thousands may be in use at a time.
 
     Args:
         name: for error messages.
         path: of the file.
     """
 
+    __slots__ = ("_path", "name")
+
     def __init__(self, name: str, path: str) -> None:
         self.name = name
         self._path = path
 
+    def opened(self) -> OpenTableFile:
+        """Open the file, which is closed when the context ends.
+
+        Raises:
+            FileNotFoundError: it is gone.
+        """
+        return OpenTableFile(self._path)
+
     def read(self, offset: int, length: int) -> bytes:
         """Return `length` bytes from `offset`, fewer if the file ends earlier."""
-        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.pread(descriptor, length, offset)
-        finally:
-            os.close(descriptor)
+        with self.opened() as file:
+            return file.read(offset, length)
 
     def read_tail(self, length: int) -> tuple[bytes, int]:
         """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
-        size = os.stat(self._path).st_size
-        offset = max(0, size - length)
-        return self.read(offset, size - offset), size
+        with self.opened() as file:
+            size = os.fstat(file.descriptor).st_size
+            offset = max(0, size - length)
+            return file.read(offset, size - offset), size
 
 
-class RemoteSource:
+class OpenTableFile(ReadableFile):
+    """A file that is open for reading."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, path: str) -> None:
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return `length` bytes from `offset`, fewer if the file ends earlier."""
+        return os.pread(self.descriptor, length, offset)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.descriptor)
+
+
+class RemoteSource(Source):
     """A table in the bucket, read by ranges of bytes.
 
     Args:

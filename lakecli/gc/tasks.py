@@ -43,6 +43,7 @@ from lakecli.gc.policy import LakeFsAhead, Work, check_not_newer
 from lakecli.gc.state import DIGEST
 from lakecli.repository.lakefs.kept_dumps import LAKEFS_DIGITS, LastDump, written_at
 from lakecli.sstable.block import payload_of
+from lakecli.sstable.directory import Directory
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import (
     ObjectInfo,
@@ -531,7 +532,7 @@ def read_kinds(location: Location, part: Sequence[tuple[str, int]]) -> list[Tabl
             continue
         source = RemoteSource(location.store(), sstable_key(table_id), size=size)
         try:
-            table = SSTable(source)
+            table = Directory(source)
         except IntegrityError:
             found.append(TableKind(table_id, "", ours=False))
             continue

@@ -35,7 +35,13 @@ class Core(Protocol):
         """As `lakecli.sstable.block.decode_records`."""
 
     def decode_index(self, payload: bytes, /) -> tuple[list[bytes], list[int]] | None:
-        """As `lakecli.sstable.reader.decode_handles`."""
+        """As `lakecli.sstable.directory.decode_handles`."""
+
+    def decode_pairs(self, payload: bytes, /) -> tuple[list[bytes], list[bytes]] | None:
+        """Return the keys and the values of `lakecli.sstable.block.decode_pairs`."""
+
+    def find_handle(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
+        """As `lakecli.sstable.directory.find_handle`; ``NotImplemented`` is left to the twin."""
 
     def find_value(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
         """As `lakecli.sstable.block.find_value`; ``NotImplemented`` is left to the twin."""
@@ -138,7 +144,7 @@ class Core(Protocol):
         """Return the columns of `lakecli.exports.entry_columns.columns_of` as buffers."""
 
 
-INTERFACE: Final = 11
+INTERFACE: Final = 12
 """The meaning of the functions; a core with another one is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

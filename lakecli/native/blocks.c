@@ -1,8 +1,8 @@
-/* Reading blocks: all records, the entries of an index, or one value; and writing blocks of records.
+/* Reading blocks: all entries, or one value or handle; and writing blocks of records.
 
    A block consists of entries and restart points. An entry has three numbers (how many bytes its
    key shares with the key before, how many it adds, and the size of its value), the added bytes and
-   the value. The key ends with a trailer of eight bytes. A restart point is the offset of an entry
+   the value. Keys of records and of an index end with a trailer of eight bytes. A restart point is the offset of an entry
    whose key shares nothing. Offsets and the number of restart points have four bytes each, the
    lowest first. */
 
@@ -28,7 +28,8 @@
 
 static const uint8_t RECORD_TRAILER[KEY_TRAILER_SIZE] = {1, 0, 0, 0, 0, 0, 0, 0};
 
-typedef enum { RECORDS, INDEX } Kind;
+/* The keys of pairs have no trailer. */
+typedef enum { RECORDS, INDEX, PAIRS } Kind;
 
 /* The entries of a block, read one after the other. */
 typedef struct {
@@ -43,7 +44,7 @@ typedef struct {
     uint8_t key[MAX_KEY_SIZE];   /* with its trailer, because the next key may share that, too */
 } Cursor;
 
-static uint32_t
+uint32_t
 read_u32(const uint8_t *from)
 {
     return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16
@@ -99,6 +100,7 @@ read_entry(Cursor *cursor, Kind kind)
     uint64_t shared = 0;
     uint64_t added = 0;
     uint64_t value_size = 0;
+    Py_ssize_t trailer_size = kind == PAIRS ? 0 : KEY_TRAILER_SIZE;
 
     const uint8_t *position = read_varint(cursor->position, end, ENTRY_NUMBER_BITS, &shared);
     if (position != NULL) {
@@ -110,7 +112,7 @@ read_entry(Cursor *cursor, Kind kind)
     if (position == NULL || added + value_size > (uint64_t)(end - position)) {
         return 0;
     }
-    if (added < KEY_TRAILER_SIZE || shared + added > MAX_KEY_SIZE) {
+    if (added < (uint64_t)trailer_size || shared + added > MAX_KEY_SIZE) {
         return 0;
     }
     if (cursor->entry_count == MAX_BLOCK_ENTRIES) {
@@ -125,7 +127,7 @@ read_entry(Cursor *cursor, Kind kind)
     }
 
     /* What the key adds, without the trailer, takes the place of the rest of the key before. */
-    Bytes rest = {position, (Py_ssize_t)added - KEY_TRAILER_SIZE};
+    Bytes rest = {position, (Py_ssize_t)added - trailer_size};
     if (kind == RECORDS
         && memcmp(rest.start + rest.size, RECORD_TRAILER, KEY_TRAILER_SIZE) != 0)
     {
@@ -133,7 +135,7 @@ read_entry(Cursor *cursor, Kind kind)
     }
     if (cursor->has_key) {
         Bytes rest_before = {cursor->key + shared, cursor->key_size - (Py_ssize_t)shared};
-        if (rest_before.size < -KEY_TRAILER_SIZE) {
+        if (rest_before.size < -trailer_size) {
             return 0;  /* it shares more than the key before and its trailer */
         }
         /* A key that shares some of the trailer goes on where the key before ends, so it is
@@ -161,23 +163,26 @@ append_value(PyObject *values, Bytes value)
     return append_owned(values, new_bytes(value.start, value.size));
 }
 
-/* Append the two numbers of a handle, which say where a block is. */
+/* Read the two numbers of a handle, which say where a block is. Return 0 if it has others. */
 static int
-append_handle(PyObject *numbers, Bytes handle)
+read_handle(Bytes handle, uint64_t numbers[2])
 {
     const uint8_t *end = handle.start + handle.size;
-    const uint8_t *position = handle.start;
-    for (int i = 0; i < 2; i++) {
-        uint64_t number;
-        position = read_varint(position, end, HANDLE_NUMBER_BITS, &number);
-        if (position == NULL) {
-            return 0;
-        }
-        if (!append_owned(numbers, PyLong_FromUnsignedLongLong(number))) {
-            return 0;
-        }
+    const uint8_t *position = read_varint(handle.start, end, HANDLE_NUMBER_BITS, &numbers[0]);
+    if (position != NULL) {
+        position = read_varint(position, end, HANDLE_NUMBER_BITS, &numbers[1]);
     }
     return position == end;
+}
+
+/* Append the two numbers of a handle. */
+static int
+append_handle(PyObject *list, Bytes handle)
+{
+    uint64_t numbers[2];
+    return read_handle(handle, numbers)
+           && append_owned(list, PyLong_FromUnsignedLongLong(numbers[0]))
+           && append_owned(list, PyLong_FromUnsignedLongLong(numbers[1]));
 }
 
 /* Append all keys of a block, and what its values say.
@@ -234,17 +239,25 @@ decode_records(PyObject *Py_UNUSED(module), PyObject *payload)
 }
 
 /* decode_index(payload) -> (keys, numbers), two numbers a key: the twin is
-   `sstable.reader.decode_handles`. */
+   `sstable.directory.decode_handles`. */
 PyObject *
 decode_index(PyObject *Py_UNUSED(module), PyObject *payload)
 {
     return decode_block(payload, INDEX);
 }
 
+/* decode_pairs(payload) -> (keys, values): the twin is `sstable.block.decode_pairs`, which returns
+   them as pairs. */
+PyObject *
+decode_pairs(PyObject *Py_UNUSED(module), PyObject *payload)
+{
+    return decode_block(payload, PAIRS);
+}
+
 /* Put a cursor before the last restart point whose key is not greater than a key, or before the
    first entry. Return 0 if a restart point that leads there is damaged or unusual. */
 static int
-find_run(Cursor *cursor, Bytes block, Bytes wanted)
+find_run(Cursor *cursor, Kind kind, Bytes block, Bytes wanted)
 {
     const uint8_t *restarts = cursor->entries_end;
     const uint8_t *run = block.start;
@@ -258,7 +271,7 @@ find_run(Cursor *cursor, Bytes block, Bytes wanted)
             return 0;
         }
         rewind_to(cursor, block.start + offset);
-        if (!read_entry(cursor, RECORDS)) {
+        if (!read_entry(cursor, kind)) {
             return 0;
         }
         Bytes key = {cursor->key, cursor->key_size};
@@ -274,39 +287,94 @@ find_run(Cursor *cursor, Bytes block, Bytes wanted)
     return 1;
 }
 
+/* Read the first entry of a block whose key is not less than `wanted`.
+   Return 1; 0 if there is none; -1 if the block is left to the twin. */
+static int
+seek(Cursor *cursor, Kind kind, Bytes block, Bytes wanted, int *is_equal)
+{
+    if (!open_block(cursor, block) || !find_run(cursor, kind, block, wanted)) {
+        return -1;
+    }
+    while (cursor->position < cursor->entries_end) {
+        if (!read_entry(cursor, kind)) {
+            return -1;
+        }
+        Bytes key = {cursor->key, cursor->key_size};
+        int order = compare_keys(key, wanted);
+        if (order >= 0) {
+            *is_equal = order == 0;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int
+seek_value(Bytes block, Bytes key, Bytes *value)
+{
+    Cursor cursor;
+    int is_equal = 0;
+
+    int found = seek(&cursor, RECORDS, block, key, &is_equal);
+    if (found > 0) {
+        *value = cursor.value;
+        return is_equal;
+    }
+    return found;
+}
+
+int
+seek_handle(Bytes block, Bytes key, uint64_t numbers[2])
+{
+    Cursor cursor;
+    int is_equal;
+
+    int found = seek(&cursor, INDEX, block, key, &is_equal);
+    return found > 0 && !read_handle(cursor.value, numbers) ? -1 : found;
+}
+
 /* find_value(payload, key) -> value; None if the block lacks the key, NotImplemented if it is left
    to the twin, which is `sstable.block.find_value`. */
 PyObject *
 find_value(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *payload_object, *key_object;
-    Bytes block, wanted;
-    Cursor cursor;
+    PyObject *payload, *key_object;
+    Bytes block, key, value;
 
-    if (!PyArg_ParseTuple(args, "OO", &payload_object, &key_object)) {
+    if (!PyArg_ParseTuple(args, "OO", &payload, &key_object)) {
         return NULL;
     }
-    if (!view_bytes(payload_object, &block)
-        || !view_bytes(key_object, &wanted)
-        || !open_block(&cursor, block)
-        || !find_run(&cursor, block, wanted))
-    {
+    int found = view_bytes(payload, &block) && view_bytes(key_object, &key)
+                    ? seek_value(block, key, &value)
+                    : -1;
+    if (found < 0) {
         Py_RETURN_NOTIMPLEMENTED;
     }
-    while (cursor.position < cursor.entries_end) {
-        if (!read_entry(&cursor, RECORDS)) {
-            Py_RETURN_NOTIMPLEMENTED;
-        }
-        Bytes key = {cursor.key, cursor.key_size};
-        int order = compare_keys(key, wanted);
-        if (order == 0) {
-            return new_bytes(cursor.value.start, cursor.value.size);
-        }
-        if (order > 0) {
-            break;
-        }
+    return found ? new_bytes(value.start, value.size) : Py_NewRef(Py_None);
+}
+
+/* find_handle(payload, key) -> (offset, size); None if all keys are less, NotImplemented if it is
+   left to the twin, which is `sstable.directory.find_handle`. */
+PyObject *
+find_handle(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *payload, *key_object;
+    Bytes block, key;
+    uint64_t numbers[2];
+
+    if (!PyArg_ParseTuple(args, "OO", &payload, &key_object)) {
+        return NULL;
     }
-    Py_RETURN_NONE;
+    int found = view_bytes(payload, &block) && view_bytes(key_object, &key)
+                    ? seek_handle(block, key, numbers)
+                    : -1;
+    if (found < 0) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    if (!found) {
+        Py_RETURN_NONE;
+    }
+    return Py_BuildValue("KK", (unsigned long long)numbers[0], (unsigned long long)numbers[1]);
 }
 
 /* Where a block of records ends, as in sstable/format.py. */

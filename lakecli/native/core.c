@@ -3,7 +3,7 @@
 #include "core.h"
 
 /* As in __init__.py; increase both if the meaning of a function changes. */
-#define INTERFACE 11
+#define INTERFACE 12
 
 int
 view_bytes(PyObject *object, Bytes *view)
@@ -67,6 +67,8 @@ write_varint(uint8_t *to, uint64_t number)
 static PyMethodDef core_methods[] = {
     {"decode_records", decode_records, METH_O, NULL},
     {"decode_index", decode_index, METH_O, NULL},
+    {"decode_pairs", decode_pairs, METH_O, NULL},
+    {"find_handle", find_handle, METH_VARARGS, NULL},
     {"find_value", find_value, METH_VARARGS, NULL},
     {"encode_block", encode_block, METH_VARARGS, NULL},
     {"encode_external", encode_external, METH_VARARGS, NULL},

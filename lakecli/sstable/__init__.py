@@ -9,7 +9,8 @@ not change, and the memory that a forged file can take is bounded.
     format      the layout of the file, its constants, what can be wrong; the framing of values
     block       one block, and runs of many blocks at the cost of one
     writer      makes a file: blocks, their index, the properties
-    reader      finds the index and the properties of a file, and reads its blocks
+    directory   the end of a file: its properties, and its index, searched as it is stored
+    reader      reads the blocks of a file, or finds single keys
 
 `format` describes the file, `writer.TableWriter` makes one, `reader.SSTable` reads one through a
 `Source`. May import `base` and what is below.

@@ -183,15 +183,26 @@ def decode_records(  # noqa: C901, PLR0912 - calls inside the loop would make it
     return keys, values
 
 
-def find_value(  # noqa: C901 - calls inside the loop would make it slower
-    payload: bytes, wanted: bytes
-) -> bytes | None:
+def find_value(payload: bytes, wanted: bytes) -> bytes | None:
     """Return the value of one user key of a data block, or ``None``.
-
-    At most one run between two restart points is read, the one that leads to the key.
 
     Raises:
         Malformed: the block is not a data block.
+    """
+    found = seek(payload, wanted)
+    return found[1] if found is not None and found[0] == wanted + RECORD_TRAILER else None
+
+
+def seek(payload: bytes, wanted: bytes) -> tuple[bytes, bytes] | None:
+    """Return the first entry whose user key is no less than `wanted`, or ``None``.
+
+    At most one run between two restart points is read, the one that leads to the key.
+
+    Returns:
+        The key with its trailer, and the value.
+
+    Raises:
+        Malformed: the block is not one whose keys have trailers.
     """
     header = _header
     one_byte = CONTINUES
@@ -219,11 +230,8 @@ def find_value(  # noqa: C901 - calls inside the loop would make it slower
         middle = position + unshared
         key = key[:shared] + payload[position:middle]
         position = middle + size
-        if key > wanted and position <= end:
-            if key == wanted + RECORD_TRAILER:
-                return payload[middle:position]
-            if key[:-KEY_TRAILER_SIZE] >= wanted:
-                return None
+        if key > wanted and position <= end and key[:-KEY_TRAILER_SIZE] >= wanted:
+            return key, payload[middle:position]
     if position != end:
         raise Malformed("entries that do not end where the restart points begin")
     return None

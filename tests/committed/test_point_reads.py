@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,7 +12,6 @@ from lakecli.committed import tree_store
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.metaranges import Metarange, Mismatch, encode_range_record
 from lakecli.committed.point_reads import (
-    _RECORD_SIZE,
     FETCH_AFTER,
     PointReader,
     find,
@@ -20,7 +20,7 @@ from lakecli.committed.point_reads import (
 )
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import MissingTable
-from lakecli.sstable.reader import SSTable
+from lakecli.sstable.reader import KeyLookup, SSTable
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from tests.committed.trees import (
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import MetarangeId
     from lakecli.committed.metaranges import RangeRecord
+    from lakecli.sstable.directory import ReadableFile
     from lakecli.sstable.reader import Block
 
 pytestmark = pytest.mark.usefixtures("either_core")
@@ -115,8 +116,8 @@ def test_answers_do_not_depend_on_the_room(room: int) -> None:
         assert find(trees, tree, key(number)) == expected
         assert find(trees, tree, key(number) + b"!") is None
     assert kept_reader(trees).blocks_size <= max(room, 20_000)  # one block always stays
-    kept = [each.source[1] for each in kept_reader(trees)._open.values()]
-    held = sum(len(path) + len(found) for records in kept for path, found in records.items())
+    kept = [each.copy for each in kept_reader(trees)._open.values()]
+    held = sum(len(path) + len(found) for copy in kept for path, found in copy.records.items())
     assert 0 < held <= kept_reader(trees).blocks_size
 
 
@@ -128,6 +129,54 @@ def test_many_ranges_do_not_stay_open_for_ever() -> None:
         for path, expected in MODEL.items():
             assert find(trees, tree, path) == expected
     assert trees.counts.ranges_opened > len(trees.metarange(tree))
+
+
+def test_closed_ranges_are_not_kept_by_blocks_that_were_read() -> None:
+    trees = new_trees(range_entries=64)
+    points = trees.kept[PointReader] = PointReader(trees, tables_limit=20_000)
+    tree = build(trees, MODEL)
+    asked = list(MODEL)
+    random.Random(0).shuffle(asked)
+    for path in asked:
+        assert find(trees, tree, path) == MODEL[path]
+    held = [opened for opened in points._trees[tree].ranges if opened is not None]
+    assert {id(each) for each in held} == {id(each) for each in points._open.values()}
+    assert points._open_size == sum(each.size for each in held) <= 20_000
+    assert len(held) < len(trees.metarange(tree)) / 3
+    gone = [copy for copy, at in points._kept if at not in copy.blocks]
+    assert len(gone) == points._gone <= len(points._kept) // 2
+    assert points.blocks_size == sum(size for each in held for _, size in each.copy.blocks.values())
+
+
+@pytest.mark.parametrize("how", ["cut", "changed", "replaced"])
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_cached_file_that_is_damaged_while_it_is_open_is_fetched_again(
+    tmp_path: Path, how: str, *, is_full: bool
+) -> None:
+    """It has two levels of index."""
+    store = RecordingStore()
+    large = {path: value(at, random.Random(at).randbytes(900)) for at, path in enumerate(MODEL)}
+    tree = build(new_trees(store, range_entries=4096, cache=SstableCache(tmp_path)), large)
+    trees = new_trees(store, range_entries=4096, cache=SstableCache(tmp_path))
+    points = trees.kept[PointReader] = PointReader(trees, blocks_limit=0 if is_full else None)
+    paths = list(large)[::40]
+    assert points.find_many(tree, paths) == [large[path] for path in paths]
+    opened = max(points._open.values(), key=lambda each: each.record.size)
+    assert opened.copy.lookup.is_deep
+    file = tmp_path / opened.record.id
+    data = file.read_bytes()
+    if how == "replaced":
+        file.unlink()
+        file.write_bytes(bytes(len(data)))
+    elif how == "cut":
+        os.truncate(file, 100)
+    else:
+        file.write_bytes(bytes(byte ^ 1 for byte in data))
+    store.reads.clear()
+    others = list(large)[1::40]
+    assert points.find_many(tree, others) == [large[path] for path in others]
+    assert [name for name, *_ in store.reads].count(f"_lakefs/{opened.record.id}") > 0
+    assert [points.find(tree, path) for path in paths] == [large[path] for path in paths]
 
 
 @pytest.mark.parametrize("is_open", [False, True])
@@ -148,18 +197,18 @@ class Decoded:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.blocks: list[tuple[str, int]] = []
         self.searches = 0
-        decode, search = SSTable._decoded, SSTable.get
+        decode, search = KeyLookup.block_at, KeyLookup.get
 
-        def block(table: SSTable, number: int, stored: bytes) -> Block:
-            self.blocks.append((table.name, number))
-            return decode(table, number, stored)
+        def block(lookup: KeyLookup, file: ReadableFile, handle: tuple[int, int]) -> Block:
+            self.blocks.append((lookup.name, handle[0]))
+            return decode(lookup, file, handle)
 
-        def counted(table: SSTable, path: bytes) -> bytes | None:
+        def counted(lookup: KeyLookup, *args: Any) -> bytes | None:
             self.searches += 1
-            return search(table, path)
+            return search(lookup, *args)
 
-        monkeypatch.setattr(SSTable, "_decoded", block)
-        monkeypatch.setattr(SSTable, "get", counted)
+        monkeypatch.setattr(KeyLookup, "block_at", block)
+        monkeypatch.setattr(KeyLookup, "get", counted)
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
@@ -183,9 +232,11 @@ def test_with_room_each_range_is_opened_and_each_block_decoded_once(
     for path in asked:
         assert find(trees, tree, path) == MODEL[path]
         assert find_many(trees, tree, [path]) == [MODEL[path]]
-    assert len(decoded.blocks) == len(set(decoded.blocks)) > len(trees.metarange(tree))
-    assert decoded.searches == 0
     ranges = len(trees.metarange(tree))
+    twice = len(decoded.blocks) - len(set(decoded.blocks))
+    assert twice == (ranges * FETCH_AFTER if is_remote else 0)  # before a range was fetched
+    assert len(set(decoded.blocks)) > ranges
+    assert decoded.searches == 0
     assert len(fetched) == (ranges if is_remote else 0)
     assert trees.counts.ranges_opened == ranges + len(fetched)
 
@@ -347,7 +398,7 @@ def test_a_range_that_is_closed_while_it_is_read_answers_all_the_same() -> None:
     assert expected is not None
     (opened,) = points._open.values()
     points._close(opened)  # as another thread does that needs the room
-    assert points._read(opened, key(3)) == expected
+    assert points._read(opened, [key(3)]) == [expected]
     assert points.find(tree, key(3)) == expected
 
 
@@ -368,16 +419,14 @@ def test_of_blocks_that_another_thread_has_partly_read_each_key_is_answered() ->
     points = kept_reader(trees)
     assert points.find(tree, key(0)) == MODEL[key(0)]
     record, opened = next((each.record, each) for each in points._open.values())
-    table = opened.source[0]
+    table = SSTable(opened.copy.lookup.source)
+    blocks = {table.offsets[number]: table.block(number) for number in (0, 1)}
     other = table.block(1).keys[1]
-    found = [points._keep(record, opened.source, (0, 1), path) for path in (key(0), other)]
+    found = [points._keep(record, opened.copy, blocks, path) for path in (key(0), other)]
     assert found == [MODEL[key(0)], MODEL[other]]
     for absent in (key(0) + b"!", other + b"!", table.block(1).keys[-1] + b"!"):
-        assert points._keep(record, opened.source, (0, 1), absent) is None
+        assert points._keep(record, opened.copy, blocks, absent) is None
     # What the other thread had not read was kept, and nothing twice.
-    _, records, loaded = opened.source
-    assert loaded == {0, 1}
-    assert list(records) == [*table.block(0).keys, *table.block(1).keys]
-    assert points.blocks_size == sum(
-        len(path) + len(each) + _RECORD_SIZE for path, each in records.items()
-    )
+    assert list(opened.copy.blocks) == table.offsets[:2]
+    assert list(opened.copy.records) == [*table.block(0).keys, *table.block(1).keys]
+    assert points.blocks_size == sum(size for _, size in opened.copy.blocks.values())

@@ -59,10 +59,12 @@ def check(trees: TreeStore, tree: MetarangeId) -> None:
 
 def check_accounts(points: PointReader) -> None:
     """The size of what is kept is that of the records in memory."""
-    kept = {id(each): each for opened in points._open.values() for each in [opened.source[1]]}
-    held = [item for records in kept.values() for item in records.items()]
+    copies = [opened.copy for opened in points._open.values()]
+    held = [item for copy in copies for item in copy.records.items()]
+    blocks = sum(len(copy.blocks) for copy in copies)
     size = sum(len(path) + len(found) + point_reads._RECORD_SIZE for path, found in held)
-    assert points.blocks_size == size
+    assert points.blocks_size == size + blocks * point_reads._BLOCK_SIZE
+    assert blocks == len(points._kept) - points._gone
 
 
 @pytest.mark.parametrize("place", ["directory", "bucket", "bucket, cached on disk"])
@@ -78,7 +80,7 @@ def test_after_a_fill_every_read_is_answered_from_memory(tmp_path: Path, place: 
     before, asked = dict(trees.reads), len(store.reads)
     opened = trees.counts.ranges_opened
     if place == "directory":
-        tables = [each.source[0] for each in kept_reader(trees)._open.values()]
+        tables = [each.copy.lookup for each in kept_reader(trees)._open.values()]
         parts = [-(-table.block_count // point_reads.FILL_AT_ONCE) for table in tables]
         assert before["disk"] == len(tables) + sum(parts)
     for path, expected in MODEL.items():

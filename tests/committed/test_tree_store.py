@@ -232,7 +232,8 @@ def test_a_range_in_memory_is_read_there_and_counts_so() -> None:
     record, *_ = iter_ranges(trees, tree)
     table = trees.table(record)
     before = dict(trees.reads), trees.counts.ranges_opened
-    assert trees.open_for_points(record, is_exact=True) == (table, "memory")
+    found, tier = trees.open_for_points(record, is_exact=True)
+    assert (found.source, tier) == (table.source, "memory")
     assert trees.reads == before[0] | {"memory": before[0]["memory"] + 1}
     assert trees.counts.ranges_opened == before[1]
 

@@ -23,9 +23,15 @@ from lakecli.cli.out.text import quote_path, zones_of
 from lakecli.committed import values
 from lakecli.committed.values import Columns, MalformedValue
 from lakecli.proto.varint import Malformed
-from lakecli.sstable.block import decode_records, encode_block, encode_pairs, find_value
+from lakecli.sstable.block import (
+    decode_pairs,
+    decode_records,
+    encode_block,
+    encode_pairs,
+    find_value,
+)
+from lakecli.sstable.directory import decode_handles, find_handle
 from lakecli.sstable.format import RECORD_TRAILER, SEPARATOR_TRAILER
-from lakecli.sstable.reader import decode_handles
 from lakecli.sstable.writer import encode_handle
 
 if TYPE_CHECKING:
@@ -70,12 +76,32 @@ def index_of(rows: dict[bytes, tuple[int, int]], *, interval: int = 1) -> bytes:
     return encode_pairs(pairs, restart_interval=interval)
 
 
-def check_index(core: Core, payload: bytes) -> bool:
-    """Compare the answers about an index, which may be of any bytes."""
-    found = core.decode_index(payload)
+def check_index(core: Core, payload: bytes, keys: Sequence[bytes] = (b"", b"key/04", b"2")) -> bool:
+    """Compare the answers about an index, which may be of any bytes.
+
+    Returns:
+        Whether the core has decided all of them.
+    """
+    decoded = core.decode_index(payload)
+    if decoded is not None:
+        assert decoded == decode_handles(payload, limit=len(payload))
+    is_decided = decoded is not None
+    for key in keys:
+        handle = core.find_handle(payload, key)
+        if handle is NotImplemented:
+            is_decided = False
+        else:
+            assert handle == find_handle(payload, key)
+    check_pairs(core, payload)
+    return is_decided
+
+
+def check_pairs(core: Core, payload: bytes) -> bool:
+    """Compare the answers about a block of keys without trailers, which may be of any bytes."""
+    found = core.decode_pairs(payload)
     if found is None:
         return False
-    assert found == decode_handles(payload, limit=len(payload))
+    assert list(zip(*found, strict=True)) == decode_pairs(payload, limit=len(payload))
     return True
 
 
@@ -247,9 +273,12 @@ def fuzz(core: Core, seconds: float, seed: int) -> int:
         for _ in range(8):
             try:
                 check_payload(core, mutated(rng, payload), asked)
-                check_index(core, mutated(rng, index))
+                check_index(core, mutated(rng, index), asked)
             except Malformed as error:  # the core has decided what the twin refuses
                 raise AssertionError(str(error)) from error
+        pairs = encode_pairs(sorted(rows.items()), restart_interval=1 << 30)
+        assert check_pairs(core, pairs)
+        check_pairs(core, mutated(rng, pairs))
         value = values.encode_entry(random_entry(rng))
         assert check_entry(core, value)
         assert check_line(core, random_path(rng), value)

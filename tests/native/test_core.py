@@ -39,6 +39,7 @@ from tests.native.laws import (
     check_index,
     check_line,
     check_owned,
+    check_pairs,
     check_payload,
     index_of,
     mutated,
@@ -141,7 +142,15 @@ HANDLES = st.dictionaries(
 def test_a_sound_index_is_never_left_to_the_twin(
     core: Core, rows: dict[bytes, tuple[int, int]], interval: int
 ) -> None:
-    assert check_index(core, index_of(rows, interval=interval))
+    assert check_index(core, index_of(rows, interval=interval), [*rows, b"", b"\xff" * 41])
+
+
+@given(st.dictionaries(st.binary(max_size=40), st.binary(max_size=300)), SEEDS)
+def test_sound_and_damaged_pairs(core: Core, pairs: dict[bytes, bytes], rng: random.Random) -> None:
+    payload = encode_pairs(sorted(pairs.items()), restart_interval=rng.choice((1, 1 << 30)))
+    assert check_pairs(core, payload)
+    for _ in range(10):
+        check_pairs(core, mutated(rng, payload))
 
 
 @given(SEEDS)
@@ -166,6 +175,8 @@ def test_a_handle_of_other_than_two_numbers_is_left_to_the_twin(core: Core, hand
     pairs = [(b"a" + RECORD_TRAILER, b"\1\2"), (b"b" + RECORD_TRAILER, handle)]
     payload = encode_pairs(pairs, restart_interval=1)
     assert core.decode_index(payload) is None
+    assert [core.find_handle(payload, key) for key in (b"a", b"aa")] == [(1, 2), NotImplemented]
+    assert core.find_handle(payload, b"c") is None
     others = b"\1\2\3\4"[len(handle) :]
     pairs.append((b"c" + RECORD_TRAILER, others))
     assert core.decode_index(encode_pairs(pairs, restart_interval=1)) is None
@@ -403,6 +414,8 @@ def test_nothing_is_leaked(core: Core) -> None:
             core.decode_records(block)
             for key in (b"003", b"x"):
                 core.find_value(block, key)
+                core.find_handle(block, key)
+            core.decode_pairs(block)
         core.encode_external(blake3(), columns)
         for cut in (len(value), 40, 60, len(value) - 1):
             core.decode_entry(value[:cut])

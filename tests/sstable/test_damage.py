@@ -17,7 +17,13 @@ from lakecli.errors import ErrorKind
 from lakecli.proto.varint import Malformed, decode_canonical_varint, encode_varint
 from lakecli.sstable.block import encode_pairs, encode_restarts, find_value, seal
 from lakecli.sstable.format import FOOTER_SIZE
-from lakecli.sstable.reader import CorruptTable, SSTable, UnknownTableFormat, decode_block
+from lakecli.sstable.reader import (
+    BytesSource,
+    CorruptTable,
+    SSTable,
+    UnknownTableFormat,
+    decode_block,
+)
 from lakecli.sstable.writer import encode_handle, encode_properties
 from tests.sstable.tables import build, many_records, open_bytes
 
@@ -144,6 +150,17 @@ def entry(shared: int, key: bytes, value: bytes) -> bytes:
 
 
 GOOD_BLOCK = seal(entry(0, b"k" + TRAILER, b"v") + encode_restarts([0]), compress=False)
+
+
+def test_data_that_is_larger_than_the_file_is_refused() -> None:
+    """Else what its index takes in memory would be counted as less than nothing."""
+    data = assemble(
+        GOOD_BLOCK,
+        [(b"k" + TRAILER, encode_handle(0, len(GOOD_BLOCK) - 5))],
+        numbers={"rocksdb.data.size": 1 << 60},
+    )
+    with pytest.raises(CorruptTable, match=r"a property rocksdb\.data\.size of the wrong size"):
+        open_bytes(data)
 
 
 def test_a_file_made_by_hand_reads() -> None:
@@ -378,7 +395,7 @@ def test_a_point_read_of_a_damaged_block_returns_no_value(name: str) -> None:
     """Bits of the record that is asked for, and all bytes of the block's trailer."""
     data = FILES[name]
     table = open_bytes(data)
-    at, size = table._offsets[0], table._sizes[0]
+    at, size = table.offsets[0], table._sizes[0]
     key, value = next(table.records())
     assert table.get(key) == value
     for position in {*range(at, at + min(size, 200)), *range(at + size - 5, at + size)}:
@@ -491,19 +508,9 @@ def test_a_file_too_short_says_so(data: bytes) -> None:
 
 
 def test_a_file_that_shrinks_while_open_is_noticed() -> None:
-    class Shrinking:
-        name = "range"
-        data = SINGLE
-
-        def read(self, offset: int, length: int) -> bytes:
-            return self.data[offset : offset + length]
-
-        def read_tail(self, length: int) -> tuple[bytes, int]:
-            return self.data[-length:], len(self.data)
-
-    source = Shrinking()
+    source = BytesSource("range", SINGLE)
     table = SSTable(source)
-    source.data = SINGLE[:100]
+    source._data = SINGLE[:100]
     with pytest.raises(CorruptTable, match="100 bytes, not a block of"):
         table.get(ROWS[3][0])
     with pytest.raises(CorruptTable, match="100 bytes, not a block of"):

@@ -7,8 +7,8 @@ import pytest
 from lakecli import native
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import encode_pairs
+from lakecli.sstable.directory import Blocks, decode_handles, decode_index, search_index
 from lakecli.sstable.format import RECORD_TRAILER, SEPARATOR_TRAILER
-from lakecli.sstable.reader import Blocks, decode_handles, decode_index
 from tests.native.laws import index_of
 
 
@@ -72,3 +72,39 @@ def test_blocks_are_added_to_others() -> None:
     blocks.extend(Blocks([b"a"], [3], [7]))
     blocks.extend(Blocks([b"b"], [10], [8]))
     assert blocks == ([b"a", b"b"], [3, 10], [7, 8])
+
+
+@pytest.mark.parametrize("interval", [1, 2, 16])
+@pytest.mark.parametrize(
+    ("key", "handle"),
+    [
+        (b"", (10, 7)),
+        (b"a", (10, 7)),
+        (b"a\0", (17, 7)),
+        (b"a" + SEPARATOR_TRAILER, (17, 7)),
+        (b"b", (17, 7)),
+        (b"bb", (25, 8)),
+        (b"c", (25, 8)),
+        (b"c\0", None),
+    ],
+)
+def test_the_first_block_that_may_have_a_key(
+    key: bytes, handle: tuple[int, int] | None, interval: int
+) -> None:
+    payload = index_of({b"a": (10, 2), b"b": (17, 2), b"c": (25, 3)}, interval=interval)
+    assert search_index(payload, key, end=33) == handle
+
+
+def test_a_search_that_leads_outside_the_limits() -> None:
+    assert search_index(THREE, b"b", end=24) == (17, 7)
+    with pytest.raises(Malformed, match="points at offset 17, 2 bytes"):
+        search_index(THREE, b"b", end=23)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [(b"a" + RECORD_TRAILER, b"\1"), (b"a" + RECORD_TRAILER, b"\1\2\3"), (b"a" * 7, b"\1\2")],
+)
+def test_a_search_that_ends_at_no_key_and_handle(pair: tuple[bytes, bytes]) -> None:
+    with pytest.raises(Malformed, match="not a key and a handle"):
+        search_index(encode_pairs([pair], restart_interval=1), b"", end=40)

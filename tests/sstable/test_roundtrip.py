@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from lakecli.committed.tree_store import PathSource
 from lakecli.proto.varint import Malformed
-from lakecli.sstable import reader
 from lakecli.sstable.block import entries_end, payload_of, payload_size, seal
+from lakecli.sstable.directory import Directory
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 from tests.sstable.tables import batches, build, keys, many_records, open_bytes, records
@@ -172,7 +172,7 @@ def test_what_is_between_blocks_is_no_block() -> None:
     for offsets in ([0, 4], [0, 8]):
         table = object.__new__(SSTable)
         table.block_count = 2
-        table._offsets, table._sizes = offsets, [4, 4]
+        table.offsets, table._sizes = offsets, [4, 4]
         table._read = BytesSource("", b"111122223333").read
         tables.append(table)
     one, other = tables
@@ -210,18 +210,19 @@ class CountingSource(BytesSource):
 
 
 @pytest.mark.parametrize(("tail_size", "reads"), [(64 << 10, 1), (4 << 10, 2)])
-def test_opening_reads_the_end_once_or_twice(
-    monkeypatch: pytest.MonkeyPatch, tail_size: int, reads: int
-) -> None:
-    monkeypatch.setattr(reader, "TAIL_SIZE", tail_size)
+def test_a_whole_index_takes_one_or_two_reads(tail_size: int, reads: int) -> None:
     source = CountingSource("range", build(many_records(5000)))
-    table = SSTable(source)
+    directory = Directory(source, tail_size=tail_size)
+    assert len(source.reads) == 1
+    directory.tail.hold(directory.data_size)
+    assert len(directory.blocks().keys) == directory.block_count
     assert len(source.reads) == reads
     assert sum(source.reads) <= max(tail_size, 30 << 10)
+    table = SSTable(source)
     source.reads.clear()
     assert table.get(many_records(5000)[1234][0]) is not None
-    assert len(source.reads) == 1
-    assert source.reads[0] < 10_000
+    assert len(source.reads) == 2  # the partition of the index, and the block
+    assert sum(source.reads) < 20_000
 
 
 def test_blocks_that_are_read_at_once_are_one_read_of_their_bytes() -> None:

@@ -1,0 +1,381 @@
+"""The end of a file: its footer, its properties, and the index of its data blocks.
+
+`read_directory` reads all of it but the partitions of an index of two levels. The index is searched
+as it is stored (`search_index`), or decoded whole (`Directory.blocks`). Every defect of a file
+raises `CorruptTable`, which names the file and the offset.
+"""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
+from operator import lt
+from typing import Final, NamedTuple, Protocol
+
+from lakecli import native
+from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint
+from lakecli.sstable.block import decode_pairs, payload_of, seek, verify
+from lakecli.sstable.format import (
+    BLOCK_TRAILER_SIZE,
+    CHECKSUM_CRC32C,
+    DATA_SIZE,
+    FOOTER_HANDLES_END,
+    FOOTER_SIZE,
+    INDEX_SINGLE_LEVEL,
+    INDEX_TWO_LEVEL,
+    INDEX_TYPE,
+    KEY_TRAILER_SIZE,
+    MAGIC,
+    MAX_PROPERTIES,
+    MIN_STORED_SIZE,
+    NUM_DATA_BLOCKS,
+    NUM_ENTRIES,
+    PROPERTIES_BLOCK,
+    VERSION,
+    CorruptTable,
+    UnknownTableFormat,
+)
+
+
+class ReadableFile(Protocol):
+    """Random access to the bytes of one file."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return `length` bytes from `offset`, fewer if the file ends earlier."""
+
+
+class Source(ReadableFile, Protocol):
+    """A file that may be read at any time, by several threads."""
+
+    name: str
+    """For error messages."""
+
+    def read_tail(self, length: int) -> tuple[bytes, int]:
+        """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
+
+    def opened(self) -> AbstractContextManager[ReadableFile]:
+        """Return what serves several reads at a lower price."""
+        return nullcontext(self)
+
+
+class BytesSource(Source):
+    """A whole file in memory."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        self.name = name
+        self._data = data
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return `length` bytes from `offset`, fewer if the file ends earlier."""
+        return self._data[offset : offset + length]
+
+    def read_tail(self, length: int) -> tuple[bytes, int]:
+        """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
+        return self._data[max(0, len(self._data) - length) :], len(self._data)
+
+
+TAIL_SIZE: Final = 64 << 10
+"""Bytes of the end of a file that are read first, so that most indexes need one read."""
+
+_NO_INDEX_ENTRY: Final = "an index entry that is not a key and a handle"
+
+
+class Blocks(NamedTuple):
+    """What an index says of blocks, in three lists of the same length.
+
+    Attributes:
+        keys: for each block a key, no less than its last.
+        offsets: of each block, none less than the end of the one before.
+        sizes: of each block, trailer included.
+    """
+
+    keys: list[bytes]
+    offsets: list[int]
+    sizes: list[int]
+
+    @property
+    def end(self) -> int:
+        """Where the last block ends, 0 if there is none."""
+        return self.offsets[-1] + self.sizes[-1] if self.sizes else 0
+
+    def extend(self, more: "Blocks") -> None:
+        """Add the blocks of another part of the index."""
+        self.keys.extend(more.keys)
+        self.offsets.extend(more.offsets)
+        self.sizes.extend(more.sizes)
+
+
+class Tail(Source):
+    """A source whose end is held in memory."""
+
+    def __init__(self, source: Source, length: int) -> None:
+        self.name = source.name
+        self._source = source
+        self.held, self.size = source.read_tail(length)
+
+    def hold(self, offset: int) -> None:
+        """Hold everything from `offset` on, and nothing before it."""
+        missing = self.size - len(self.held) - offset
+        if missing > 0:
+            self.held = self._source.read(offset, missing) + self.held
+        else:
+            self.held = self.held[-missing:]
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return `length` bytes from `offset`, fewer if the file ends earlier."""
+        start = offset - self.size + len(self.held)
+        if start < 0:
+            return self._source.read(offset, length)
+        return self.held[start : start + length]
+
+    def read_tail(self, length: int) -> tuple[bytes, int]:
+        """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
+        return self.read(max(0, self.size - length), length), self.size
+
+
+Handle = tuple[int, int]
+"""Where a block is stored: its offset, and its size, trailer included."""
+
+
+class Directory:
+    """What the end of a file says of it.
+
+    Attributes:
+        tail: the file, of which the end is held.
+        name: of the file, for error messages.
+        size: of the file, in bytes.
+        count: records.
+        properties: RocksDB's and the user's, by name.
+        block_count: data blocks.
+        data_size: where the data blocks end.
+        top: the index, or the index of its partitions.
+        top_offset: where that is stored.
+        is_deep: whether the index has partitions.
+
+    Raises:
+        CorruptTable: the file is damaged.
+        UnknownTableFormat: it is not of this format at all.
+    """
+
+    def __init__(self, source: Source, *, tail_size: int = TAIL_SIZE) -> None:
+        self.tail = tail = Tail(source, tail_size)
+        self.name = source.name
+        self.size = tail.size
+        at = max(0, tail.size - FOOTER_SIZE)
+        try:
+            (at, size), index = _decode_footer(tail)
+            metaindex = decode_pairs(payload_at(tail, at, size), limit=MAX_PROPERTIES)
+            at, size = _find_properties(metaindex, end=at)
+            self.properties = _decode_properties(payload_at(tail, at, size))
+            self.count = _number(self.properties, NUM_ENTRIES)
+            self.block_count = _number(self.properties, NUM_DATA_BLOCKS)
+            self.data_size = _number(self.properties, DATA_SIZE, limit=tail.size)
+            self.is_deep = _has_two_levels(self.properties)
+            at, size = index
+            self.top = payload_at(tail, at, size)
+            self.top_offset = at
+        except Malformed as error:
+            raise CorruptTable(tail.name, at, str(error)) from None
+
+    def blocks(self) -> Blocks:
+        """Decode the whole index.
+
+        Raises:
+            CorruptTable: the index is damaged.
+        """
+        at, end = self.top_offset, self.top_offset if self.is_deep else self.data_size
+        try:
+            # The top index holds handles of data blocks, or of index partitions.
+            blocks = decode_index(self.top, start=0, end=end)
+            if self.is_deep:
+                partitions, blocks = blocks, Blocks([], [], [])
+                for at, size in zip(partitions.offsets, partitions.sizes, strict=True):
+                    payload = payload_at(self.tail, at, size)
+                    blocks.extend(decode_index(payload, start=blocks.end, end=self.data_size))
+            at = self.top_offset
+            _check_blocks(blocks, self.block_count)
+        except Malformed as error:
+            raise CorruptTable(self.name, at, str(error)) from None
+        return blocks
+
+
+def payload_at(file: ReadableFile, offset: int, size: int) -> bytes:
+    """Return the uncompressed payload of a stored block, whose checksum is verified.
+
+    Raises:
+        Malformed: it is damaged.
+    """
+    stored = file.read(offset, size)
+    verify(stored, size)
+    return payload_of(stored)
+
+
+def _check_blocks(blocks: Blocks, expected: int) -> None:
+    if not all(map(lt, blocks.keys, islice(blocks.keys, 1, None))):
+        raise Malformed("index keys that are not in ascending order")
+    if len(blocks.sizes) != expected:
+        raise Malformed(f"an index of {len(blocks.sizes)} blocks, not {expected}")
+
+
+def _decode_footer(tail: Tail) -> tuple[Handle, Handle]:
+    """Return the handles of the metaindex and of the index."""
+    footer = tail.held[-FOOTER_SIZE:]
+    at = tail.size - FOOTER_SIZE
+    if len(footer) < FOOTER_SIZE:
+        raise CorruptTable(tail.name, 0, f"a file of {tail.size} bytes is too short")
+    if footer[-len(MAGIC) :] != MAGIC:
+        what = f"its last bytes are {footer[-len(MAGIC) :].hex()}, not {MAGIC.hex()}"
+        raise UnknownTableFormat(tail.name, tail.size - len(MAGIC), what)
+    version = int.from_bytes(footer[FOOTER_HANDLES_END : -len(MAGIC)], "little")
+    if version != VERSION:
+        what = f"version {version}, not {VERSION}"
+        raise UnknownTableFormat(tail.name, at + FOOTER_HANDLES_END, what)
+    if footer[0] != CHECKSUM_CRC32C:
+        raise UnknownTableFormat(tail.name, at, f"checksums of type {footer[0]}, not CRC32C")
+    metaindex, position = _decode_handle(footer, 1, end=at)
+    index, position = _decode_handle(footer, position, end=at)
+    if any(footer[position:FOOTER_HANDLES_END]) or position > FOOTER_HANDLES_END:
+        raise Malformed("a footer whose padding is not zero")
+    return metaindex, index
+
+
+def _decode_handle(data: bytes, position: int, *, end: int) -> tuple[Handle, int]:
+    """Decode the handle of a block that lies before `end`; return it and the position after it."""
+    offset, position = decode_canonical_varint(data, position)
+    size, position = decode_canonical_varint(data, position)
+    if offset + size + BLOCK_TRAILER_SIZE > end:
+        raise Malformed(f"a handle that points at offset {offset}, {size} bytes")
+    return (offset, size + BLOCK_TRAILER_SIZE), position
+
+
+def _decode_index_handle(handle: bytes) -> tuple[int, int]:
+    """Decode the offset and the size of a block."""
+    numbers = []
+    number = shift = 0
+    for byte in handle:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < CONTINUES:
+            numbers.append(number)
+            number = shift = 0
+    if len(numbers) != 2 or shift:  # noqa: PLR2004 - a pair
+        raise Malformed(_NO_INDEX_ENTRY)
+    offset, size = numbers
+    return offset, size
+
+
+def decode_index(payload: bytes, *, start: int, end: int) -> Blocks:
+    """Decode an index block.
+
+    Args:
+        payload: uncompressed.
+        start: no block may begin before it.
+        end: no block may end after it.
+
+    Raises:
+        Malformed: it is not an index of consecutive blocks within these limits, which also bound
+            the number of blocks that a small file can claim.
+    """
+    limit = (end - start) // MIN_STORED_SIZE
+    core = native.core()
+    found = None if core is None else core.decode_index(payload)
+    keys, numbers = decode_handles(payload, limit=limit) if found is None else found
+    if not keys:
+        raise Malformed("an index without entries")
+    if len(keys) > limit:
+        raise Malformed(f"more than {limit} entries")
+    blocks = Blocks(keys, numbers[0::2], [size + BLOCK_TRAILER_SIZE for size in numbers[1::2]])
+    for offset, size in zip(blocks.offsets, blocks.sizes, strict=True):
+        if offset < start or offset + size > end:
+            what = f"offset {offset}, {size - BLOCK_TRAILER_SIZE} bytes"
+            raise Malformed(f"an index entry that points at {what}")
+        start = offset + size
+    return blocks
+
+
+def decode_handles(payload: bytes, *, limit: int) -> tuple[list[bytes], list[int]]:
+    """Decode an index block into its user keys, and the offset and the size of each block in turn.
+
+    Raises:
+        Malformed: it is not an index, or has more than `limit` entries.
+    """
+    keys: list[bytes] = []
+    numbers: list[int] = []
+    for key, handle in decode_pairs(payload, limit=limit):
+        if len(key) < KEY_TRAILER_SIZE:
+            raise Malformed(_NO_INDEX_ENTRY)
+        keys.append(key[:-KEY_TRAILER_SIZE])
+        numbers += _decode_index_handle(handle)
+    return keys, numbers
+
+
+def search_index(payload: bytes, key: bytes, *, end: int) -> Handle | None:
+    """Return where the first block lies that may hold a key no less than `key`, or ``None``.
+
+    Args:
+        payload: an index block, uncompressed.
+        key: a user key.
+        end: no block may end after it.
+
+    Raises:
+        Malformed: the part of the block that leads there is damaged.
+    """
+    core = native.core()
+    found = NotImplemented if core is None else core.find_handle(payload, key)
+    handle = find_handle(payload, key) if found is NotImplemented else found
+    if handle is None:
+        return None
+    offset, size = handle
+    if offset + size + BLOCK_TRAILER_SIZE > end:
+        raise Malformed(f"an index entry that points at offset {offset}, {size} bytes")
+    return offset, size + BLOCK_TRAILER_SIZE
+
+
+def find_handle(payload: bytes, key: bytes) -> tuple[int, int] | None:
+    """Return the two numbers of the first entry of an index whose key is no less than `key`.
+
+    Raises:
+        Malformed: the part of the block that leads there is not of an index.
+    """
+    found = seek(payload, key)
+    if found is None:
+        return None
+    if len(found[0]) < KEY_TRAILER_SIZE:
+        raise Malformed(_NO_INDEX_ENTRY)
+    return _decode_index_handle(found[1])
+
+
+def _decode_properties(payload: bytes) -> dict[str, bytes]:
+    core = native.core()
+    found = None if core is None else core.decode_pairs(payload)
+    if found is None or len(found[0]) > MAX_PROPERTIES:
+        pairs: Iterable[tuple[bytes, bytes]] = decode_pairs(payload, limit=MAX_PROPERTIES)
+    else:
+        pairs = zip(*found, strict=True)
+    return {name.decode("utf-8", "surrogateescape"): value for name, value in pairs}
+
+
+def _number(properties: dict[str, bytes], name: str, *, limit: int = 1 << 64) -> int:
+    """Return a required property that is a varint, at most `limit`."""
+    value = properties.get(name)
+    if value is None:
+        raise Malformed(f"no property {name}")
+    number, end = decode_canonical_varint(value, 0)
+    if end != len(value) or number > limit:
+        raise Malformed(f"a property {name} of the wrong size")
+    return number
+
+
+def _has_two_levels(properties: dict[str, bytes]) -> bool:
+    """Return whether the index has two levels."""
+    kind = int.from_bytes(properties.get(INDEX_TYPE, b"\xff"), "little")
+    if kind not in {INDEX_SINGLE_LEVEL, INDEX_TWO_LEVEL}:
+        raise Malformed(f"an index of unknown type {kind}")
+    return kind == INDEX_TWO_LEVEL
+
+
+def _find_properties(metaindex: list[tuple[bytes, bytes]], *, end: int) -> Handle:
+    """Return the handle of the properties block, which lies before `end`."""
+    for name, handle in metaindex:
+        if name == PROPERTIES_BLOCK:
+            return _decode_handle(handle, 0, end=end)[0]
+    raise Malformed("a metaindex without properties")
