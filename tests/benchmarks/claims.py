@@ -83,6 +83,8 @@ CLAIMS: Final = {
     "transfers to S3": Claim(1.2, RCLONE),
     "small objects of S3": Claim(2.5, OBSTORE, Kind.PROCESSOR),
     "point reads at ten million": Claim(1 / 0.7, LMDB, Kind.PROCESSOR),  # 0.7 of its rate
+    "random reads of 17,400 ranges": Claim(2.5, ONE_MILLION, Kind.PROCESSOR),
+    "batches of random reads of 17,400 ranges": Claim(2, LMDB, Kind.PROCESSOR),  # 0.5 of its rate
     "import of a listing": Claim(1.75, ENCODED, Kind.PROCESSOR),
     "import on Spark": Claim(1.3, LOCAL, Kind.PROCESSOR),
     "fs ls -r and diff of everything": Claim(1.2, DECODED, Kind.PROCESSOR),
