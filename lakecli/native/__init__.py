@@ -8,6 +8,7 @@ lacks the compiled core, and the twins in Python do the work, with the same answ
 
     core.c     the module, and helpers of its functions
     blocks.c   reading blocks, and writing those of records
+    lookup.c   reading one value of a table from its file
     entries.c  decoding entries, and encoding those of external objects
     files.c    reading and writing many small files
     lines.c    lines of a listing, from entries
@@ -45,6 +46,14 @@ class Core(Protocol):
 
     def find_value(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
         """As `lakecli.sstable.block.find_value`; ``NotImplemented`` is left to the twin."""
+
+    def find_in_file(
+        self, file: int, top: bytes, partitions_end: int, blocks_end: int, key: bytes, /
+    ) -> Any:  # noqa: ANN401
+        """As `lakecli.sstable.reader.KeyLookup.get`, from the descriptor of a file.
+
+        ``NotImplemented`` is left to the twin.
+        """
 
     def encode_block(
         self,

@@ -69,6 +69,7 @@ static PyMethodDef core_methods[] = {
     {"decode_index", decode_index, METH_O, NULL},
     {"decode_pairs", decode_pairs, METH_O, NULL},
     {"find_handle", find_handle, METH_VARARGS, NULL},
+    {"find_in_file", find_in_file, METH_VARARGS, NULL},
     {"find_value", find_value, METH_VARARGS, NULL},
     {"encode_block", encode_block, METH_VARARGS, NULL},
     {"encode_external", encode_external, METH_VARARGS, NULL},

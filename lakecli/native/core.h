@@ -5,9 +5,9 @@
    and the twin answers or raises. Input may come from a bucket: every length is checked before it
    is used.
 
-   The limited API of Python 3.11 is used, so one build serves all later versions. Only those of files.c
-   release the GIL. Two call back into Python: encode_external the hasher, list_lines functions for
-   what is unusual in a line. */
+   The limited API of Python 3.11 is used, so one build serves all later versions. Only those of
+   files.c and lookup.c release the GIL. Two call back into Python: encode_external the hasher,
+   list_lines functions for what is unusual in a line. */
 
 #ifndef LAKECLI_CORE_H
 #define LAKECLI_CORE_H
@@ -83,6 +83,7 @@ PyObject *decode_records(PyObject *module, PyObject *payload);
 PyObject *decode_index(PyObject *module, PyObject *payload);
 PyObject *decode_pairs(PyObject *module, PyObject *payload);
 PyObject *find_handle(PyObject *module, PyObject *args);
+PyObject *find_in_file(PyObject *module, PyObject *args);
 PyObject *find_value(PyObject *module, PyObject *args);
 PyObject *encode_block(PyObject *module, PyObject *args);
 PyObject *encode_external(PyObject *module, PyObject *args);

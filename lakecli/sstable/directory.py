@@ -39,6 +39,9 @@ from lakecli.sstable.format import (
 class ReadableFile(Protocol):
     """Random access to the bytes of one file."""
 
+    descriptor: int = -1
+    """Of a file of this machine, else -1."""
+
     def read(self, offset: int, length: int) -> bytes:
         """Return `length` bytes from `offset`, fewer if the file ends earlier."""
 

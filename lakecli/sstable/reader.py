@@ -105,6 +105,13 @@ class KeyLookup:
         Raises:
             CorruptTable: one of the blocks is damaged.
         """
+        core = native.core()
+        if core is not None and file is not None and file.descriptor >= 0:
+            ends = self._top_offset if self.is_deep else 0, self.data_size
+            value = core.find_in_file(file.descriptor, self.top, *ends, key)
+            if value is not NotImplemented:
+                found: bytes | None = value
+                return found
         handle = self.locate(file or self.source, key)
         return None if handle is None else self.value(file or self.source, handle, key)
 

@@ -13,9 +13,12 @@ import time
 from datetime import UTC, datetime
 from itertools import cycle
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, cast
 
 from blake3 import blake3
+from cramjam import snappy
+from google_crc32c import value as crc32c
 
 from lakecli.base.model import Entry
 from lakecli.cli.commands.fs_ls import object_line
@@ -31,7 +34,15 @@ from lakecli.sstable.block import (
     find_value,
 )
 from lakecli.sstable.directory import decode_handles, find_handle
-from lakecli.sstable.format import RECORD_TRAILER, SEPARATOR_TRAILER
+from lakecli.sstable.format import (
+    BLOCK_TRAILER_SIZE,
+    CHECKSUM_MASK_DELTA,
+    RECORD_TRAILER,
+    SEPARATOR_TRAILER,
+    STORED_RAW,
+    STORED_SNAPPY,
+)
+from lakecli.sstable.reader import BytesSource, KeyLookup
 from lakecli.sstable.writer import encode_handle
 
 if TYPE_CHECKING:
@@ -103,6 +114,53 @@ def check_pairs(core: Core, payload: bytes) -> bool:
         return False
     assert list(zip(*found, strict=True)) == decode_pairs(payload, limit=len(payload))
     return True
+
+
+def stored_as(kind: int, packed: bytes) -> bytes:
+    """Return a stored block with the right checksum, whatever it holds."""
+    typed = packed + bytes((kind,))
+    crc: int = crc32c(typed)
+    masked = ((crc >> 15 | crc << 17) + CHECKSUM_MASK_DELTA) & 0xFFFFFFFF
+    return typed + masked.to_bytes(4, "little")
+
+
+def check_file(core: Core, stored: Sequence[bytes], keys: Sequence[bytes]) -> bool:
+    """Compare what is found in a file of stored blocks, and an index of one level or two.
+
+    Args:
+        core: to compare.
+        stored: a data block, and the partition of an index if there are two.
+        keys: to find.
+
+    Returns:
+        Whether the core has decided all of them.
+    """
+    lookup = object.__new__(KeyLookup)
+    data = b"".join(stored)
+    lookup.name, lookup.is_deep, lookup.data_size = "file", len(stored) > 1, len(stored[0])
+    lookup.source, lookup._top_offset = BytesSource("file", data), len(data)
+    handle = len(data) - len(stored[-1]), len(stored[-1]) - BLOCK_TRAILER_SIZE
+    lookup.top = index_of({b"\xff" * 700: handle})
+    is_decided = True
+    with TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        ends = len(data) if lookup.is_deep else 0, lookup.data_size
+        for key in keys:
+            found = core.find_in_file(file.fileno(), lookup.top, *ends, key)
+            if found is NotImplemented:
+                is_decided = False
+            else:
+                assert found == lookup.get(key)
+    return is_decided
+
+
+def files_of(payload: bytes) -> list[list[bytes]]:
+    """Return the stored blocks of files that have the same data block, in all forms."""
+    raw, packed = stored_as(STORED_RAW, payload), snappy.compress_raw(payload)
+    blocks = [raw, stored_as(STORED_SNAPPY, bytes(packed))]
+    index = index_of({b"\xff" * 700: (0, len(raw) - BLOCK_TRAILER_SIZE)})
+    return [[block] for block in blocks] + [[raw, stored_as(STORED_RAW, index)]]
 
 
 def check_encoding(core: Core, rows: dict[bytes, bytes], checksums: Sequence[int]) -> bool:
@@ -276,6 +334,11 @@ def fuzz(core: Core, seconds: float, seed: int) -> int:
                 check_index(core, mutated(rng, index), asked)
             except Malformed as error:  # the core has decided what the twin refuses
                 raise AssertionError(str(error)) from error
+        for stored in files_of(payload):
+            decided -= not check_file(core, stored, asked)
+        for kind in (STORED_RAW, STORED_SNAPPY):
+            packed = payload if kind == STORED_RAW else bytes(snappy.compress_raw(payload))
+            check_file(core, [stored_as(kind, mutated(rng, packed))], asked)
         pairs = encode_pairs(sorted(rows.items()), restart_interval=1 << 30)
         assert check_pairs(core, pairs)
         check_pairs(core, mutated(rng, pairs))

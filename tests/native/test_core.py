@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from blake3 import blake3
-from hypothesis import given
+from cramjam import snappy
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli import native
@@ -28,7 +29,7 @@ from lakecli.committed.values import (
 )
 from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import decode_records, encode_pairs, find_value
-from lakecli.sstable.format import RECORD_TRAILER
+from lakecli.sstable.format import RECORD_TRAILER, STORED_RAW, STORED_SNAPPY
 from tests.native.laws import (
     LAST_SECOND,
     block_of,
@@ -36,17 +37,20 @@ from tests.native.laws import (
     check_damaged_entry,
     check_encoding,
     check_entry,
+    check_file,
     check_index,
     check_line,
     check_owned,
     check_pairs,
     check_payload,
+    files_of,
     index_of,
     mutated,
     random_columns,
     random_entry,
     random_path,
     random_rows,
+    stored_as,
 )
 from tests.support.cores import PROJECT, loaded
 
@@ -136,6 +140,80 @@ def test_a_checksum_of_any_size_is_taken(core: Core) -> None:
 HANDLES = st.dictionaries(
     st.binary(max_size=40), st.tuples(st.integers(0, (1 << 56) - 1), st.integers(0, 1 << 27))
 )
+
+
+def has_checksums(core: Core) -> bool:
+    """Return whether the core has the processor's instruction for checksums."""
+    return check_file(core, files_of(block_of({b"a": b"b"}))[0], [b"a"])
+
+
+@given(SEEDS)
+def test_what_a_sound_file_has_is_never_left_to_the_twin(core: Core, rng: random.Random) -> None:
+    rows = random_rows(rng)
+    is_able = has_checksums(core)
+    for stored in files_of(block_of(rows)):
+        assert check_file(core, stored, [*rows, b"", b"a" * 9, b"\xff"]) == is_able
+
+
+@settings(max_examples=300)
+@given(SEEDS)
+def test_files_that_are_forged_with_right_checksums(core: Core, rng: random.Random) -> None:
+    rows = random_rows(rng)
+    payload = block_of(rows)
+    packed = bytes(snappy.compress_raw(payload))
+    asked = [*rng.sample(sorted(rows), min(3, len(rows))), b"", b"b"]
+    index = index_of({b"\xff" * 700: (0, len(payload))})
+    for _ in range(10):
+        check_file(core, [stored_as(STORED_RAW, mutated(rng, payload))], asked)
+        check_file(core, [stored_as(STORED_SNAPPY, mutated(rng, packed))], asked)
+        forged = stored_as(STORED_RAW, mutated(rng, index))
+        check_file(core, [stored_as(STORED_RAW, payload), forged], asked)
+
+
+@given(st.binary(max_size=60), st.integers(0, 3))
+def test_files_of_any_bytes(core: Core, data: bytes, kind: int) -> None:
+    check_file(core, [stored_as(kind, data)], [b"", b"a"])
+
+
+SNAPPY = {
+    "size": b"\x6e",
+    "literal": b"\x34\x00\x09\x5ak" + RECORD_TRAILER + b"vv",
+    "copies": b"\x1d\x01\xd2\x02\0\x3b\x01\0\0\0\x0d\x02",
+    "long literal": b"\xf0\x01vv",
+    "longer literal": b"\xf4\x07\0\0\0\0\0\x01\0\0\0",
+}
+"""A block of one record, in which each element of Snappy occurs."""
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("size", b"\x6e", b"\x6d"),
+        ("size", b"\x6e", b"\x6f"),
+        ("size", b"\x6e", b"\xff\xff\x07"),
+        ("size", b"\x6e", b"\xff\xff\xff\xff\x7f"),
+        ("literal", b"\x34", b"\xf0"),
+        ("copies", b"\x1d\x01", b"\x1d\x00"),
+        ("copies", b"\x1d\x01", b"\x1d\x0f"),
+        ("copies", b"\xd2\x02", b"\xd2\x00"),
+        ("copies", b"\x3b\x01", b"\x3b\xff"),
+        ("longer literal", b"\xf4\x07\0", b"\xf4\x08\0"),
+        ("longer literal", b"\xf4\x07\0", b"\xfc\xff\xff\xff\xff"),
+    ],
+)
+def test_each_element_of_snappy_and_its_damages(
+    core: Core, name: str, old: bytes, new: bytes
+) -> None:
+    sound = b"".join(SNAPPY.values())
+    payload = bytes(snappy.decompress_raw(sound))
+    rows = {b"k": b"v" * 90}
+    assert payload == block_of(rows)
+    is_able = has_checksums(core)
+    assert check_file(core, [stored_as(STORED_SNAPPY, sound)], [b"k", b"a", b"z"]) == is_able
+    damaged = b"".join((SNAPPY | {name: SNAPPY[name].replace(old, new, 1)}).values())
+    assert not check_file(core, [stored_as(STORED_SNAPPY, damaged)], [b"k"])
+    for size in range(len(sound)):
+        assert not check_file(core, [stored_as(STORED_SNAPPY, sound[:size])], [b"k"])
 
 
 @given(HANDLES, st.sampled_from([1, 2, 16]))
