@@ -288,7 +288,7 @@ class PointReader:
                 return False
             self._reads[opened.tier] += 1
             offsets = [table.offsets[number] for number in numbers]
-            self._keep(opened.record, copy, dict(zip(offsets, table.blocks(numbers), strict=True)))
+            self._keep(opened, copy, dict(zip(offsets, table.blocks(numbers), strict=True)))
         return False
 
     def _open_tree(self, tree: MetarangeId) -> OpenTree:
@@ -342,7 +342,7 @@ class PointReader:
         opened.reads += 1
         self._misses += 1
         if handle is not None and is_admitted:
-            return self._keep(opened.record, copy, {handle[0]: lookup.block_at(file, handle)}, key)
+            return self._keep(opened, copy, {handle[0]: lookup.block_at(file, handle)}, key)
         return lookup.get(key, file)
 
     def _fetch(self, opened: OpenRange) -> None:
@@ -370,13 +370,17 @@ class PointReader:
         return not self._has_dropped and size <= room * table.block_count
 
     def _keep(
-        self, record: RangeRecord, copy: RangeCopy, blocks: Mapping[int, Block], key: bytes = b""
+        self, opened: OpenRange, copy: RangeCopy, blocks: Mapping[int, Block], key: bytes = b""
     ) -> bytes | None:
         """Keep the records of some blocks, by offset, and return the value of a key."""
+        record = opened.record
         for keys, _ in blocks.values():
             if keys and not record.min_key <= keys[0] <= keys[-1] <= record.max_key:
                 raise Mismatch(copy.lookup.name, f"a block from {keys[0]!r} to {keys[-1]!r}")
         with self._lock:
+            if copy is not opened.copy or self._open.get(record.id) is not opened:
+                # Nobody reads it any more.
+                return next((b[1][b[0].index(key)] for b in blocks.values() if key in b[0]), None)
             for offset, (keys, values) in blocks.items():
                 if offset not in copy.blocks:  # else another thread was faster
                     copy.records.update(zip(keys, values, strict=True))

@@ -399,6 +399,7 @@ def test_a_range_that_is_closed_while_it_is_read_answers_all_the_same() -> None:
     (opened,) = points._open.values()
     points._close(opened)  # as another thread does that needs the room
     assert points._read(opened, [key(3)]) == [expected]
+    assert (points.blocks_size, len(points._kept)) == (0, 0)
     assert points.find(tree, key(3)) == expected
 
 
@@ -418,14 +419,14 @@ def test_of_blocks_that_another_thread_has_partly_read_each_key_is_answered() ->
     tree = build(trees, MODEL)
     points = kept_reader(trees)
     assert points.find(tree, key(0)) == MODEL[key(0)]
-    record, opened = next((each.record, each) for each in points._open.values())
+    opened = next(iter(points._open.values()))
     table = SSTable(opened.copy.lookup.source)
     blocks = {table.offsets[number]: table.block(number) for number in (0, 1)}
     other = table.block(1).keys[1]
-    found = [points._keep(record, opened.copy, blocks, path) for path in (key(0), other)]
+    found = [points._keep(opened, opened.copy, blocks, path) for path in (key(0), other)]
     assert found == [MODEL[key(0)], MODEL[other]]
     for absent in (key(0) + b"!", other + b"!", table.block(1).keys[-1] + b"!"):
-        assert points._keep(record, opened.copy, blocks, absent) is None
+        assert points._keep(opened, opened.copy, blocks, absent) is None
     # What the other thread had not read was kept, and nothing twice.
     assert list(opened.copy.blocks) == table.offsets[:2]
     assert list(opened.copy.records) == [*table.block(0).keys, *table.block(1).keys]
