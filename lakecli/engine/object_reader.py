@@ -103,8 +103,8 @@ def _without_lists(value: Any) -> Any:  # noqa: ANN401 - JSON
     return tuple(map(_without_lists, value)) if isinstance(value, list) else value
 
 
-def answer(request: bytes) -> bytes:
-    """Return the answer to a request."""
+def answer(request: bytes) -> tuple[bytes, bytes]:
+    """Return the answer to a request: the number of bytes, and these."""
     location, file, start, length, is_executor = json.loads(request)
     try:
         found = read_piece(_location(location), TableFile.load(*file), start, length)
@@ -114,9 +114,9 @@ def answer(request: bytes) -> bytes:
     except Exception as error:  # noqa: BLE001 - whatever it is, Spark shows it
         text = f"{type(error).__name__}: {error}"
     else:
-        return struct.pack(">i", len(found)) + found
+        return struct.pack(">i", len(found)), found
     message = text.encode()
-    return struct.pack(">i", -len(message)) + message
+    return struct.pack(">i", -len(message)), message
 
 
 def main(requests: BinaryIO, answers: BinaryIO) -> None:
@@ -125,7 +125,7 @@ def main(requests: BinaryIO, answers: BinaryIO) -> None:
     answers.write(struct.pack(">H", len(version)) + version)
     answers.flush()
     while select.select([requests], [], [], IDLE)[0] and (request := requests.readline()):
-        answers.write(answer(request))
+        answers.writelines(answer(request))
         answers.flush()
 
 

@@ -31,7 +31,6 @@ public final class TableFileSystem extends FileSystem {
     private static final Map<String, SoftReference<TreeMap<String, Record>>> TABLES =
         new HashMap<String, SoftReference<TreeMap<String, Record>>>();
 
-    private static final String READ_ONLY = "lakecli.spark.write_table writes tables";
     private URI uri;
     private TreeMap<String, Record> files;
 
@@ -71,12 +70,8 @@ public final class TableFileSystem extends FileSystem {
         return files;
     }
 
-    @Override public URI getUri() {
-        return this.uri;
-    }
-    @Override public Path getWorkingDirectory() {
-        return new Path(this.uri + "/");
-    }
+    @Override public URI getUri() { return this.uri; }
+    @Override public Path getWorkingDirectory() { return new Path(this.uri + "/"); }
     @Override public void setWorkingDirectory(Path path) { }
 
     private SortedMap<String, Record> below(String directory) {
@@ -159,12 +154,8 @@ public final class TableFileSystem extends FileSystem {
             }
             this.position = position;
         }
-        @Override public long getPos() {
-            return this.position;
-        }
-        @Override public boolean seekToNewSource(long position) {
-            return false;
-        }
+        @Override public long getPos() { return this.position; }
+        @Override public boolean seekToNewSource(long position) { return false; }
         @Override public int read() throws IOException {
             byte[] one = new byte[1];
             return this.read(one, 0, 1) < 0 ? -1 : one[0] & 255;
@@ -180,8 +171,17 @@ public final class TableFileSystem extends FileSystem {
                 // Parquet's footer is read from the end: first its size.
                 this.start = Math.min(this.position, Math.max(0, this.file.size - TAIL));
                 long least = this.position - this.start + Math.min(length, MOST);
-                long count = Math.min(Math.max(least, this.ahead), this.file.size - this.start);
-                this.piece = Reader.read(this.conf, this.file.object, this.start, (int) count);
+                int count = (int) Math.min(Math.max(least, this.ahead), this.file.size - this.start);
+                this.piece = new byte[0];  // also where the read fails
+                if (count <= length && this.start == this.position) {  // without a copy
+                    Reader.read(this.conf, this.file.object, this.start, target, offset, count);
+                    this.position += count;
+                    this.start = this.position;
+                    return count;
+                }
+                byte[] read = new byte[count];
+                Reader.read(this.conf, this.file.object, this.start, read, 0, count);
+                this.piece = read;
             }
             int from = (int) (this.position - this.start);
             int count = Math.min(length, this.piece.length - from);
@@ -227,8 +227,8 @@ public final class TableFileSystem extends FileSystem {
             }
         }
 
-        static byte[] read(Configuration conf, String object, long start, int length)
-                throws IOException {
+        static void read(Configuration conf, String object, long start, byte[] target, int offset,
+                int length) throws IOException {
             String request = "[" + conf.getRaw("fs.lakecli.location") + "," + object + "," + start
                 + "," + length + "," + (driver == null) + "]\n";
             while (true) {
@@ -248,8 +248,8 @@ public final class TableFileSystem extends FileSystem {
                     reader.requests.write(request.getBytes(StandardCharsets.UTF_8));
                     reader.requests.flush();
                     count = reader.answers.readInt();
-                    answer = new byte[Math.abs(count)];
-                    reader.answers.readFully(answer);
+                    answer = count < 0 ? new byte[-count] : target;
+                    reader.answers.readFully(answer, count < 0 ? 0 : offset, Math.abs(count));
                 } catch (IOException ended) {  // as it does after a minute without a request
                     reader.process.destroy();
                     if (!isNew) {
@@ -263,7 +263,7 @@ public final class TableFileSystem extends FileSystem {
                 if (count < 0) {
                     throw new IOException(new String(answer, StandardCharsets.UTF_8));
                 }
-                return answer;
+                return;
             }
         }
     }
@@ -288,7 +288,7 @@ public final class TableFileSystem extends FileSystem {
     }
 
     private static UnsupportedOperationException readOnly() {
-        return new UnsupportedOperationException(READ_ONLY);
+        return new UnsupportedOperationException("lakecli.spark.write_table writes tables");
     }
     @Override public FSDataOutputStream create(Path path, FsPermission permission, boolean any,
             int bufferSize, short replication, long blockSize, Progressable progress) { throw readOnly(); }

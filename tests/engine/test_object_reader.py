@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 def ask(location: StoreLocation, file: TableFile, start: int, length: int) -> tuple[int, bytes]:
     fields = json.loads(file.dump())
-    found = answer(json.dumps([json.dumps(location), fields, start, length, True]).encode())
-    return struct.unpack(">i", found[:4])[0], found[4:]
+    request = json.dumps([json.dumps(location), fields, start, length, True])
+    size, found = answer(request.encode())
+    return struct.unpack(">i", size)[0], found
 
 
 def test_pieces_and_errors(tmp_path: Path) -> None:
