@@ -465,7 +465,7 @@ function __lakecli_options
                 '--no-progress' 'Show no progress' \
                 '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
                 '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
-                '--pin-versions' 'Record the current version of each object' \
+                '--pin-versions' 'Record the current version of each object [default: as the destination has it]' \
                 '--skip' 'Skip symbolic links and special files' \
                 '--to' 'lakefs://REPOSITORY/BRANCH/[PREFIX]; must be given' \
                 '--verify' 'Check which objects of a manifest exist with the listed size'

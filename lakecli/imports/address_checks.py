@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Final
 
 from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import open_by_uri
 from lakecli.errors import LakeError, Refused
 from lakecli.imports.model import Choice, Failures, Rows, Task
@@ -46,6 +47,11 @@ _NOT_ON_AZURE: Final = re.compile(rb"\Aaz://.*(/\.\.?(?![^/\0])|[\\\x01-\x08\x0b
 
 PINNABLE: Final = ("s3://", "gs://", "az://", "memory://")
 """Prefixes of addresses that may name a version."""
+
+
+def names_version(value: bytes) -> bool:
+    """Return whether an encoded entry names one version of an object."""
+    return MARK in value and bool(split_pin(decode_entry(value).physical_address).version_id)
 
 
 class Addresses:

@@ -29,7 +29,7 @@ from lakecli.committed.metaranges import Metarange
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import Columns, encode_entry, encode_external, is_same
 from lakecli.errors import IntegrityError, LakeError
-from lakecli.imports.address_checks import Addresses, Verifier, store_of
+from lakecli.imports.address_checks import Addresses, Verifier, names_version, store_of
 from lakecli.imports.dry_run import Lister
 from lakecli.imports.model import (
     Failures,
@@ -408,6 +408,7 @@ class Merging:
                     values[at] = old  # the record is kept as it is, times included
                 else:
                     tally.changed += 1
+                    tally.unpinned += names_version(old) and not names_version(values[at])
             if self._replaces:
                 tally.removed += len(present)
             elif present:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, TypeGuard
 
 from lakecli.base.directories import make_private
 from lakecli.base.model import MetarangeId
+from lakecli.committed.scan import scan
 from lakecli.engine.runner import LocalRunner, Runner, StoreLocation, account_of
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import (
@@ -20,7 +22,8 @@ from lakecli.errors import (
     Refused,
     UsageError,
 )
-from lakecli.imports.address_checks import choose
+from lakecli.imports.address_checks import choose, names_version
+from lakecli.imports.bucket import BucketSource
 from lakecli.imports.dry_run import iter_steps
 from lakecli.imports.import_part import import_item
 from lakecli.imports.manifest import Manifest
@@ -55,6 +58,8 @@ from lakecli.stores.uri import is_local
 IMPORTS: Final = "imports"
 """The directory of the cache for imports under way."""
 _SHOWN: Final = 10
+_LOOKED_AT: Final = 1_000
+"""Entries below a destination that are looked at for versions."""
 
 Results = Iterator[tuple[NumberedPart, ImportedPart | None]]
 
@@ -65,6 +70,10 @@ class NothingToImport(NothingToDo):
 
 class ListedLess(Refused):
     """Two listings of a source differ, so nobody knows what was removed there."""
+
+
+class Unpins(Refused):
+    """Entries that name versions would be replaced by others that name none."""
 
 
 class NotReachable(Refused):
@@ -219,8 +228,6 @@ class _Run:
         self._import: Callable[[Task, list[NumberedPart]], Results] = self._import_again
         source, options = self._source, self._options
         namespace = self._repository.record.storage_namespace
-        if options.pins:
-            check_pinnable(source, account_of(self._repository))
         if isinstance(source, DirectorySource) and not options.copies and not is_local(namespace):
             raise NotReachable(
                 f"files on this machine cannot be referenced from a bucket: {namespace}",
@@ -236,6 +243,9 @@ class _Run:
                 none.
         """
         options, writes = self._options, not lists_to
+        pins = options.pins or (options.pins is None and self._has_pins(base))
+        if pins:
+            check_pinnable(self._source, account_of(self._repository))
         if isinstance(self._source, Manifest) and (rows := self._source.known_rows()):
             options.progress.expect(items=rows)
         now = self._repository.lake.runtime.now()
@@ -249,12 +259,12 @@ class _Run:
             seconds=int(now.timestamp()),
             roots=roots_of(self._source),
             walks=isinstance(self._source, DirectorySource),
-            pins=options.pins,
+            pins=pins,
             choice=self._choice(),
             listing=self._listing(lists_to) if lists_to else None,
         )
         identity: list[object] = [*task.location[:3], self._branch, self._prefix.hex()]
-        identity += [options.replaces, options.copies, options.pins, writes, options.verify]
+        identity += [options.replaces, options.copies, pins, writes, options.verify]
         journal = Journal(Path(self._repository.lake.home.cache) / IMPORTS, identity)
         journal.open(now)
         done = FinishedParts(self._repository, task, self._high, journal, lists_to)
@@ -274,6 +284,21 @@ class _Run:
                 journal.close()
         self._check(done)
         return done
+
+    def _has_pins(self, base: MetarangeId) -> bool:
+        """Return whether the first entries below the destination name versions of a bucket."""
+        if self._options.copies or not isinstance(self._source, BucketSource):
+            return False
+        found = islice(scan(self._repository.trees, base, prefix=self._prefix), _LOOKED_AT)
+        if not any(names_version(value) for _, value in found):
+            return False
+        self._repository.notify(
+            Notice(
+                "the destination names versions of objects, so this import pins versions, too",
+                hint="--no-pin-versions ends that",
+            )
+        )
+        return True
 
     def rebase(self, done: FinishedParts, base: MetarangeId) -> FinishedParts:
         """Continue a finished import on top of another tree of the branch.
@@ -299,7 +324,15 @@ class _Run:
         Raises:
             ListedLess: the source has much less than the branch, and a second listing differs.
             ConflictError: the source has two objects for one path.
+            Unpins: entries named versions, and nobody has said that these are to be forgotten.
         """
+        unpinned = done.report.tally.unpinned
+        if unpinned and self._options.pins is None and not self._options.copies:
+            raise Unpins(
+                f"paths that would no longer name a version of their object: {unpinned:,}",
+                hint="nothing was imported; --pin-versions names the present versions, "
+                "--no-pin-versions none",
+            )
         self._list_again(done)
         if done.duplicates:
             shown = done.duplicates[:_SHOWN]

@@ -226,6 +226,7 @@ class ImportTally:
 
     Attributes:
         archived: number of objects that were seen to be in an archive tier.
+        unpinned: number of changed paths whose entries named a version, and do not any more.
     """
 
     objects: int = 0
@@ -235,6 +236,7 @@ class ImportTally:
     removed: int = 0
     unchanged: int = 0
     archived: int = 0
+    unpinned: int = 0
 
     def __iadd__(self, other: ImportTally) -> Self:
         """Add the counts of another part."""

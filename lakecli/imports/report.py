@@ -53,7 +53,8 @@ class ImportOptions:
     Attributes:
         replaces: remove paths below the destination that the source does not have.
         copies: copy the bytes into the namespace instead of referencing the objects.
-        pins: record the current version ID of each object.
+        pins: record the current version ID of each object; ``None``: if entries below the
+            destination name versions.
         verify: which objects of a manifest to ask for where they are, if they are not copied.
         message: commit message.
         metadata: commit metadata.
@@ -63,7 +64,7 @@ class ImportOptions:
 
     replaces: bool = True
     copies: bool = False
-    pins: bool = False
+    pins: bool | None = None
     verify: Verify = Verify.SAMPLE
     message: str = "Import objects"
     metadata: Mapping[str, str] = field(default_factory=dict)

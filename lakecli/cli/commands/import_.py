@@ -118,7 +118,11 @@ def import_(
     ),
     copy: bool = flag("Copy the bytes into the repository's namespace"),
     manifest: bool = flag("URI is a manifest, whatever its suffix"),
-    pin_versions: bool = flag("Record the current version of each object"),
+    pin_versions: bool | None = option(
+        None,
+        "Record the current version of each object [default: as the destination has it]",
+        "--pin-versions/--no-pin-versions",
+    ),
     verify: Verify = option(
         None, "Check which objects of a manifest exist with the listed size", default=Verify.SAMPLE
     ),
@@ -156,7 +160,8 @@ def import_(
     Cloud Storage, or the Azure storage account, must have versioning enabled; `lakecli help import`
     lists the permissions. The listing includes old versions on S3 and Azure, a thousand per
     request. An object with another version counts as changed even if its bytes are the same. lakeFS
-    may not find objects by such addresses.
+    may not find objects by such addresses. An import of a prefix or bucket to a PREFIX with such
+    entries pins versions again and says so; --no-pin-versions ends that.
 
     A source is a directory; a prefix of a bucket; a manifest, which is a Parquet, CSV or JSON lines
     file with the columns path, physical_address, size and checksum, and optionally mtime and

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from lakecli.base.identity import h
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.engine.object_reader import TableFile, read_piece
@@ -186,8 +187,45 @@ def test_another_version_is_a_change(cli: Cli, source: ObjectStore) -> None:
     source.put("a.csv", CONTENTS["a.csv"], ANY)  # the same bytes
     again = pin(cli, source)
     assert (again["changed"], again["unchanged"]) == (1, len(CONTENTS) - 1)
-    plain = cli.ok("import", "--from", source.uri, "--to", f"{MAIN}/t/", "--json").json
+
+
+def test_pins_stay_until_they_are_given_up(cli: Cli, source: ObjectStore) -> None:
+    """Not all sources can be pinned, so others are refused."""
+    pin(cli, source)
+    again = ("import", "--from", source.uri, "--to", f"{MAIN}/t/")
+    result = cli(*again)
+    assert result.exit_code == ExitCode.NOTHING_TO_DO
+    assert "this import pins versions, too" in result.stderr
+    assert cli.ok(*again, "--dry-run", "--json").json_lines[-1]["unchanged"] == len(CONTENTS)
+    source.put("a.csv", b"new", ANY)
+    assert cli.ok(*again, "--json").json["changed"] == 1
+    assert versions_in(cli, "a.csv") == versions(source)["a.csv"]
+    line = f"a.csv,{source.uri}/a.csv,3,{h(b'new').hex()}\n"
+    rows = cli.directory / "rows.csv"
+    rows.write_text(f"path,physical_address,size,checksum\n{line}")
+    manifest = ("import", "--from", rows, "--to", f"{MAIN}/t/", "--mode", "merge")
+    refused = cli(*manifest)
+    assert refused.exit_code == ExitCode.REFUSED
+    assert "no longer name a version of their object: 1" in refused.stderr
+    cli.ok(*manifest, "--no-pin-versions")
+    plain = cli.ok(*again, "--no-pin-versions", "--json").json
     assert plain["changed"] == len(CONTENTS)
+    assert not versions_in(cli, "a.csv")
+    assert cli(*again).exit_code == ExitCode.NOTHING_TO_DO
+
+
+def test_pins_behind_other_entries_are_not_lost_in_silence(
+    cli: Cli, source: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakecli.imports.job._LOOKED_AT", 1)
+    pin(cli, source)
+    cli.ok("fs", "upload", "-", f"{MAIN}/t/0", stdin="first")
+    cli.ok("commit", MAIN, "-m", "Another")
+    again = ("import", "--from", source.uri, "--to", f"{MAIN}/t/", "--mode", "merge")
+    refused = cli(*again)
+    assert refused.exit_code == ExitCode.REFUSED
+    assert f"no longer name a version of their object: {len(CONTENTS)}" in refused.stderr
+    cli.ok(*again, "--no-pin-versions")
 
 
 def test_a_dry_run_pins_as_well(cli: Cli, source: ObjectStore) -> None:
