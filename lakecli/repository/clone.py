@@ -87,6 +87,7 @@ def clone_counted(
     Raises:
         UsageError: an illegal namespace.
         AlreadyExists: the name is taken, or this machine has the repository under another name.
+        NothingToDo: this machine has the repository under this name.
         NotFound: there is no repository in that namespace.
         Refused: it belongs to lakeFS, or needs a newer lakecli.
     """
@@ -104,7 +105,6 @@ def clone_counted(
     lake.runtime.on_step("register")
     fetched = bucket_state.LastFetch(lake.runtime.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
-        check_name_free(txn, name, uri)
         _check_new(txn, record)
         made, left_out = _register(txn, repository, remote, unpacked)
         bucket_state.put_fetched(txn, repository, fetched)
@@ -157,6 +157,7 @@ def clone_known(
 
 def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
     """Refuse a second name for one repository: both would have the same refs and staging."""
+    check_name_free(txn, record.name, record.storage_namespace)
     for other in iter_repositories(txn):
         if other.uuid == record.uuid:
             raise AlreadyExists(

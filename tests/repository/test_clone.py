@@ -12,7 +12,7 @@ from lakecli.base import layout
 from lakecli.base.ids import PackId, WriteId
 from lakecli.base.model import EMPTY_TREE, RefKind
 from lakecli.base.retry import REF_MOVES, Retries
-from lakecli.errors import AlreadyExists, ErrorKind, LakeError
+from lakecli.errors import AlreadyExists, ErrorKind, LakeError, NothingToDo
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import IntentStore
 from lakecli.refs.ref_store import RefStore
@@ -123,14 +123,17 @@ def test_clone_refuses_a_name_in_use(first: Repository, second: Lake) -> None:
     clone(second, NAMESPACE, "demo")
     with pytest.raises(AlreadyExists, match="'demo' exists already") as raised:
         clone(second, "s3://elsewhere/ns", "demo")
-    assert "fetch" not in str(raised.value.hint)  # it is another repository
-    with pytest.raises(AlreadyExists, match="'demo' exists already") as raised:
-        clone(second, NAMESPACE, "demo")
-    assert "lakecli fetch lakefs://demo" in str(raised.value.hint)
+    assert "pull" not in str(raised.value.hint)  # it is another repository
     with pytest.raises(AlreadyExists, match="already, as lakefs://demo"):
         clone(second, NAMESPACE, "other")
-    with pytest.raises(AlreadyExists):
-        clone(first.lake, NAMESPACE, "demo")
+
+
+def test_a_repository_is_cloned_once(first: Repository, second: Lake) -> None:
+    clone(second, NAMESPACE, "demo")
+    for lake in (first.lake, second):
+        with pytest.raises(NothingToDo, match="'demo' exists already") as raised:
+            clone(lake, NAMESPACE, "demo")
+        assert "lakecli pull lakefs://demo" in str(raised.value.hint)
 
 
 def test_a_forgotten_repository_can_be_cloned_again(first: Repository) -> None:

@@ -87,7 +87,7 @@ def clone(
 
     Every branch and tag in the bucket is created on this machine; no data is copied. REPOSITORY is
     the name on this machine only. If a clone is interrupted, run the same command again to finish
-    it.
+    it. If this machine has it already, under this name, the exit code is 11.
 
     Other machines' uncommitted changes, unpushed commits and operation logs are not in the bucket,
     so they are not cloned.

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from lakecli.base.directories import make_private
 from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import RepositoryRecord
-from lakecli.errors import AlreadyExists, LakeError, NotFound
+from lakecli.errors import AlreadyExists, LakeError, NotFound, NothingToDo
 from lakecli.kv.local_store import LocalStore, ReadTransaction, Table, WriteTransaction
 from lakecli.repository.contract import BranchMover, Notice, OwnLake, Repository
 from lakecli.repository.runtime import Home, Runtime
@@ -353,15 +353,14 @@ def check_name_free(txn: ReadTransaction, name: str, namespace: str = "") -> Non
 
     Raises:
         AlreadyExists: one has it.
+        NothingToDo: it is the one of that namespace.
     """
     record = find_repository(txn, name)
     if record is not None:
-        is_same = record.storage_namespace == namespace
-        update = f"bring it up to date: lakecli fetch lakefs://{name}"
-        raise AlreadyExists(
-            f"repository {name!r} exists already on this machine, in {record.storage_namespace}",
-            hint=f"choose another name, or {update if is_same else 'look: lakecli repo list'}",
-        )
+        what = f"repository {name!r} exists already on this machine, in {record.storage_namespace}"
+        if record.storage_namespace == namespace:
+            raise NothingToDo(what, hint=f"bring it up to date: lakecli pull lakefs://{name}")
+        raise AlreadyExists(what, hint="choose another name, or look: lakecli repo list")
 
 
 def iter_repositories(
