@@ -7,6 +7,7 @@ place.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -74,6 +75,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=1_000_000,
         help="how many objects a million is; with fewer, no claim fails",
     )
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector of garbage the thousands of tests, each time that it looks at all."""
+    gc.freeze()
 
 
 LINUX_CALLS = ("copy_file_range", "posix_fadvise", "posix_fallocate", "sched_getaffinity")

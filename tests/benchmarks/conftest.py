@@ -23,9 +23,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[REPORT] = Report(is_binding=config.getoption("--objects") == MILLION)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the rows about new files first, while the run has deleted nothing yet."""
-    items.sort(key=lambda item: item.path.name != "test_upload.py")
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave benchmarks to --benchmark-only; run the rows about new files first.
+
+    Then the run has deleted nothing yet.
+    """
+    if config.getoption("benchmark_only"):
+        items.sort(key=lambda item: item.path.name != "test_upload.py")
+        return
+    left = [item for item in items if "benchmark" in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
 
 
 @pytest.hookimpl(wrapper=True)

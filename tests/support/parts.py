@@ -22,7 +22,7 @@ LONG = {
 }
 """The markers of the long run, and what their tests need or are."""
 
-SERVERS = {"moto_endpoint", "rclone_endpoint", "gcs_server", "azurite"}
+SERVERS = {"moto_endpoint", "rclone_endpoint", "gcs_server", "azurite_script"}
 SHORT = {"cli/test_s3.py", "spark/test_a_day.py"}
 """Files of the short run although they start moto, or Spark."""
 
