@@ -59,7 +59,7 @@ IMPORTS: Final = "imports"
 """The directory of the cache for imports under way."""
 _SHOWN: Final = 10
 _LOOKED_AT: Final = 1_000
-"""Entries below a destination that are looked at for versions."""
+"""Entries below a destination among which versions are searched for."""
 
 Results = Iterator[tuple[NumberedPart, ImportedPart | None]]
 

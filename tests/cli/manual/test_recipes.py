@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from lakecli.cli.context import system_now
+from lakecli.doctor.conditions import RACES
+from lakecli.doctor.evidence import read_evidence, record
+from lakecli.stores.registry import open_store
 from tests.cli.manual.test_examples import blocks
 from tests.support.servers import new_bucket
 from tests.support.tools import require_tool
@@ -105,6 +108,9 @@ def job(
     cli.now = system_now()
     cli.ok("repo", "create", "lakefs://sales", namespace)
     cli.ok("push", "lakefs://sales")
+    store = open_store(namespace)
+    [seen] = read_evidence(store).results
+    record(store, seen._replace(races=RACES))  # so that no process of the script runs them
     (job.data / "january.csv").write_text("id,amount\n")
     return job
 
