@@ -205,8 +205,8 @@ class SSTable(KeyLookup):
 
     def stored_blocks(self, first: int, last: int) -> bytes:
         """Return blocks up to `last` as stored, with all between them; no checksum is verified."""
-        start = self._offsets[first]
-        return self._read(start, self._offsets[last - 1] + self._sizes[last - 1] - start)
+        start = self.offsets[first]
+        return self._read(start, self.offsets[last - 1] + self._sizes[last - 1] - start)
 
     def count_equal_blocks(self, number: int, other: Self, at: int) -> int:
         """Return how many blocks are stored as the same bytes as those of another table.
