@@ -17,6 +17,7 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.engine.object_reader import TableFile, read_piece
 from lakecli.engine.runner import StoreLocation
 from lakecli.filesystem import LakeFileSystem, lakes
+from lakecli.imports.address_checks import store_of
 from lakecli.stores.azure.names import version_time
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.contract import ANY
@@ -47,6 +48,7 @@ def source(
 ) -> Iterator[ObjectStore]:
     """A bucket with versioning; `demo` is a repository with nothing in it yet."""
     cli.now = system_now()
+    store_of.cache_clear()  # a store of another test may be connected to that one's server
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
     with ExitStack() as stack:
         if request.param == "az":
