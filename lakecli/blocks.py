@@ -102,8 +102,6 @@ def find(
 
     Args:
         home: as `lakecli.opening` takes it.
-        repository: the name of the repository.
-        ref: a ref expression.
         using: opens the repository, in a process that may be in a block of its parent.
     """
     return _find(_store_of(home) if _open else "", repository, ref, using)

@@ -80,8 +80,6 @@ def open_repository(
     """Return a handle to a repository, caught up with the bucket where sync is automatic.
 
     Args:
-        lake: the lake of the home.
-        name: the name of the repository.
         home: as `open_lake` takes it.
         sync: ``auto`` or ``manual``; ``None``: what the settings say.
 

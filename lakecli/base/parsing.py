@@ -39,7 +39,6 @@ def read_text(path: StrPath, *, errors: str = "strict") -> str:
     """Return the text of a file: all of it, or one byte more than `MAX_SIZE`.
 
     Args:
-        path: the file.
         errors: what to do with bytes that are not UTF-8, as for `bytes.decode`.
 
     Raises:

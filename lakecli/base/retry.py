@@ -40,7 +40,6 @@ class RetryPolicy(NamedTuple):
         """Return the seconds to wait before a repetition, counted from 0.
 
         Args:
-            repetition: number of the repetition.
             random: a number from 0 to 1.
         """
         doubled = self.first_delay * float(2 ** min(repetition, _MAX_DOUBLINGS))
@@ -73,7 +72,6 @@ class Retries(NamedTuple):
     """A policy with the clock, the wait and the random numbers that it goes by.
 
     Attributes:
-        policy: how often and how long.
         sleep: waits for some seconds.
         random: returns a number from 0 to 1.
         monotonic: returns seconds that only grow.

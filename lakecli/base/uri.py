@@ -148,7 +148,7 @@ def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
 
 
 def _meant(text: str) -> str | None:
-    """Return what somebody probably meant who wrote something else than a ``lakefs://`` URI."""
+    """Guess what was meant by a text that is not a ``lakefs://`` URI."""
     scheme, colon, rest = text.partition(":")
     if colon and scheme.lower() == "lakefs":
         return f"did you mean {SCHEME}{rest.lstrip('/')}?"

@@ -44,11 +44,7 @@ class Environment(NamedTuple):
     """The part of the machine that a run uses; tests pass their own.
 
     Attributes:
-        environ: environment variables.
         stdin: answers to questions, and the source ``-``.
-        stdout: answers.
-        stderr: errors, hints and progress.
-        now: the clock.
         new_id: returns 16 random bytes.
         interrupts: one item for each interrupt so far.
         on_step: called with the name of each step of a protocol before the step.
@@ -68,9 +64,6 @@ class Context:
     """One run of one command.
 
     Attributes:
-        out: writes answers, notes and progress.
-        environ: environment variables.
-        stdin: standard input.
         began: the time when the run began.
         verbose: whether debug messages and tracebacks are wanted.
         command: the words of the command, such as ``branch list``.
@@ -241,8 +234,6 @@ class Context:
         """Open the repository that a URI names, as it is on this machine.
 
         Args:
-            uri: names the repository.
-            others: must name the same one.
             at_op: the ID of an operation: the repository is read as it was right after it.
 
         Raises:
@@ -299,7 +290,6 @@ class Context:
         It may be deleted on this machine: then only its log is of use.
 
         Args:
-            uri: names the repository.
             wanted: ``undo`` or ``redo``: prefer the deleted repository that has something to undo
                 or redo.
             operation: the beginning of an ID: prefer the repository of that name that has it.

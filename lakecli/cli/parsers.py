@@ -91,7 +91,7 @@ def _is_uri(text: str, context: Context) -> bool:
 
 
 def base_of(text: str, context: Context) -> str:
-    """Return what to put before a word so that it is a URI: the base URI, else the repository."""
+    """Return the prefix that makes a word a URI: the base URI, else the repository."""
     if text.startswith(SCHEME) or context.base_uri or _takes_namespace(text, context):
         return context.base_uri
     found = _default(context)
@@ -393,7 +393,7 @@ def absolute(directory: str) -> Path:
 
 
 def each(read: Callable[[str, Context], T]) -> Callable[[list[str], Context], list[T]]:
-    """Return what reads several texts, each of them by `read`."""
+    """Return a parser of several values, each parsed by `read`."""
     return lambda texts, context: [read(text, context) for text in texts]
 
 

@@ -72,8 +72,6 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
 
     Args:
         argv: the command line without the name of the program.
-        environment: streams, variables, clock.
-        given: receives the global options.
     """
     action = _parse(argv, given, environment.environ)
     context = Context(environment, given, argv, run_within=run_within)
@@ -133,8 +131,6 @@ def _parse(
 
     Args:
         argv: the command line without the name of the program.
-        given: receives the global options.
-        environ: environment variables.
 
     Raises:
         UsageError: the line is malformed; its global options were read nevertheless.
@@ -272,7 +268,6 @@ def _report(error: BaseException, context: Context, *, interrupted: bool) -> int
 
     Args:
         error: the error that ended the command.
-        context: the context of the command.
         interrupted: whether there was an interrupt; an unexpected error is then its consequence.
     """
     from lakecli.cli.exit_codes import EXIT_CODES, ExitCode

@@ -40,7 +40,6 @@ class Problem(NamedTuple):
 
     Attributes:
         key: of the object in the namespace.
-        what: the defect, in one line.
         path: of the affected entry, if the defect concerns one.
     """
 
@@ -211,8 +210,6 @@ def count_entries(trees: TreeStore, *ids: MetarangeId, check_from: int) -> int:
     """Return how many entries the distinct ranges of some trees hold, at most.
 
     Args:
-        trees: reads the metaranges.
-        ids: of the trees.
         check_from: if the metaranges claim at least so many entries, each range counts for no more
             entries than fit into its object, and for none if it has no object.
     """

@@ -153,7 +153,6 @@ class Items(NamedTuple):
     """How paths are grouped: objects, and common prefixes that stand for all paths below them.
 
     Attributes:
-        prefix: all paths start with it.
         is_grouped: whether a path is reduced to its part up to the first slash after the prefix.
     """
 
@@ -182,7 +181,6 @@ def touched(
         left: the old tree.
         right: the new tree.
         wanted: items in ascending order; the new tree has all of them.
-        items: how paths are grouped.
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
@@ -267,8 +265,6 @@ class ChangeCounts:
         removed: paths that only the left side has.
         changed: paths that both sides have.
         conflicts: paths in conflict, counted nowhere else.
-        bytes_added: size of what was added.
-        bytes_removed: size of what was removed.
         bytes_before: size on the left side of what changed.
         bytes_after: size on the right side of what changed.
     """

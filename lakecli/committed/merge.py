@@ -193,8 +193,6 @@ class Sides:
     Args:
         trees: the store that holds the trees.
         base: what both sides came from.
-        source: the tree to merge.
-        destination: the tree to merge into.
         load: returns a tree of the base; ``None``: as it is in the store.
     """
 

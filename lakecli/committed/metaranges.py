@@ -58,7 +58,6 @@ class RangeRecord(NamedTuple):
 
     Attributes:
         size: of its file, in bytes; exact in trees that lakecli wrote.
-        count: number of its records.
     """
 
     id: RangeId
@@ -338,7 +337,6 @@ def name_of_table(table: SSTable, keys: Sequence[bytes], values: Sequence[bytes]
 
     Args:
         table: its properties say who wrote it.
-        keys: of all its records.
         values: of all its records, encoded.
 
     Raises:

@@ -241,7 +241,6 @@ class PointReader:
         Other threads may read meanwhile. Nothing is dropped for what is read here.
 
         Args:
-            tree: the tree to read.
             prefix: only ranges that may have a path that begins with it.
             is_stopped: asked after every few blocks; when it is true, the fill ends.
 
@@ -488,8 +487,6 @@ class Fill:
     disturbs no read: one that needs the same table meets it, too. Close it; any thread may.
 
     Args:
-        points: keeps the entries.
-        tree: the tree to read.
         prefix: only ranges that may have a path that begins with it.
     """
 

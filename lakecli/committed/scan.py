@@ -29,7 +29,6 @@ def scan(
 
     Args:
         trees: the store that holds the tree.
-        tree: the tree to read.
         start: only paths no less than it.
         prefix: only paths that start with it.
 
@@ -64,7 +63,6 @@ class Cursor:
 
     Args:
         trees: the store that holds the tree.
-        tree: the tree to walk.
         first: position of the first range.
         last: position after the last range; ``None`` for all.
         start: the first key to walk.
@@ -73,7 +71,6 @@ class Cursor:
     Attributes:
         standing: what the cursor stands before.
         keys: of the entered block; the next record is at `at`.
-        values: of the entered block.
     """
 
     def __init__(

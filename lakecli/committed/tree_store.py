@@ -115,7 +115,6 @@ class TableBatch:
     """Tables that are written together; made by `TreeStore.begin`.
 
     Attributes:
-        objects: the batch of the namespace.
         guard: claims the tables; ``None``: they need no protection.
         written: keys not yet claimed, and whether each object existed already.
     """
@@ -132,7 +131,6 @@ class TreeStore:
     `counts` is exact while only one thread works.
 
     Args:
-        store: the storage namespace.
         cache: of this repository's tables; not used if the namespace is on this machine.
         range_entries: the repository's tree parameter N.
         memory: bytes of parts of trees kept in memory, at most; see `MEMORY_SIZE`.
@@ -560,8 +558,6 @@ class RemoteSource(Source):
     """A table in the bucket, read by ranges of bytes.
 
     Args:
-        store: the bucket.
-        key: of the object.
         size: of the object, in bytes.
     """
 

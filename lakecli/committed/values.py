@@ -240,7 +240,6 @@ def _encode_parts(  # noqa: PLR0917 - names cost 10 % of the time
         framed_type: the content type as the identity covers it.
         type_field: the content type as a field.
         framed_metadata: the metadata as the identity covers them.
-        metadata_fields: the metadata as fields.
         identifying_address: the address as the identity covers it.
         is_full: whether the address is a full URI.
     """

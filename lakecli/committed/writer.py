@@ -144,7 +144,6 @@ class Application:
         """Write ranges of a tree with changes applied.
 
         Args:
-            tree: the tree that has the ranges.
             first: position of the first range.
             last: position after the last range.
             changes: sorted; none precedes the range at `first`, and none follows the last of these
@@ -299,7 +298,6 @@ class TreeWriter:
         """Add consecutive ranges of a tree.
 
         Args:
-            tree: the tree that has the ranges.
             first: position of the first range.
             last: position after the last range.
             more: whether anything is added afterwards.
@@ -484,7 +482,6 @@ def canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
 
     Args:
         trees: the store that holds the tree.
-        tree: any tree.
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.

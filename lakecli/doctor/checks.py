@@ -118,10 +118,8 @@ def failed(name: str, error: LakeError, *, fix: str = "", **details: str) -> Che
     """Return a failed check.
 
     Args:
-        name: the name of the check.
         error: what happened; its hint takes precedence over `fix`.
         fix: used if the error has no hint.
-        details: the same facts for programs.
     """
     if isinstance(error, BrokenPromise):
         details = {BROKEN: error.message, **details}
@@ -132,7 +130,6 @@ class ScratchObjects:
     """The objects of one run under its own prefix, which are deleted at its end in any case.
 
     Args:
-        store: the store to write to.
         prefix: the prefix of this run only; it ends with a slash.
     """
 

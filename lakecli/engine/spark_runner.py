@@ -248,7 +248,6 @@ def raise_translated(error: Exception, *, nonce: str = "") -> NoReturn:
     Spark's text quotes untrusted data, so it affects only the wording.
 
     Args:
-        error: as PySpark raised it.
         nonce: of the job, if its executors use `carried`; else ``""``.
 
     Raises:

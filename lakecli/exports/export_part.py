@@ -58,9 +58,6 @@ class Job(NamedTuple):
     """What all parts of an export share; sent to executors.
 
     Attributes:
-        location: the repository's namespace.
-        uri: the repository's URI, for errors.
-        tree: the tree to export.
         since_tree: the tree of an earlier export; the empty tree without one.
         prefix: prefix of the paths to export; the rest of a path is its name at the destination.
         destination: a normalised URI.
@@ -124,12 +121,10 @@ class ExportOutcome:
 
     Attributes:
         new: objects that the destination did not have.
-        changed: objects that replaced something else.
         by_store: those of both that the store copied on its side.
         unchanged: objects that the destination had already.
         deleted: objects that the earlier ref had and this one does not have.
         bare: number of objects written without their metadata, which the destination cannot hold.
-        failed: number of objects that failed.
         failures: `REPORTED_FAILURES` of these at most.
         markers: paths left for a later round.
         left_out: paths whose names are Git's, lakecli's or the system's own, which a directory does
@@ -201,10 +196,8 @@ class Hands(NamedTuple):
     """What a part uses of this process; executors open their own and report no progress.
 
     Attributes:
-        store: the repository's namespace.
         trees: the repository's trees, for the thread that runs the part.
         progress: counts objects and bytes.
-        addresses: resolves entries' addresses.
     """
 
     store: ObjectStore
@@ -232,8 +225,6 @@ def export_part(part: ExportPart, *, job: Job, hands: Hands | None = None) -> Ex
     """Export the objects of a part; safe to repeat.
 
     Args:
-        part: the part.
-        job: shared by all parts.
         hands: what this process has open; ``None``: open the stores here.
 
     Raises:

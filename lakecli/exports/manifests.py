@@ -44,7 +44,6 @@ class WrittenManifest(NamedTuple):
 
     Attributes:
         commit_id: the commit whose objects it lists.
-        objects: number of objects.
         size: their bytes.
         uncommitted: whether the branch has uncommitted changes, which are not in it.
     """
@@ -81,11 +80,7 @@ def write_manifest(
     """Write a manifest of the committed objects of a ref below a directory.
 
     Args:
-        repository: to export from.
-        ref: a ref expression.
         prefix: a directory of the ref, or ``b""``; paths in the manifest are below it.
-        file: takes the manifest.
-        progress: counts the objects.
 
     Raises:
         NotFound: the ref does not exist, or nothing is below the prefix.
@@ -149,8 +144,6 @@ class WrittenSymlinks(NamedTuple):
 
     Attributes:
         commit_id: the commit whose objects they list.
-        manifests: number of manifests.
-        objects: number of objects.
         size: their bytes.
         removed: number of manifests of an earlier export that were deleted.
         uncommitted: whether the branch has uncommitted changes, which are not in them.
@@ -186,12 +179,9 @@ def write_symlinks(
     Manifests of partitions that the table no longer has are deleted last.
 
     Args:
-        repository: to export from.
-        ref: a ref expression.
         prefix: the table's directory, or ``b""``.
         destination: a URI in any spelling, or an absolute path.
         dry_run: write nothing.
-        progress: counts the objects.
 
     Raises:
         NotFound: the ref does not exist, or nothing is below the prefix.

@@ -90,7 +90,6 @@ class ExportReport:
     """What an export did.
 
     Attributes:
-        commit_id: the exported commit.
         since_commit_id: the commit of `ExportOptions.since`, if given.
         since_was_exported: whether the destination has a report that `since_commit_id` was
             exported; ``None`` without that.
@@ -123,12 +122,9 @@ def export(
     Only committed objects are exported; those of a branch are its head's.
 
     Args:
-        repository: to export from.
-        ref: a ref expression.
         prefix: a directory of the ref, or ``b""``.
         destination: a URI in any spelling, or an absolute path.
         runner: runs the parts, each of which copies `options.threads` objects at a time.
-        options: how to export.
 
     Raises:
         NotFound: the ref or the bucket does not exist, or nothing is below the prefix.

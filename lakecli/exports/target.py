@@ -55,9 +55,6 @@ class ExportItem(NamedTuple):
     """An object to export, or without `entry` to delete.
 
     Attributes:
-        path: path in the repository.
-        name: name at the destination.
-        entry: entry to export.
         identity: identity of the entry, in hex.
         old: entry of the earlier export.
         old_identity: identity of that entry, in hex.
@@ -86,7 +83,6 @@ def open_target(
     Args:
         uri: the destination, normalised.
         region: region of its bucket, or ``""``.
-        account: how its bucket is accessed.
         check: called often while a file is compared; an error that it raises ends the comparison.
     """
     if is_local(uri):
@@ -100,7 +96,6 @@ class OwnFiles:
     Args:
         uri: the destination, normalised.
         region: region of its bucket, or ``""``.
-        account: how its bucket is accessed.
 
     Attributes:
         directory: the path of a directory of this machine, or ``b""``.
@@ -198,11 +193,7 @@ class DirectoryTarget:
 
 
 class BucketTarget:
-    """A prefix of a bucket. `find` is called by one thread at a time, best in path order.
-
-    Attributes:
-        store: of the prefix.
-    """
+    """A prefix of a bucket. `find` is called by one thread at a time, best in path order."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.store = store

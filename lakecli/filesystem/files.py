@@ -150,8 +150,6 @@ class WrittenFile(_Discardable):
     thread at a time; staging is safe between threads.
 
     Args:
-        fs: the file system.
-        path: path in the file system.
         place: the branch, and the path on it.
         record: stages an encoded entry, or adds it to the transaction.
         belongs_to: the transaction or workspace within which it has to be closed, or ``None``.

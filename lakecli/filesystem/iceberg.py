@@ -68,7 +68,6 @@ class _Table(NamedTuple):
     """Where a table is.
 
     Attributes:
-        repository: its name.
         ref: as the URI of the metadata file spells it.
         directory: path of the directory of all its files; ``None`` if only single files are known.
     """

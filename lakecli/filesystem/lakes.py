@@ -92,7 +92,6 @@ def repository(home: str | None, name: str, *, is_fresh: bool = False) -> Iterat
     """Use a repository of a home.
 
     Args:
-        home: of the lake.
         name: of the repository, or its storage namespace, to read it without a clone.
         is_fresh: catch up with the bucket even if this process has done so before.
 

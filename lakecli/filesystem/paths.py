@@ -82,11 +82,7 @@ def parse(path: str) -> LakePath:
 
 
 class LakeFileError(OSError):
-    """An error for which Python has no specific class.
-
-    Attributes:
-        kind: kind of lakecli's error.
-    """
+    """An error for which Python has no specific class."""
 
     kind: ErrorKind = ErrorKind.UNEXPECTED
 

@@ -80,7 +80,6 @@ class LakeFileSystem(ReadingFileSystem):
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories.
         committer: committer of `commit`, ``Name <email>``.
-        options: options of fsspec.
 
     Raises:
         ValueError: an option of the package lakefs-spec is given, such as ``host``.
@@ -101,7 +100,6 @@ class LakeFileSystem(ReadingFileSystem):
         """Open a file, to read it or to write it as a whole.
 
         Args:
-            path: path of the file.
             mode: ``r``, ``w`` or ``x``, with ``b`` for bytes, otherwise text.
             options: ``block_size`` (the most that is read ahead), ``cache_type`` and
                 ``cache_options`` for reading, ``compression``, options of text, and
@@ -422,9 +420,7 @@ class LakeFileSystem(ReadingFileSystem):
 
         Args:
             branch: ``lakefs://repository/branch``.
-            message: of the commit.
             committer: of the commit; ``None``: that of this file system.
-            metadata: of the commit.
             allow_empty: commit even if nothing changed, as by a job that runs again.
 
         Raises:

@@ -73,12 +73,10 @@ def fsck(
     """Yield the problems of a repository as they are found.
 
     Args:
-        repository: the repository to check.
         hash_data: read data objects and compare their BLAKE3 digests with their names.
         sample: the share of the data objects to read, from 0 to 1.
         external: request every object outside the namespace and compare it with its entry.
         runner: does the work that grows with the data; ``None``: this process, one by one.
-        counts: updated while the check runs.
         progress: counts the objects and bytes that are hashed; without `hash_data` the entries that
             are checked.
 
@@ -142,14 +140,10 @@ class _Checker:
     """One run over one repository; each commit, metarange and range is checked once.
 
     Args:
-        repository: the repository to check.
         txn: of its local store.
-        index: the data objects.
-        counts: updated while the check runs.
         reads_external: whether objects outside the namespace are read; ``None``: they are not even
             asked for.
         compares: whether the contents of lakeFS's objects are compared with their entries.
-        progress: counts entries.
 
     Attributes:
         damaged: keys of damaged data objects that some path refers to.
@@ -456,7 +450,6 @@ def check_shared(
     """Yield the problems of the refs and the packs in the bucket.
 
     Args:
-        repository: the repository to check.
         txn: of the local store.
         checked: trees that were checked as those of heads.
     """
@@ -554,7 +547,6 @@ class Packs(NamedTuple):
 
     Attributes:
         parents: the parents of every commit in a readable pack.
-        trees: the trees of these commits.
         bad: the packs that cannot be read.
         replaced: IDs of packs of which a readable pack has all commits.
         bad_commits: records in readable packs that are not valid commits.

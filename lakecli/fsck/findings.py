@@ -19,7 +19,6 @@ class Finding:
         kind: ``repository``, ``ref``, ``commit``, ``pack``, ``metarange``, ``range``, ``entry``,
             ``data`` or ``external``.
         name: the ref, the commit ID or the object's key; for a ref in the bucket, its key.
-        what: the problem, in one line.
         path: the path of the affected entry, if there is one.
         ref: a branch or tag that reaches it.
         commit_id: the commit whose tree holds the path; ``None`` for a staged path.
@@ -100,13 +99,9 @@ class Unrecoverable(NamedTuple):
     """Something that this clone cannot repair.
 
     Attributes:
-        kind: the kind of a finding.
-        name: the name of a finding.
-        what: the problem, in one line.
         refs: branches and tags that need it now.
         paths: some of the paths that need it.
         path_count: the number of these paths, as far as it is known.
-        advice: what to do.
     """
 
     kind: str

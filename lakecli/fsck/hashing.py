@@ -38,7 +38,6 @@ class ObjectInterval(NamedTuple):
     Attributes:
         low: the first key.
         high: the first key after the interval.
-        objects: number of objects to read.
         size: bytes of these.
     """
 
@@ -52,9 +51,7 @@ class Hashing(NamedTuple):
     """Which data objects are read.
 
     Attributes:
-        location: of the namespace.
-        share: the share of the data objects to read, from 0 to 1.
-        offset: from 0 to 1; for each offset the share has other objects.
+        offset: from 0 to 1; selects which objects belong to the share.
     """
 
     location: Location
@@ -81,7 +78,6 @@ def bounds_of(number: int, digits: int) -> tuple[str, str]:
     The parts are intervals of keys, so that no key is in none of them.
 
     Args:
-        number: of the part.
         digits: number of hex digits that divide the parts; with 0 there is one part.
     """
     low = _first_key(number, digits) if number else DATA
@@ -138,8 +134,6 @@ def hash_part(
     """Read some data objects in this process, and compare them with their names.
 
     Args:
-        keys: of the objects.
-        location: of the namespace.
         progress: counts the objects and bytes.
     """
     found = []
@@ -167,7 +161,6 @@ class LakeFsContents(NamedTuple):
     """What an entry says of the contents of an object that lakeFS wrote.
 
     Attributes:
-        key: of the object.
         size: in bytes.
         checksum: as lakeFS recorded it; see `lakefs_digests`.
     """
@@ -186,8 +179,6 @@ def compare_contents(uri: str, store: ObjectStore, recorded: LakeFsContents) -> 
 
     Args:
         uri: the URI of the repository, for errors.
-        store: the namespace.
-        recorded: what the entry says.
 
     Returns:
         The defect; or `UNVERIFIED`, if the bytes do not agree with the checksum.

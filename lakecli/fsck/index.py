@@ -53,9 +53,7 @@ class JoinedIndex(ObjectIndex):
     """The index of a join of all references with the listing, on Spark.
 
     Args:
-        store: the namespace.
         runner: hashes data objects, and looks references up.
-        checking: what executors need to know.
         progress: counts what is hashed, and finished tasks.
 
     Attributes:
@@ -103,7 +101,6 @@ class JoinedIndex(ObjectIndex):
 
         Args:
             ranges: the ranges of the repository, each once.
-            staged: what staged entries refer to.
 
         Returns:
             The number of bytes read, to compare lakeFS's objects with their entries.
@@ -197,7 +194,6 @@ def open_index(
     """Return an empty index of the data objects of a repository.
 
     Args:
-        repository: to check.
         runner: hashes the objects, and on Spark looks references up.
         compares: whether the contents of lakeFS's objects are compared with their entries.
         progress: counts the objects and bytes that are hashed, and on Spark finished tasks.

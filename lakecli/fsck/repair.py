@@ -70,13 +70,11 @@ def repair(
     """Repair what can be repaired; yield the findings, the repairs, and last what is lost.
 
     Args:
-        repository: the repository to repair.
         check: runs `fsck` with the given counts.
         places: directories with files that may be lost objects, and URIs of copies of the
             namespace.
         dry_run: report what would be repaired, and change nothing; problems that repaired trees
             would reveal are not found.
-        counts: updated while this runs.
 
     Raises:
         Unreachable: the store does not answer.

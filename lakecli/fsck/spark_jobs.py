@@ -70,7 +70,6 @@ class Checking(NamedTuple):
     """What a job needs to know on the executors.
 
     Attributes:
-        location: of the namespace.
         scratch: where large results go; ``None``: they go through Spark.
         nonce: marks the errors of this job.
         compares: whether the driver compares the contents of lakeFS's objects with their entries,
@@ -90,7 +89,6 @@ class ToRead(NamedTuple):
 
     Attributes:
         first: number of the first range; the others follow.
-        ranges: the ranges to check.
         staged: references that the driver found, in place of ranges.
         contents: what entries that the driver found say of lakeFS's objects.
     """
@@ -105,7 +103,6 @@ class RangeResult(NamedTuple):
     """What is known of a range.
 
     Attributes:
-        number: of the range.
         entries: number of its entries that can be read.
         outside: number of entries with bytes outside the namespace, by place.
         facts: names and sizes of objects that differ from references; or where these are.
@@ -124,7 +121,6 @@ class LookupResult(NamedTuple):
 
     Attributes:
         objects: number of objects in those listings whose counts came to this part.
-        ranges: the results of the ranges.
     """
 
     objects: int
@@ -326,11 +322,9 @@ class Lookup(NamedTuple):
     """What to look up.
 
     Attributes:
-        parts: the references.
         last: number of the last range.
         entries: about how many references there are.
         digits: number of hex digits that divide ``data/`` for its listing.
-        damaged: names of damaged objects.
     """
 
     parts: Sequence[ToRead]
@@ -387,7 +381,6 @@ class Differing(NamedTuple):
 
     Attributes:
         size: bytes that it read.
-        defects: by key and checksum.
     """
 
     size: int
@@ -405,11 +398,7 @@ def compare_all(
     """Compare objects of lakeFS with the entries of all ranges.
 
     Args:
-        runner: on Spark.
-        parts: the references.
         objects: number of objects that lakeFS wrote below ``data/``.
-        checking: what executors need to know.
-        progress: counts the finished tasks.
     """
     tasks = min(MAX_PARTITIONS, 1 + objects // PART_OBJECTS)
     recorded = frame_by_part(runner, partial(read_recorded, checking=checking), parts, RECORDED)

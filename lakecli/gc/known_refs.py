@@ -118,10 +118,7 @@ def observe(
     """Record the last move of each ref, unless that was done recently; delete old records.
 
     Args:
-        store: the namespace.
-        name: random name of the observation.
         refs: the refs as they were read.
-        now: time by the store's clock.
         cutoff: earlier moves do not count; see `read_positions`.
     """
     there = sorted(store.list(SEEN), key=attrgetter("modified_at", "key"))
@@ -239,7 +236,6 @@ class KnownRefs(NamedTuple):
     """What is known of the refs of one bucket before a run reads them.
 
     Attributes:
-        uri: the repository's URI, for hints.
         seen: refs as they were seen, and who saw them.
         stood: refs that went back, as this clone saw them before.
         damage: the reason why `seen` lacks what the last collection saw; ``None``: it has that.
@@ -275,7 +271,6 @@ def read_known_refs(
     """Return all refs, deleted ones too, and those that are missing or older than they were.
 
     Args:
-        store: the namespace.
         known: what is known.
         before: the refs as this run read them before.
 
@@ -377,7 +372,6 @@ def read_positions(
     """Yield the positions of refs.
 
     Args:
-        store: the namespace.
         refs: all refs, deleted ones too, as they have just been read.
         recent: the recent objects of the reflog, listed after the refs were read.
         cutoff: earlier positions do not count.

@@ -53,11 +53,6 @@ class SweepLease:
     As a context manager it ends the sweep, as all writers wait for that. After a failure it does so
     only if no deletion may still be under way; otherwise they wait for the end of the lease.
 
-    Args:
-        repository: the repository.
-        seen: the state, which becomes *sweeping*.
-        now: time by the store's clock.
-
     Attributes:
         state: the state as this process wrote it last.
 

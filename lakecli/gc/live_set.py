@@ -71,9 +71,7 @@ class PartGarbage(NamedTuple):
     """The condemned objects of one part that are still there and still unreached.
 
     Attributes:
-        name: the name of the part.
         spared: number of condemned objects that are in use.
-        objects: number of objects that are garbage.
         size: bytes of these.
         garbage: the same objects; to be iterated once.
     """
@@ -118,7 +116,6 @@ class LiveSet(ABC):
         While that is still unknown, yield ``None`` every few seconds.
 
         Args:
-            work: what the collection works with.
             mark: the name of the lists of condemned objects.
             parts: the parts to list again, with keys and versions.
 
@@ -287,9 +284,7 @@ class Remainder:
     """The rows of one part that are left, ascending by digest.
 
     Attributes:
-        number: of the part.
         counts: of the tasks that listed it.
-        rows: number of other rows.
         records: of the rows that have a size: those in the listing.
         keys: of the same rows; empty where they follow from the digests.
         versions: of the same rows; empty where they were not requested.
@@ -323,7 +318,7 @@ class Remainder:
 
 
 def records_of(digests: bytes) -> bytes:
-    """Return digests as records, whose size says nothing."""
+    """Return digests as records without sizes."""
     starts = range(0, len(digests), DIGEST)
     return b"".join(digests[at : at + DIGEST] + bytes(RECORD - DIGEST) for at in starts)
 
@@ -340,7 +335,6 @@ def rows(
     """Yield records of a part as batches with the columns of a job.
 
     Args:
-        number: of the part.
         records: 32 bytes of digest and 8 of size each.
         keys: of the same objects, if they are needed.
         versions: of the same objects, if they are needed.

@@ -59,12 +59,7 @@ TABLE: Final = re.compile(r"[0-9a-f]{64}")
 class Mark:
     """One mark: finds everything that may be condemned now.
 
-    Args:
-        reach: has followed the roots.
-        roots: the roots.
-
     Attributes:
-        others: condemned objects other than data.
         foreign: number of objects that lakecli did not write, by kind.
     """
 
@@ -157,11 +152,7 @@ class Mark:
 class Reach:
     """Reads trees and ranges, and records what they refer to.
 
-    Args:
-        work: what the collection works with.
-
     Attributes:
-        work: what the collection works with.
         live: the data objects in use; to be closed.
         trees: hex IDs of the metaranges read.
         ranges: hex IDs of the ranges read.
@@ -211,7 +202,6 @@ class Reach:
 
         Args:
             trees: metaranges, whose ranges are read too.
-            ranges: additional ranges.
             must_exist: whether a missing table is an error.
             collected: metaranges that may be missing even so, as a collection deleted them.
 
@@ -336,8 +326,6 @@ def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int)
     """Return what is about to be deleted, by branch and tag.
 
     Args:
-        work: what the collection works with.
-        roots: all refs and commits.
         doomed: what is garbage, other than data objects.
         objects: number of data objects that are garbage.
     """

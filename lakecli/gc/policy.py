@@ -55,12 +55,7 @@ class GcOptions(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Which objects are old.
-
-    Attributes:
-        now: time by the store's clock.
-        grace: the grace period.
-    """
+    """Which objects are old."""
 
     now: datetime
     grace: timedelta
@@ -79,15 +74,11 @@ class Work(NamedTuple):
     """What a collection works with, as its run finds it at the beginning.
 
     Attributes:
-        repository: the repository.
-        store: its namespace.
-        runner: runs the parts.
         times: which objects are old.
         rules: retention rules; ``None``: keep what refs reach.
         taken: how the namespace was taken over from lakeFS; ``None``: it was not.
         last_dump: when the last refs dump was made that went out or came in; ``None``: as above.
         known: what is known of the refs in the bucket.
-        seen: the state of the collection.
         progress: counts the parts of the work that are done.
     """
 
@@ -138,7 +129,6 @@ class Rules(NamedTuple):
 
     Attributes:
         default_days: days for branches without a rule.
-        branches: days by branch name.
     """
 
     default_days: int
@@ -279,7 +269,6 @@ def find_sharing(work: Work, foreign: Counter[str]) -> SharedNamespace | None:
     It is not refused if somebody has confirmed that lakeFS, which wrote them, has stopped.
 
     Args:
-        work: what the collection works with.
         foreign: number of such objects, by kind.
     """
     uri, taken = work.store.uri, work.taken
@@ -328,7 +317,6 @@ def check_stopped(work: Work, key: str) -> None:
     """Refuse to delete objects of lakeFS if a data object shows that it goes on writing.
 
     Args:
-        work: what the collection works with.
         key: the object with the latest time in its name; ``""``: there is none.
 
     Raises:

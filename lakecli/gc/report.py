@@ -66,7 +66,6 @@ class Doomed(NamedTuple):
     """An object that is condemned, other than data.
 
     Attributes:
-        key: of the object.
         size: in bytes.
         kind: one of `KINDS`.
         version: version in the listing; ``""``: unknown. Not written to the lists.
@@ -303,7 +302,6 @@ class GcReport(NamedTuple):
         spared: number of condemned objects that are in use again.
         commits: number of commits that keep their objects; 0 if nothing was marked.
         entries: number of entries in the distinct ranges that were read.
-        ranges: number of these ranges.
         objects: number of data objects in the namespace.
         size: bytes of these.
         lost: tables that unpushed work of this or another clone needs and that are missing.

@@ -90,9 +90,7 @@ class Roots(NamedTuple):
         trees: trees of the commits that the bucket's refs and reflog reach, with those of heads.
         own_trees: trees that only this clone reaches; their objects may be lost already.
         dumped_trees: trees of the commits in refs dumps that are kept.
-        dumps: the tables of these dumps.
         refs: the refs in the bucket, deleted ones too.
-        history: all commits that are known.
         unneeded: garbage among what was read: commit packs, and expired records of moves and dumps.
     """
 
@@ -141,7 +139,6 @@ def gather(
     """Return the roots.
 
     Args:
-        repository: the repository.
         known: what is known of the refs in the bucket.
         before: the refs in the bucket as this run read them before.
         times: which objects are old.
@@ -209,7 +206,6 @@ class PacksRead(NamedTuple):
     """The contents of all packs.
 
     Attributes:
-        commits: commits by ID.
         replaces: IDs of the packs that each pack claims to replace, by the ID of that pack.
         damaged: packs that cannot be read. That matters only if one of their commits is reached
             and is in no other pack.
@@ -286,7 +282,6 @@ def iter_operations(
 
     Args:
         txn: of the local store.
-        repository: the repository of the log.
         now: time by the store's clock. Of it and this machine's, the one that expires less counts.
     """
     here = repository.lake.runtime.now()
@@ -308,10 +303,6 @@ def iter_staged(repository: Repository, now: datetime) -> Iterator[bytes]:
 
     Called before `gather`: what is committed between the two is found here. What an undo stages
     again meanwhile is found by both, since the operation log names commits and staged changes.
-
-    Args:
-        repository: the repository.
-        now: time by the store's clock.
     """
     with repository.lake.kv.read() as txn:
         found: set[bytes] = set()
@@ -475,8 +466,6 @@ def superseded_packs(
     """Return the packs that are garbage: another pack, which stays, has all of their commits.
 
     Args:
-        store: the namespace.
-        packs: IDs of the listed packs.
         replaces: the claims of all packs, as in `PacksRead`.
 
     Returns:

@@ -121,9 +121,6 @@ class Step(NamedTuple):
 
     Attributes:
         question: what it deletes or accepts, for a person to confirm; ``""``: nothing.
-        work: what the collection works with.
-        options: how to collect.
-        refs: the refs in the bucket.
         status: the state before the step.
         waits: whether nothing is to be done yet.
         accepts: the refusal of the refs that the step accepts; ``None``: there is none.
@@ -148,9 +145,7 @@ def advance(
     """Advance garbage collection as far as time allows, without a question.
 
     Args:
-        repository: the repository.
         runner: runs the work that grows with the data.
-        options: how to collect.
         progress: as in `take`.
 
     Raises:
@@ -163,9 +158,7 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
     """Return the next step; nothing is condemned or deleted before it is taken.
 
     Args:
-        repository: the repository.
         runner: runs the work that grows with the data.
-        options: how to collect.
 
     Raises:
         UsageError: the grace period is too short or too long; or lakeFS is said to have stopped,
@@ -293,7 +286,6 @@ def _follow_roots(reach: Reach, before: Iterable[RemoteRef]) -> Roots:
     """Find the roots, and follow them to the data objects.
 
     Args:
-        reach: follows them.
         before: the refs in the bucket as this run read them before.
     """
     work = reach.work
@@ -382,7 +374,6 @@ class Sweep:
         reach: has followed nothing yet.
 
     Attributes:
-        marks: the lists of condemned objects.
         refs: the refs in the bucket as they were read last.
     """
 
@@ -438,9 +429,6 @@ class Sweep:
 
     def run(self, lease: SweepLease) -> None:
         """Delete what `find` has found, and the data objects and uploads that are garbage.
-
-        Args:
-            lease: the right to delete.
 
         Raises:
             LostMarks: a list of condemned objects is missing or damaged.
@@ -561,7 +549,7 @@ class Sweep:
         return found
 
     def _data(self) -> Generator[Iterable[Garbage]]:
-        """Yield the data objects that are garbage, part by part; none now and then before that."""
+        """Yield garbage data objects, part by part; an empty batch while a part is being sought."""
         work, parts = self._work, []
         for name in self.marks.data_parts():
             kind = kind_of_part(name)

@@ -95,7 +95,6 @@ class Marks:
     """The lists of one condemnation.
 
     Args:
-        store: the namespace.
         name: ``<epoch>-<id>``.
     """
 
@@ -327,7 +326,6 @@ def undo(repository: Repository, *, force: bool = False) -> GcStatus:
     """Undo a condemnation; with `force` end an interrupted sweep, or replace a damaged state.
 
     Args:
-        repository: the repository.
         force: accept that what a sweep has deleted stays deleted.
 
     Raises:
@@ -389,9 +387,6 @@ def clean_up(store: ObjectStore, state: GcState, now: datetime, *, ended: str = 
     """Delete lists and keeps that no phase needs any more.
 
     Args:
-        store: the namespace.
-        state: the present state.
-        now: time by the store's clock.
         ended: the mark that the last move of the state ended.
     """
     stale = []

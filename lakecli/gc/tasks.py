@@ -89,7 +89,6 @@ class DataPart(NamedTuple):
     """A part of the objects of lakecli.
 
     Attributes:
-        prefix: prefix of the keys.
         before: unix seconds; objects that are not older are only counted.
         keys: whether to return the versions of the old objects; the keys follow from the digests.
     """
@@ -193,7 +192,6 @@ def part_named(work: Work, name: str, *, keys: bool = False) -> ListingPart:
     Of lakeFS's objects, only those that are no younger than the last refs dump may be.
 
     Args:
-        work: what the collection works with.
         name: the name of the list of its condemned objects.
         keys: whether to return what identifies each old object for its deletion.
     """
@@ -287,7 +285,7 @@ def _iter_lakefs(store: ObjectStore, name: str) -> Iterator[ObjectInfo]:
 
 
 def _old_prefixes() -> Iterator[str]:
-    """Yield the prefixes of keys without a slash that begin as an ID, but none of ``data/``."""
+    """Yield prefixes for all keys that begin like an ID and contain no slash, except ``data/``."""
     folder = DATA.rstrip("/")
     for length in range(len(folder) + 1):
         start = folder[:length]
@@ -305,7 +303,7 @@ _OLD_ADDRESS: Final = re.compile(rb"(?<=[\x14\x20/])(?=([0-9a-v]{20}))(?=([0-9a-
 
 
 def digests_of(addresses: set[bytes]) -> bytes:
-    """Return what a `DigestSet` has for objects, in ascending order."""
+    """Return the digests that a `DigestSet` holds for objects, ascending."""
     own = [each for each in addresses if len(each) == _OWN_ADDRESS]
     joined = b"".join(sorted(own)).replace(b"data/", b"").replace(b"/", b"")
     digests = bytes.fromhex(joined.decode("ascii"))
@@ -317,7 +315,7 @@ def digests_of(addresses: set[bytes]) -> bytes:
 
 
 def digest_of_key(key: str) -> bytes | None:
-    """Return what a `DigestSet` has for the key of a data object; ``None`` for other keys."""
+    """Return the digest that a `DigestSet` holds for a data object; ``None`` for other keys."""
     digest = data_digest(key)
     if digest is not None:
         return bytes.fromhex(digest)
@@ -329,7 +327,6 @@ def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
     """Yield everything in encoded entries that looks like the address of a data object.
 
     Args:
-        data: encoded entries.
         old_layout: look for IDs of old lakeFS servers too.
     """
     yield from _ADDRESS.findall(data)
@@ -358,7 +355,6 @@ class TablesRead(NamedTuple):
         references: digests of data objects, or IDs of ranges: 32 bytes each, in ascending order.
         entries: number of records in the tables.
         foreign: number of tables that lakecli did not write.
-        missing: IDs of missing tables.
         kept: names the references of ranges where they are in the namespace, and not here.
     """
 
@@ -412,8 +408,6 @@ def read_ranges(
     most keeps an object that is garbage.
 
     Args:
-        location: the namespace.
-        ids: IDs of the ranges.
         must_exist: whether a missing range is an error.
         old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
         scratch: where to write the digests; ``None``: they are returned.
@@ -482,9 +476,6 @@ def kinds_of(
     Those of lakeFS may be garbage if it has stopped.
 
     Args:
-        work: what the collection works with.
-        tables: the tables that are listed.
-        ids: of those to look at.
         renewed: those of them whose date a writer has renewed.
 
     Raises:
@@ -523,7 +514,6 @@ def read_kinds(location: Location, part: Sequence[tuple[str, int]]) -> list[Tabl
     Objects that are larger than any table are not read, and left out.
 
     Args:
-        location: the namespace.
         part: IDs and sizes in bytes.
     """
     found = []

@@ -104,7 +104,7 @@ class Addresses:
         return bad
 
     def _are_known(self, addresses: list[bytes]) -> bool:
-        """Return whether all addresses are in the bucket of the last one, without a look at each.
+        """Return whether all addresses are in the bucket of the last one, without checking each.
 
         What sorts between two addresses of a bucket is in that bucket, too.
         """

@@ -67,11 +67,6 @@ def divide(store: ObjectStore, piece: KeyRange, wanted: int) -> list[KeyRange]:
     """Return about `wanted` pieces of a piece, in order; one that has few keys as it is.
 
     The pieces begin with existing keys.
-
-    Args:
-        store: to list.
-        piece: the keys to divide.
-        wanted: number of pieces.
     """
     listed = list_between(store, piece.low, piece.high)
     first = [info.key for info, _ in islice(listed, FIRST_PAGES + 1)]
@@ -100,8 +95,6 @@ def _groups(store: ObjectStore, key: str, depth: int, high: str) -> Iterator[str
     """Yield the first key of each group but the first, if keys with one prefix are a group.
 
     Args:
-        store: to list.
-        key: the first key of all.
         depth: number of characters of the prefixes.
         high: the first key after all groups; ``""``: there is no limit.
     """
@@ -118,10 +111,7 @@ def refine(
     """Have a runner divide pieces, in rounds, until all are small or `ENOUGH` are large.
 
     Args:
-        runner: lists in the pieces.
         pieces: in order.
-        uri: of the store.
-        account: how it is accessed.
     """
     found = list(pieces)
     for _ in range(ROUNDS):
@@ -260,7 +250,6 @@ def list_between(
     """List the keys of a store in an interval.
 
     Args:
-        store: to list.
         low: the first key; ``""``: there is no limit.
         high: the first key after the interval; ``""``: there is no limit.
         pins: request the IDs of versions; otherwise each is ``""``.

@@ -25,13 +25,7 @@ PIECE_STEPS: Final = 16_384
 
 
 class Lister:
-    """Lists the paths of one part in their order, with those of objects that fail.
-
-    Args:
-        failures: of the part.
-        listing: where the paths go.
-        number: of the part.
-    """
+    """Lists the paths of one part in their order, with those of objects that fail."""
 
     def __init__(self, failures: Failures, listing: DryRunOutput, number: int) -> None:
         self._scratch = listing.scratch

@@ -79,8 +79,6 @@ def import_item(
     """Import one part; return ``None`` if the result of an earlier run still holds.
 
     Args:
-        task: shared by all parts.
-        item: the part.
         tell: called with numbers of objects that are done, and of their bytes that were copied.
 
     Raises:
@@ -136,8 +134,6 @@ def import_rows(
     """Import the objects of an interval of paths.
 
     Args:
-        task: shared by all parts.
-        part: the interval.
         rows: the objects, sorted by key; keys are relative to the prefix.
         failures: failures that `rows` has recorded; the import adds its own.
         lister: lists what would be done with each path; made for `failures`.
@@ -234,7 +230,6 @@ class Copier:
     The bytes are durable before the encoded entries are returned.
 
     Args:
-        task: shared by all parts.
         failures: receives those that cannot be copied.
         tell: called with 1 and the bytes of each object that was copied, by several threads.
         files: those of a directory, which are opened as they were walked; ``None``: others.
@@ -330,7 +325,6 @@ class Merging:
     """Merges the source's objects with the records of the branch.
 
     Args:
-        base: the records of the branch.
         replaces: whether records that the source lacks are removed.
         sink: gets the result; ``None`` in a dry run.
         lister: lists what would be done with each path.

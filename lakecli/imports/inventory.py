@@ -49,8 +49,7 @@ def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Manifest:
     Raises:
         ObjectNotFound: the file does not exist.
         IntegrityError: it is not the manifest of an inventory.
-        Unsupported: the inventory is in ORC.
-            Or it is in Parquet, and Arrow is not installed.
+        Unsupported: the inventory is in ORC; or in Parquet, and Arrow is not installed.
         UsageError: the inventory lacks a field.
     """
     with open_object(uri, account) as stream:

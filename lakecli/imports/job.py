@@ -205,12 +205,6 @@ class _Run:
     """One import; some of its parts run again if the branch moves before the commit.
 
     Args:
-        repository: the repository of the branch.
-        branch: the name of the branch.
-        path: the destination.
-        source: has the objects.
-        runner: imports the parts.
-        options: how to import.
         stack: keeps the sorted rows of a manifest, until it is closed.
     """
 
@@ -238,7 +232,6 @@ class _Run:
         """Import all parts on top of the tree `base`.
 
         Args:
-            base: the tree.
             lists_to: in a dry run, the directory for the paths that the parts list; ``""``: it is
                 none.
         """
@@ -438,7 +431,6 @@ class _Run:
         """Take results, and show the progress.
 
         Args:
-            done: receives the results.
             results: of parts, in any order.
             total: number of all parts; 0: unknown.
             shown: the progress, of which parts may tell.

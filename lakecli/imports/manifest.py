@@ -90,11 +90,9 @@ class ManifestFile(NamedTuple):
     Attributes:
         uri: URI of the object or file.
         kind: `PARQUET`, `CSV` or `JSON_LINES`.
-        version: changes with the contents.
         size: size in bytes.
         is_gzip: whether the whole file is compressed.
         names: names of the columns of a CSV without a first line of names.
-        account: how its bucket is accessed.
     """
 
     uri: str
@@ -204,12 +202,7 @@ class PiecesSource(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """A manifest: files that list objects.
-
-    Attributes:
-        files: files, all of one kind.
-        layout: names of their columns.
-    """
+    """A manifest: files that list objects."""
 
     files: tuple[ManifestFile, ...]
     layout: Layout
@@ -350,7 +343,6 @@ def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:
     """Return the manifest that some files are.
 
     Args:
-        files: all of one kind.
         uri: the URI that names them all, for errors.
 
     Raises:
@@ -379,7 +371,6 @@ def layout_of(names: Iterable[str], what: str) -> Layout:
     """Return the layout of a manifest by the names of its columns.
 
     Args:
-        names: names of the columns.
         what: name of the file, for the error.
 
     Raises:

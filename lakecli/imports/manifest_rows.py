@@ -42,15 +42,10 @@ class Layout(NamedTuple):
     """The names of a manifest's columns; ``""`` for a column that it lacks.
 
     Attributes:
-        path: path below the destination.
-        address: URI of the object.
         size: size in bytes.
         checksum: checksum or ETag.
-        mtime: time of modification.
-        content_type: content type.
         bucket: bucket of the object, in manifests without complete addresses.
         latest: true for an object's latest version.
-        deleted: true for delete markers.
         is_quoted: whether keys are percent-encoded, with a plus sign for a space.
         scheme: scheme of addresses that are composed of a bucket and a key.
     """
@@ -264,7 +259,6 @@ def rows_of_records(records: Generator[TextRecord], layout: Layout, *, now: int)
 
     Args:
         records: of CSV or JSON lines.
-        layout: the columns to read.
         now: time of modification, in unix seconds, if the manifest has none.
 
     Raises:
@@ -316,7 +310,6 @@ def rows_of_parquet(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: A
 
     Args:
         batch: a ``pyarrow.RecordBatch``.
-        layout: names of its columns.
         now: time of modification, in unix seconds, if the manifest has none.
 
     Raises:

@@ -76,7 +76,6 @@ class Failures:
     """The failures of one part.
 
     Attributes:
-        count: number of all failures.
         shown: the first failures, by path.
         on_failure: called with each path and why.
     """
@@ -119,12 +118,7 @@ def check_paths(rows: Rows, prefix: bytes, failures: Failures) -> Rows:
 
 
 class Choice(NamedTuple):
-    """The objects that are verified: one of `one_in`; none if it is 0.
-
-    Attributes:
-        one_in: the ratio.
-        seed: chooses which.
-    """
+    """The objects that are verified: one of `one_in`; none if it is 0."""
 
     one_in: int = 0
     seed: bytes = b""
@@ -152,7 +146,6 @@ class Task(NamedTuple):
     """What all parts of an import share.
 
     Attributes:
-        location: the repository's namespace.
         base: the tree of the branch.
         prefix: prefix of all paths on the branch; empty, or ending in a slash.
         replaces: whether paths below the prefix that the source lacks are removed.
@@ -196,7 +189,6 @@ class ImportPart(NamedTuple):
     Attributes:
         low: the first path.
         high: the first path after the interval; ``None``: the interval has no end.
-        source: of the interval's objects.
         is_live: whether the source may have other objects the next time, under the same identity:
             a bucket may. Files and manifests that change have another identity.
     """
@@ -211,7 +203,6 @@ class NumberedPart(NamedTuple):
     """A part on its way to a runner.
 
     Attributes:
-        number: the position among all parts.
         known: `ImportedPart.listed` of an earlier run that finished the part; else ``""``.
     """
 
@@ -251,8 +242,6 @@ class ImportedPart:
 
     Attributes:
         base: the tree of the branch with whose records the objects were merged.
-        cut: the part of the tree.
-        tally: counts of objects and paths.
         failed: number of objects that cannot be imported.
         failures: the first of these.
         duplicates: the first paths that the source has more than once.

@@ -81,7 +81,6 @@ class ImportReport:
         commit: ``None`` if nothing was committed.
         failed: number of objects that cannot be imported.
         failures: the first of these.
-        parts: number of parts.
         resumed: number of parts that an earlier run had finished.
         ranges_written: new ranges that the parts of this run wrote.
         places: buckets and directories outside the namespace where the objects stay.
@@ -104,9 +103,6 @@ class ShownProgress:
 
     Parts in this process tell; those of Spark and of an earlier run do not. Safe to share between
     threads.
-
-    Args:
-        progress: what shows it.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -145,15 +141,11 @@ class FinishedParts:
     Attributes:
         task: shared by all parts; `rebase` replaces its tree.
         journal: stores the results of the parts.
-        report: totals of the finished parts.
         duplicates: paths that the source has more than once.
         skipped: parts that an earlier run finished, since the caller set it to 0.
 
     Args:
-        repository: of the branch.
-        task: see above.
         high: the first path after those below the prefix; ``None``: there is none.
-        journal: see above.
         lists_to: directory for the paths that the parts of a dry run list.
     """
 
@@ -317,7 +309,6 @@ class Journal:
     """The finished parts of one import.
 
     Args:
-        directory: directory of all imports.
         identity: everything that the import depends on, as JSON values.
     """
 

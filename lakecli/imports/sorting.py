@@ -61,11 +61,7 @@ class SortedSource(NamedTuple):
     """Consecutive rows of a manifest that was sorted on this machine.
 
     Attributes:
-        path: path of the SQLite file.
-        first: number of the first row, from 1.
-        last: number of the last row.
         keys: the first key in hex, and the first key after the part, if there is one.
-        origin: a digest of the manifest.
     """
 
     path: str
@@ -93,7 +89,6 @@ def sort_here(
     """Sort a manifest on this machine, and yield its parts in order.
 
     Args:
-        source: the manifest.
         path: the file for the sorted rows; the caller deletes it.
         prefix: prefix of the paths on the branch.
         high: the first path after those below the prefix; ``None``: there is none.
@@ -160,7 +155,6 @@ class IntervalSource(NamedTuple):
     Attributes:
         low: the first key.
         high: the first key after the interval; ``None``: the interval has no end.
-        origin: a digest of the manifest.
     """
 
     low: bytes
@@ -215,10 +209,6 @@ def plan_intervals(
     """Return the intervals of a manifest, in order; the same ones after a restart.
 
     Args:
-        runner: reads the samples.
-        source: the manifest.
-        portions: of the manifest.
-        directory: directory of the import's journal.
         prefix: prefix of the paths on the branch.
         high: the first path after those below the prefix; ``None``: there is none.
     """
@@ -273,8 +263,6 @@ def import_shuffled(
     """Import intervals; yield each when it is finished.
 
     Args:
-        runner: the runner on Spark.
-        task: shared by all parts.
         portions: of the manifest, each read by one task.
         parts: all intervals, in order.
         items: the intervals that are not finished yet.
@@ -331,8 +319,6 @@ def _read(
     """Yield the objects of some portions, with the column `INTERVAL`, on an executor.
 
     Args:
-        batches: numbers of the portions.
-        portions: all portions of the manifest.
         starts: the first keys of all intervals but the first.
         wanted: numbers of the intervals whose objects are yielded; ``None``: all.
         now: time of modification, in unix seconds, if the manifest has none.

@@ -46,7 +46,6 @@ def open_source(
     """Return the source that a URI names.
 
     Args:
-        repository: the destination's repository.
         text: the value of ``--from``; a path without a scheme is on this machine.
         is_manifest: whether it is a manifest, whatever its name.
         links: how to treat symbolic links in a directory.
@@ -74,10 +73,6 @@ def open_source(
 
 def check_pinnable(source: ImportSource, account: Account) -> None:
     """Refuse a source whose listing does not contain the versions of its objects.
-
-    Args:
-        source: the source.
-        account: how its bucket is accessed.
 
     Raises:
         Unsupported: it is not a bucket prefix, or the bucket keeps no versions.
@@ -135,7 +130,6 @@ class DirectorySource(NamedTuple):
 
     Attributes:
         root: absolute path.
-        links: how to treat symbolic links.
         left_out: gets the names below the directory that are Git's, lakecli's or the system's own.
         may_be_empty: whether to accept a directory without files.
     """

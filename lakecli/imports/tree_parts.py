@@ -51,8 +51,6 @@ class BaseSlice:
     """A walk over the records of a tree from `low` up to `high`.
 
     Args:
-        trees: reads the tree.
-        tree: the tree.
         low: the first path.
         high: the first path after the interval; ``None``: the interval has no end.
     """
@@ -156,7 +154,6 @@ class PartWriter:
     """Takes records and whole ranges of `base` in ascending order.
 
     Args:
-        trees: writes the ranges.
         base: the present tree, whose ranges are reused.
     """
 
@@ -236,7 +233,6 @@ def join_parts(
     """Write the tree that has `cuts` from `low` up to `high`, and `base` elsewhere.
 
     Args:
-        trees: reads and writes trees.
         base: the tree of the branch.
         cuts: results of the parts, in order of their paths.
         low: the first path of the parts.

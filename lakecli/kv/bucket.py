@@ -44,7 +44,6 @@ class Tracked(NamedTuple):
 
     Attributes:
         kind: a branch or a tag.
-        name: the name of the ref.
         commit_id: the commit it stood on; ``None``: it was deleted.
         sequence: the number of its last move.
         write_id: the write ID of its last move.
@@ -98,7 +97,6 @@ class UnsentMove(NamedTuple):
 
     Attributes:
         kind: a branch or a tag.
-        name: the name of the ref.
         operation: the kind of the last operation that moved it.
         before: its position before the first of these moves; ``None``: it did not exist.
         after: its position after the last of them; ``None``: it was deleted.

@@ -80,7 +80,7 @@ def find_files(txn: ReadTransaction, digests: Container[str]) -> Iterator[tuple[
 
 
 def _owners(txn: ReadTransaction, start: bytes) -> Iterator[bytes]:
-    """Yield the owners of paths, one per device; owners of the rests of long paths are left out."""
+    """Yield the owners of paths, one per device, except those with the remainders of long paths."""
     for key in txn.scan_keys(Table.FILE_HASHES, start=start):
         if key[8:16] == bytes(8):
             yield key[:16]
@@ -90,7 +90,6 @@ def remember_digests(txn: WriteTransaction, items: Iterable[tuple[FileKey, str, 
     """Record digests of files, and return their number.
 
     Args:
-        txn: the transaction to write in.
         items: files, their digests, and the start of the hashing in unix nanoseconds. A file whose
             times are less than `MINIMUM_AGE_NS` before that, or later, is left out.
     """

@@ -415,7 +415,6 @@ def find_damage(directory: StrPath, *, may_be_short: bool) -> str | None:
     Other processes may be writing meanwhile.
 
     Args:
-        directory: of the store.
         may_be_short: extend a file that is too short, instead of calling it damaged: a process that
             was killed may not have done that; see `grow`.
 

@@ -529,7 +529,7 @@ def drop_paths(
 
 
 def _owner_of_rests(owner: bytes, head: bytes) -> bytes:
-    """Return the owner of the rests of paths that begin with `head` under `owner`."""
+    """Return the owner under which the remainders of long paths with this `head` are stored."""
     from lakecli.base.identity import blake3_of  # only paths longer than CHUNK need it
 
     return blake3_of(owner + head)[:OWNER_SIZE]

@@ -124,12 +124,7 @@ def _commit_of(fields: Mapping[str, Any] | None) -> CommitId | None:
 
 
 class StagingChange(NamedTuple):
-    """One staging area that an operation wrote to; the paths are those of its images.
-
-    Attributes:
-        branch: the name of the branch of the area.
-        token: the token of the area.
-    """
+    """One staging area that an operation wrote to; the paths are those of its images."""
 
     branch: str
     token: bytes
@@ -254,7 +249,6 @@ def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterabl
 
     Args:
         txn: the transaction that will write to the paths.
-        id: the ID of the operation.
         token: the token of the staging area.
         changed: the paths, ascending.
     """
@@ -493,10 +487,9 @@ class PastTransaction(ReadTransaction):
 
 
 class PastStaging:
-    """What was staged: for `lakecli.staging.area`, which has no other way to know.
+    """What was staged at that time; `lakecli.staging.area` reads it.
 
     Args:
-        txn: where the images are.
         writers: by token, the operations to look past, newest first.
     """
 

@@ -30,9 +30,6 @@ _REWRITING: Final = b"rewriting"
 class Sentinel:
     """The sentinel of one environment of this process.
 
-    Args:
-        directory: of the store.
-
     Attributes:
         is_kept: whether a store was created here before.
         was_left_open: whether the last user did not close the store.

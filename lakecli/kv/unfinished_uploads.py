@@ -30,7 +30,6 @@ class UnfinishedTransfer(NamedTuple):
         digest: BLAKE3 of the file, 64 hex digits.
         upload: the store's ID of the upload.
         part_size: of every part but the last, in bytes.
-        started_at: when the upload began.
     """
 
     digest: str

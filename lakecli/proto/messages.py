@@ -39,7 +39,6 @@ class Scalar:
     """The type of a field that is a number, a text or bytes.
 
     Args:
-        wire_type: how the field is delimited.
         default: its value where it is absent.
         encode: returns what follows the tag, or the length of a field that has one.
         decode: the inverse; takes a number as its varint.

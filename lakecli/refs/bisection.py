@@ -55,10 +55,7 @@ def bisection(
     """Return the state of a search.
 
     Args:
-        reader: gives the commits.
-        bad: a commit that is bad.
         good: commits that are good, at least one.
-        skipped: commits that cannot be tested.
         first_bad: the commit that was called bad first, if that is another one.
 
     Raises:
@@ -105,7 +102,7 @@ def _untested_base(
     good: Collection[CommitId],
     skipped: Collection[CommitId],
 ) -> Commit | None:
-    """Return a common ancestor that must be tested: a good commit elsewhere proves nothing of it.
+    """Return a common ancestor to test: good commits elsewhere prove nothing about it.
 
     Raises:
         Refused: it has been tested, and is bad.

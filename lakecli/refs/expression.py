@@ -28,7 +28,6 @@ class ModifierRule(NamedTuple):
     """How one modifier is written.
 
     Attributes:
-        symbol: the characters it starts with.
         summary: its meaning, for help texts; ``n`` stands for its number.
         takes_number: whether digits may follow.
         alone: whether it must be the only modifier, because it applies to a branch, not a commit.
@@ -102,7 +101,6 @@ class Modifier(NamedTuple):
         symbol: of its row in `MODIFIERS`.
         number: the number after it, 1 by default.
         text: as typed.
-        within: the text in its braces.
     """
 
     symbol: str

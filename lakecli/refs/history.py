@@ -52,11 +52,8 @@ def iter_log(
     Of the same date, the larger ID is first. Commits are read lazily.
 
     Args:
-        reader: gives the commits.
-        start: the first commit of the log.
         first_parent: follow first parents only.
         since: leave out older commits and everything reached only through them.
-        stop_at: end with this commit.
         after: leave out everything up to and including this commit.
         no_merges: leave out commits with several parents, but follow their parents.
         hidden: leave out this commit and all its ancestors.

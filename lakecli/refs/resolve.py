@@ -42,11 +42,8 @@ class PastRef(NamedTuple):
     """A branch or tag with braces behind it; `lakecli.repository.reading.reflog` finds it.
 
     Attributes:
-        kind: of the ref.
-        name: of the ref.
         branch: the branch, if it is one of this clone.
         base_id: where the ref stands in this clone; if only the bucket has it, where it stood then.
-        commit: where the ref stood then.
     """
 
     kind: RefKind
@@ -73,7 +70,6 @@ class Resolved(NamedTuple):
 
     Attributes:
         commit: the commit after all modifiers; for a branch that is read with staging, its head.
-        kind: of the base.
         name: of the branch or tag, or the full commit ID of the base.
         base_id: the commit of the base, before any modifier; for a base that only the bucket has,
             the commit that the braces name.
@@ -108,7 +104,6 @@ def resolve(expression: RefExpression, reader: RefReader, past: PastRef | None =
 
     Args:
         expression: the parsed expression.
-        reader: gives branches, tags and commits.
         past: the base with its braces, if it has some.
 
     Raises:

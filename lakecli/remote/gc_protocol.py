@@ -104,7 +104,6 @@ class GcState(NamedTuple):
     """The state of garbage collection in one namespace.
 
     Attributes:
-        phase: the current phase.
         epoch: the number of condemnations so far.
         mark: name of the lists of condemned objects; ``""`` while idle.
         grace: how long this epoch waits between condemning and sweeping.
@@ -262,7 +261,6 @@ class ObservedState(NamedTuple):
     """A state that was read in order to change it.
 
     Attributes:
-        state: the state.
         version: of its object; ``None`` if there is none.
         since: when it was written, by the store's clock; ``None`` if there is none.
     """
@@ -289,7 +287,6 @@ def wait_for_sweep(store: ObjectStore, retries: Retries) -> GcState:
     """Wait for a running sweep to end, and return the state.
 
     Args:
-        store: of the namespace.
         retries: how long to wait, usually `retry.SWEEPS`.
 
     Raises:
@@ -384,7 +381,6 @@ def write_keep(store: ObjectStore, epoch: int, keep_id: str, keys: Collection[st
     """Ask the sweep of an epoch to spare objects; read the state again afterwards.
 
     Args:
-        store: of the namespace.
         epoch: the epoch in which they are condemned.
         keep_id: a new random ID.
         keys: of data objects, ranges or metaranges; objects that these refer to are spared too.
@@ -401,7 +397,6 @@ def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
     """Yield the keys that a sweep must spare; some may come more than once.
 
     Args:
-        store: of the namespace.
         epoch: the epoch of the keeps; ``None`` for all. A sweep reads all, so that a false epoch in
             the state cannot make it miss a keep.
 

@@ -138,7 +138,6 @@ def read_new_packs(
     and reading was replaced by another, so the packs are then listed again.
 
     Args:
-        store: of the namespace.
         known: IDs of packs whose commits this clone has.
         also: IDs named by the moves of refs: they are read even if a late listing lacks them, and
             skipped if another pack replaced them.
@@ -162,7 +161,6 @@ def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack
     In place of a damaged pack, its ID and the defect are yielded.
 
     Args:
-        store: of the namespace.
         ids: of the packs, the newest first.
     """
     for _, pack in _read_each(store, ids, set()):
@@ -229,7 +227,6 @@ def write_pack(
     """Write commits as one pack and return its ID; repeating it changes nothing.
 
     Args:
-        store: of the namespace.
         commits: in any order, each once.
         replaces: IDs of the packs whose commits are all included.
 

@@ -118,7 +118,6 @@ class RecordedMove(NamedTuple):
     """One move of a ref.
 
     Attributes:
-        sequence: number of the move, counted from 1 for each ref.
         write_id: random ID of the intended move, 32 hex digits.
         before: the old commit; ``None`` if the ref did not exist or was deleted.
         after: the new commit; ``None`` if the move deletes the ref.
@@ -145,12 +144,10 @@ class RemoteRef(NamedTuple):
 
     Attributes:
         kind: a branch or a tag.
-        name: of the ref.
         commit_id: the commit it points at; ``None`` if it is deleted.
         sequence: of its last move.
         write_id: of its last move.
         moves: newest first, at most `MAX_MOVES`.
-        version: of the object, for compare-and-set.
         extra: fields that this version does not know.
     """
 
@@ -166,12 +163,6 @@ class RemoteRef(NamedTuple):
 
 def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> RemoteRef:
     """Parse a ref object.
-
-    Args:
-        kind: from the object's key.
-        name: from the object's key.
-        data: the bytes of the object.
-        version: of the object.
 
     Raises:
         NotOurs: it is not a ref, is another ref, or is of a newer format.
@@ -222,7 +213,6 @@ def parse_moves(what: str, data: bytes) -> tuple[RecordedMove, ...]:
 
     Args:
         what: the key of the object, for errors.
-        data: the bytes of the object.
 
     Raises:
         NotOurs: it has no moves, is not valid, or is of a newer format.

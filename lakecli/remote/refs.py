@@ -140,9 +140,6 @@ def spill(
     """Return the moves that stay in the ref's object; write the others to the reflog.
 
     Args:
-        store: of the namespace.
-        kind: of the ref.
-        name: of the ref.
         moves: all moves, newest first.
 
     Raises:
@@ -306,8 +303,6 @@ class RefMove:
             move.send()
 
     Args:
-        store: of the namespace.
-        intent: the move.
         ref: the ref as it was read just now; ``None``: it does not exist.
         retries: how often to send the conditional PUT, and how long to wait before reads and PUTs.
         on_step: called with the name of each step before it begins: ``read``, ``spill``, ``put``,

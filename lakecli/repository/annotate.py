@@ -47,8 +47,6 @@ class Annotation(NamedTuple):
 
     Attributes:
         path: of the object; of a common prefix, up to and including the slash.
-        is_prefix: whether it is a common prefix.
-        commit: the commit.
     """
 
     path: bytes
@@ -68,7 +66,6 @@ def annotate(
     """Open the stream of annotations of the committed objects at or below a path, in path order.
 
     Args:
-        repository: the repository.
         ref: a ref expression; uncommitted changes are ignored.
         path: an object; else a prefix, below which objects and common prefixes are annotated as
             ``ls`` lists them.
@@ -172,7 +169,7 @@ class _AncestorWalk:
         return self._found
 
     def _add(self, commit: Commit, items: list[bytes], gone: Iterable[bytes] = ()) -> None:
-        """Let items wait for a commit, besides those that do already."""
+        """Add items that wait for a commit."""
         known = self._waiting.get(commit.id)
         if known is None:
             heappush(self._heap, (-commit.generation, commit.id))
@@ -183,7 +180,7 @@ class _AncestorWalk:
             self._waiting[commit.id] = known._replace(present=_union(many, few))
 
     def _visit(self, pending: _Pending) -> None:
-        """Hand items to the parents that have them unchanged; the rest changed here."""
+        """Pass items to the parents that have them unchanged; the others changed here."""
         commit, items, gone = pending
         ids = dict.fromkeys(commit.parents[:1] if self._first_parent else commit.parents)
         parents = [get_parent(self._refs, commit, each) for each in ids]
@@ -214,7 +211,7 @@ class _AncestorWalk:
                 self._record(item, commit)
 
     def _split(self, parents: Sequence[Commit], prefixes: Sequence[bytes]) -> set[bytes]:
-        """Hand common prefixes that a merge has from several sides to all of its parents.
+        """Pass common prefixes that a merge took from several sides to all of its parents.
 
         Returns:
             Those that no parent has: the merge itself has made them.

@@ -35,7 +35,6 @@ class BisectVerdict(NamedTuple):
 
     Attributes:
         verdict: ``good``, ``bad`` or ``skip``.
-        commit_id: the commit.
     """
 
     verdict: str
@@ -82,9 +81,7 @@ def start(repository: Repository, *, bad: str | None, good: Sequence[str]) -> Se
     """Begin a session, in place of an earlier one.
 
     Args:
-        repository: the repository to search.
         bad: a ref expression of a bad commit, if one is known.
-        good: ref expressions of good commits.
 
     Raises:
         NotFound: one of them names nothing.
@@ -102,7 +99,6 @@ def say(
     """Record that commits are good or bad, or cannot be tested.
 
     Args:
-        repository: the repository of the session.
         verdict: ``good``, ``bad`` or ``skip``.
         refs: ref expressions; without one, the commit that is to be tested.
         is_old_new: whether the user calls good and bad old and new; ``None``: as before.
@@ -179,9 +175,7 @@ def _keep(repository: Repository, before: _Row | None, row: _Row) -> Session:
     """Record what was said, if a search can go on from there.
 
     Args:
-        repository: the repository of the session.
         before: the row when it was read; ``None`` for a new session.
-        row: the row from now on.
 
     Raises:
         LostRace: another command said something meanwhile.

@@ -169,8 +169,6 @@ def reset(
     head.
 
     Args:
-        repository: the repository of the branch.
-        name: the name of the branch.
         to: a ref expression of its new head, a commit that may be anywhere; ``None``: the present
             head.
         expected: move it only if this is its head; ``None``: whatever its head is.
@@ -239,9 +237,6 @@ def rename(
     """Give a branch another name, in one operation.
 
     Args:
-        repository: the repository of the branch.
-        name: its name.
-        new_name: its new name.
         expected: a commit that its head must be or reach; ``None``: any.
 
     Raises:

@@ -35,9 +35,6 @@ def cherry_pick(
     """Repeat on a branch what a commit changed, keeping its message and metadata.
 
     Args:
-        repository: whose branch.
-        ref: the commit to repeat.
-        branch: where.
         committer: of the new commit; the old one is kept in its metadata.
         parent_number: relative to which parent, from 1; the first by default.
         allow_empty: commit even if nothing changes.
@@ -97,9 +94,6 @@ def apply_change(
     """Return the tree of a branch with the change from one tree to another applied to it.
 
     Args:
-        view: the branch.
-        before: the tree before the change.
-        after: the tree after it.
         allow_empty: return the tree of the branch if it stays the same.
 
     Raises:

@@ -48,9 +48,6 @@ class Cloned(NamedTuple):
     """A new clone.
 
     Attributes:
-        repository: a handle to it.
-        branches: how many branches it has.
-        tags: how many tags it has.
         commits: how many commits were new on this machine.
         left_out: refs of the bucket that are not here, and why.
         damaged: malformed objects of the bucket, which were left out.
@@ -120,9 +117,7 @@ def clone_known(
     """Return the repository that is to take a newer dump of lakeFS, if there is one already.
 
     Args:
-        lake: the lake of the repository.
         storage_namespace: a URI or an absolute path.
-        name: its name on this machine.
         take_over: whether the namespace is to be claimed.
         progress: counts the refs and commits that are read.
 

@@ -51,8 +51,6 @@ def commit(
     Staging the same contents again is no change. Changes staged while this runs are kept.
 
     Args:
-        repository: the repository of the branch.
-        branch: the name of the branch.
         message: the commit message, stored as given.
         committer: stored as given.
         metadata: stored as given.

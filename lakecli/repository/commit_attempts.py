@@ -94,8 +94,6 @@ def staged_attempt(repository: Repository, name: str, *, last: Attempt | None) -
     """Seal the staged changes of a branch, and return an attempt to commit them.
 
     Args:
-        repository: the repository of the branch.
-        name: the name of the branch.
         last: the attempt before, which did not move the branch; ``None``: this is the first one.
 
     Raises:
@@ -162,8 +160,6 @@ def clean_attempt(repository: Repository, name: str, *, kind: str) -> Attempt:
     What is staged meanwhile stays staged, on top of the new head.
 
     Args:
-        repository: the repository of the branch.
-        name: the name of the branch.
         kind: the kind of operation, as the log shows it.
 
     Raises:
@@ -212,7 +208,6 @@ class Attempt(NamedTuple):
     """One attempt to move a branch to a commit built from its head.
 
     Attributes:
-        repository: the repository of the branch.
         branch: the branch that the commit is built from, with the sealed tokens that the move
             takes off it.
         kind: the kind of operation, as the log shows it.
@@ -249,7 +244,6 @@ class Attempt(NamedTuple):
         """Move the branch, in the bucket first where sharing is automatic; return the commit.
 
         Args:
-            draft: the commit.
             left: staging tokens with what stays staged; deleted if the branch does not move.
 
         Returns:
@@ -357,7 +351,6 @@ def describe_commit(
         parents: first parent first.
         also_counts: commits that count for the generation without being parents: a squash merge
             counts its source.
-        metarange_id: the tree.
         message: stored as given.
         committer: stored as given.
         created_at: whole seconds.

@@ -187,7 +187,6 @@ class BranchMover(Protocol):
         again; this machine's branch has followed the bucket by then, as far as it could.
 
         Args:
-            repository: the repository of the branch.
             branch: as the commit was built from it.
             commit: not in the local store yet.
             landing: what the move changes on this machine besides the head.
@@ -214,7 +213,6 @@ class Notice(NamedTuple):
     """Something that a verb found out, for its caller to show.
 
     Attributes:
-        message: what happened.
         hint: what to do about it, or ``None``.
     """
 

@@ -88,9 +88,7 @@ class RepositoryPath(NamedTuple):
     """An object or a directory of a repository.
 
     Attributes:
-        repository: the repository.
         ref: a ref expression; of a destination, and of what is moved, a branch.
-        path: of the object, or of the directory.
     """
 
     repository: Repository
@@ -103,7 +101,6 @@ class AcrossReport:
     """What copying between repositories did.
 
     Attributes:
-        objects: number of objects staged.
         copied_by_store: those of them that the store copied itself.
         failures: (path, reason), in path order.
     """
@@ -125,10 +122,6 @@ def cp_across(
     """Copy or move one object to another repository.
 
     Args:
-        source: the object.
-        target: where the copy is staged.
-        attributes: of the copy.
-        parallelism: number of threads.
         progress: counts objects and bytes.
         moves: remove the object from the source, unless it is uploaded there meanwhile.
 
@@ -171,7 +164,6 @@ def cp_tree_across(
     Args:
         source: the directory; a missing trailing slash is added, here and to `target`.
         target: the directory that replaces it in the resulting paths.
-        attributes: of the copies.
         parallelism: number of objects that are copied at a time.
         progress: counts objects and bytes.
         moves: remove the objects from the source, but for what is uploaded there meanwhile.
@@ -207,7 +199,7 @@ def cp_tree_across(
 def _stagers(
     source: RepositoryPath, target: RepositoryPath, *, moves: bool
 ) -> tuple[Stager, Stager | None]:
-    """Return what stages the copies, and for a move what stages the removal.
+    """Return the stager of the copies, and for a move that of the removals.
 
     Raises:
         NotFound: no such branch.
@@ -224,14 +216,11 @@ class Across:
     """Brings objects of one repository into another.
 
     Args:
-        source: has the objects.
-        target: is to refer to them.
         parallelism: number of objects that are copied at a time.
         progress: counts objects and bytes.
 
     Attributes:
         report: of everything so far; the caller counts what it stages.
-        ingest: of the target's namespace.
     """
 
     def __init__(

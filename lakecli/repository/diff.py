@@ -28,8 +28,6 @@ def diff_uncommitted(
     """Open the stream of a branch's uncommitted changes; for anything but a branch it is empty.
 
     Args:
-        repository: the repository of the branch.
-        branch: its name.
         prefix: only paths that start with it.
 
     Raises:
@@ -72,7 +70,6 @@ def compare_here(trees: TreeStore, compared: TreesToCompare) -> Iterator[Differe
 
     Args:
         trees: the store that holds the trees.
-        compared: the trees.
     """
     base, left, right, prefix = compared
     if base is None:

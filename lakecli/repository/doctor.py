@@ -92,7 +92,6 @@ class Purpose(NamedTuple):
 
     Attributes:
         name: the check that reports the result.
-        needs: names of the checks.
         commands: the commands, for people.
         parts: what is not possible where another check has failed, by the name of the check.
     """
@@ -170,7 +169,6 @@ def examine_namespace(
         namespace: its normalised URI.
         runtime: opens the store, and has the clock and the random IDs that the checks use.
         free_space: returns the free bytes on the disk of a path.
-        examiner: who asks.
 
     Raises:
         UsageError: a malformed URI or an unsupported scheme.
@@ -207,12 +205,9 @@ def examine_repository(
     """Check a repository of this machine: its namespace and its local state.
 
     Args:
-        name: the name of the repository.
         open_lake: opens the local store, which may fail.
-        home: the directories of the lake.
         runtime: has the clock and the random IDs that the checks use.
         free_space: returns the free bytes on the disk of a path.
-        examiner: who asks.
 
     Raises:
         NotFound: the local store opens and has no such repository.
@@ -365,7 +360,6 @@ def _with_claim(
     """Yield the checks of a probe, then those of the owner, of sharing, and of the commands.
 
     Args:
-        looking: the probe of the store.
         repository: the expected owner. ``None``: there may be none, and what `lakecli repo create`
             would make may be missing.
         examiner: who asks. Where there is a repository that this version may write, whether its

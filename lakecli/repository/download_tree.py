@@ -59,7 +59,6 @@ class DownloadReport:
     """What a recursive download did.
 
     Attributes:
-        downloaded: objects written.
         unchanged: objects whose file existed with the same contents.
         size: bytes of the objects written.
         excluded: objects that the selection leaves out.
@@ -144,11 +143,7 @@ class _Place(NamedTuple):
     """What is downloaded, how, and the directory where it is written.
 
     Attributes:
-        view: the state of the ref.
         below: the directory whose objects are downloaded; their names begin behind it.
-        options: of the download.
-        target: the directory to write to.
-        destination: the same, to write below.
         surplus: files that will be deleted; objects with one in their way are left for later.
     """
 
@@ -177,7 +172,6 @@ class _TreeDownload:
     """Decides what is done with each object and each surplus file, and hands it to a sink.
 
     Args:
-        place: what is downloaded, and where to.
         sink: does what is decided, or lists it.
         workers: the threads that compare, and in which the sink is called.
     """

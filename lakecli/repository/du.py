@@ -32,7 +32,6 @@ class PrefixUsage:
 
     Attributes:
         prefix: of the paths, with its slash; ``None`` for all of them.
-        objects: number of paths.
         size: bytes of all paths.
         physical: bytes of objects that no earlier path has.
         shared: bytes of those that another branch or tag has too; 0 if that was not asked for.
@@ -61,9 +60,7 @@ def du(
     A directory comes after those inside it, which it includes.
 
     Args:
-        repository: the repository.
         ref: a ref; a plain branch includes its staging area.
-        prefix: what the paths begin with.
         depth: how many levels of directories below the prefix; 0 for the total only.
         shared: also compare with all other branches and tags, which reads their trees.
 

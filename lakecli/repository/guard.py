@@ -177,9 +177,6 @@ def same_area(records: Iterable[tuple[bytes, bytes]]) -> Iterator[Change]:
 class Reclaimed:
     """Claims what operations of the log bring back, as far as it still exists.
 
-    Args:
-        repository: whose operations.
-
     Attributes:
         gone: the number of trees and objects that no longer exist.
     """
@@ -352,7 +349,6 @@ class GcGuard:
     """The garbage collection protocol of a writer to one namespace. Safe to share between threads.
 
     Args:
-        store: the namespace.
         monotonic: returns seconds that only grow, also while the machine is asleep.
         sleep: waits for some seconds.
         new_id: returns random bytes.

@@ -29,7 +29,6 @@ class LogOptions(NamedTuple):
         first_parent: follow first parents only.
         no_merges: leave out commits with several parents.
         since: leave out older commits, and do not look past them.
-        until: leave out newer commits.
         authors: only commits whose committer one of these matches.
         messages: only commits whose message one of these matches.
         after: a ref expression: skip up to and including this commit.

@@ -21,7 +21,6 @@ def ls(
     """Open a listing of the paths that start with `prefix`, in path order.
 
     Args:
-        repository: the repository to list.
         ref: the ref to list; a plain branch includes its staging area.
         prefix: what the paths begin with; any bytes, not only whole components.
         delimiter: if given, paths that contain it after the prefix are collapsed into one common
@@ -55,9 +54,7 @@ def find(
     """Open the stream of the objects that meet all conditions, in path order.
 
     Args:
-        repository: the repository to search.
         ref: the ref to search; a plain branch includes its staging area.
-        prefix: what the paths begin with.
         names: patterns of which one matches the last part of the path, as a shell's; none: any.
         min_size: bytes at least.
         max_size: bytes at most; ``None``: any number.

@@ -112,7 +112,7 @@ def _points(repository: Repository, view: View, source: str, options: MergeOptio
 
 
 def _brings_nothing(repository: Repository, points: MergePoints) -> bool:
-    """Return whether the source has nowhere anything else than the base."""
+    """Return whether the source equals the base everywhere."""
     base, source = points.base, points.source.metarange_id
     if base.only_tree is not None:
         return source == base.only_tree

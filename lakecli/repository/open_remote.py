@@ -61,7 +61,6 @@ def open_remote(home: Home, runtime: Runtime, storage_namespace: str) -> RemoteR
 
     Args:
         home: only its cache is used; no directory of it is created before something is cached.
-        runtime: clock, random numbers and stores.
         storage_namespace: a URI or an absolute path.
 
     Raises:
@@ -81,9 +80,7 @@ class RemoteRepository(LocalRepository):
 
     Args:
         home: only its cache is used.
-        runtime: clock, random numbers and stores.
         record: of the repository; its name is the URI of the namespace.
-        store: the namespace.
     """
 
     def __init__(

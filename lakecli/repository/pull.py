@@ -92,11 +92,9 @@ class PullReport(NamedTuple):
 
     Attributes:
         fetched: what came from the bucket, of all refs.
-        name: the name of the branch.
         before: its position before; ``None``: it did not exist here.
         after: its position now, or the one it would have with `PullOptions.dry_run`; of a merge
             that was not made, the commit in the bucket.
-        state: what was done.
     """
 
     fetched: FetchReport
@@ -118,9 +116,7 @@ def pull(
     A branch or tag that only the bucket has is made here.
 
     Args:
-        repository: the repository of the branch.
         name: the name of the branch or tag.
-        options: how to pull.
         progress: counts the refs and commits that were read.
 
     Raises:
@@ -272,9 +268,6 @@ def _check_staged(
     """Refuse a move that changes staged paths; return a digest of what is staged.
 
     Args:
-        repository: the repository of the branch.
-        name: the name of the branch.
-        there: where it is to move.
         ignores_unchanged: ignore paths staged identically to the head; a pull unstages them first.
     """
     with repository.lake.kv.read() as txn:

@@ -133,10 +133,7 @@ def push(
     """Move a branch or a tag in the bucket to where it stands here.
 
     Args:
-        repository: the repository of the ref.
-        name: the name of the ref.
         kind: a branch or a tag; ``None``: whichever exists, a branch first.
-        options: how to push.
         moved: where the branch stood here before and after the move that is to be pushed; another
             process may have put it back since.
 
@@ -168,10 +165,7 @@ def push_reset(
     branch there in between, the reset is undone here.
 
     Args:
-        repository: the repository of the branch.
         branch: the branch as the caller has seen it.
-        to: the commit.
-        options: with a lease.
 
     Raises:
         LostRace: the branch is not where it was seen, here or in the bucket.
@@ -205,7 +199,6 @@ def push_all(
     Each ref moves independently: one that is refused does not stop the others.
 
     Args:
-        repository: the repository of the refs.
         options: how to push; a lease is where this clone last saw each ref.
         progress: counts the refs that were pushed.
 
@@ -300,11 +293,7 @@ def _push(
     """Move a ref; try again if it moved meanwhile, here or there, and may still be pushed.
 
     Args:
-        repository: the repository of the ref.
-        kind: the kind of the ref.
-        name: the name of the ref.
         expected: where it was last seen before this command, for a lease.
-        options: how to push.
         moved: as of `push`.
         has_fetched: whether this command has fetched all refs.
     """

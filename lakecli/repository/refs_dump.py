@@ -70,9 +70,6 @@ class Dumped(NamedTuple):
     """A dump that was written.
 
     Attributes:
-        branches: number of branches in the dump.
-        tags: number of tags in the dump.
-        commits: number of commits in the dump.
         lost: what is not in it, with the caller's consent.
         kept_until: when garbage collection may delete the dump, by the bucket's clock.
     """
@@ -121,7 +118,6 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
     lakeFS, the confirmation that lakeFS has stopped is withdrawn.
 
     Args:
-        repository: to dump.
         leave_out: what may be missing in the dump.
 
     Raises:
@@ -302,11 +298,7 @@ def write_dump(
     """Write the three lists of a dump; repeating it with the same refs changes nothing.
 
     Args:
-        trees: of the namespace.
         commits: ascending by ID, each once.
-        branches: the heads by name.
-        tags: the commits by name.
-        default_branch: what the manifest names.
 
     Raises:
         NotText: a commit holds bytes that are no text.

@@ -52,9 +52,6 @@ class ObjectIndex(ABC):
 
     Use it as a context manager, which releases its resources at the end.
 
-    Args:
-        store: the namespace.
-
     Attributes:
         damaged: the defects of objects that were read, by key.
     """
@@ -95,12 +92,7 @@ class ObjectIndex(ABC):
 
     @abstractmethod
     def _find(self, key: str, size: int) -> int | None:
-        """Return the size of an object below ``data/``, or ``None`` if it does not exist.
-
-        Args:
-            key: the key of the object.
-            size: the size that is expected.
-        """
+        """Return the size of an object below ``data/``, or ``None`` if it does not exist."""
 
 
 class DataIndex(ObjectIndex):
@@ -199,8 +191,6 @@ class DamagedObject:
 
     Attributes:
         kind: the kind, as findings of fsck have it.
-        name: the key of the object.
-        what: the problem, in one line.
         size: bytes of a data object, if an entry says it.
     """
 
@@ -228,7 +218,6 @@ class Copy(NamedTuple):
     """An intact copy of a data object: a file, or an object of another namespace.
 
     Attributes:
-        open: opens it for reading.
         shown: the copy's place, for people.
     """
 
@@ -270,8 +259,6 @@ def repair_tables(
     """Write ranges and metaranges again from an intact copy.
 
     Args:
-        repository: the repository of the tables.
-        damaged: the tables.
         places: directories with copies, and URIs of copies of the namespace.
         dry_run: only report what would be repaired.
     """
@@ -315,8 +302,6 @@ def repair_data(
     """Read data objects again, and restore damaged ones that have a copy.
 
     Args:
-        repository: the repository of the objects.
-        damaged: the objects.
         places: directories with files that may be copies, and URIs of copies of the namespace.
         dry_run: only report what would be repaired.
     """
@@ -340,7 +325,6 @@ def _find_copies(
     """Yield (key, copy) of data objects, each once; every copy was read and verified.
 
     Args:
-        repository: the repository of the objects.
         wanted: keys and, if known, sizes.
         places: given directories, and URIs of copies of the namespace.
     """

@@ -18,9 +18,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
     """Create a tag at the commit of a ref expression.
 
     Args:
-        repository: the repository of the tag.
         name: legal, and not in use unless `force`.
-        ref: names the commit.
         force: move the tag if it exists, in one step.
 
     Raises:

@@ -144,7 +144,6 @@ def deposit(
     If the branch has an object of lakeFS with these contents at the path, its entry is returned.
 
     Args:
-        repository: the repository of the namespace.
         branch: where the entry will be staged; it must exist.
         path: where the entry will be staged; its suffix implies the content type.
         source: a stream, read to its end, or a file, which must not change meanwhile.
@@ -182,8 +181,6 @@ class BroughtIn(NamedTuple):
     """An object that the namespace now holds, and where it is to be staged.
 
     Attributes:
-        path: of the object.
-        ingested: the object.
         present: the encoded entry that the branch had at the path when the upload began.
     """
 
@@ -219,15 +216,6 @@ class Uploader:
     """One upload: brings bytes in, makes entries of them and stages these.
 
     Several threads may bring files in; one at a time may stage.
-
-    Args:
-        repository: to upload to.
-        branch: to stage on.
-        options: of the upload.
-
-    Attributes:
-        options: of the upload.
-        ingest: brings the files in.
     """
 
     def __init__(self, repository: Repository, branch: str, options: UploadOptions) -> None:
@@ -317,7 +305,6 @@ def expected_object(
     """Return the object of an encoded entry of a branch, if bytes may turn out to be those of it.
 
     Args:
-        repository: of the branch.
         present: the encoded entry; ``None``: the branch has none.
         size: of the bytes; ``None``: unknown.
         options: of the upload; they may ask for another type, or other metadata.

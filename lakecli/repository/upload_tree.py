@@ -317,12 +317,7 @@ def _reason(error: OSError | LakeError) -> str:
 
 
 class _StagedUpload:
-    """An upload: several threads bring files in, which are staged in chunks.
-
-    Args:
-        target: where they become objects.
-        files: what is uploaded.
-    """
+    """An upload: several threads bring files in, which are staged in chunks."""
 
     def __init__(self, target: _UploadTarget, files: _UploadFiles) -> None:
         self._repository, self._branch, self._prefix, self._options = target
@@ -507,10 +502,6 @@ class _WalkedFiles:
     """The files of a directory, as one walk finds them, for what is sent and what is removed.
 
     They wait in a temporary file, because there may be millions. Use it as a context manager.
-
-    Args:
-        source: the directory.
-        options: the options of the upload.
     """
 
     def __init__(self, source: Path, options: UploadOptions) -> None:

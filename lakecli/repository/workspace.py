@@ -50,8 +50,6 @@ def begin(repository: Repository, branch: str, *, owner: str = "") -> str:
     """Begin a workspace on a branch, and return its name.
 
     Args:
-        repository: the repository of the branch.
-        branch: the name of the branch.
         owner: who has begun it, for `find`.
 
     Raises:
@@ -101,8 +99,6 @@ def commit(
     """Commit what was staged in a workspace, exactly that, and end it; after an error it is gone.
 
     Args:
-        repository: the repository of the workspace.
-        name: of the workspace.
         message: stored as given.
         committer: stored as given.
         metadata: stored as given.
@@ -163,7 +159,6 @@ class _Mine:
 
     Args:
         there: the head of the branch, and what is sealed on it if the commit replaces some of that.
-        ended: the workspace.
     """
 
     def __init__(self, there: View, ended: Branch) -> None:

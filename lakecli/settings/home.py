@@ -223,8 +223,6 @@ def _edit(
     tables; so each result is compared with what it should be.
 
     Args:
-        path: the file.
-        name: the setting to change.
         after: its name and new value; empty: it is removed.
         ways: take the text of the file, and return it changed.
 

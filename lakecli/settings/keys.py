@@ -235,7 +235,6 @@ def _by_bucket(
     """Return a parser of a value for all buckets, and of values for some, as ``BUCKET=VALUE``.
 
     Args:
-        parse: of a value.
         bucket: how buckets are written, for errors.
     """
     pattern = re.sub("[A-Z]+", "[A-Za-z0-9._$-]+", bucket)
@@ -343,7 +342,6 @@ class Key(NamedTuple):
 
     Attributes:
         name: dotted, as in the file's tables.
-        summary: its meaning, in one line.
         parse: returns the value of a text; raises `UsageError`.
         default: as text, or ``None``.
         example: a value for help and errors.

@@ -46,9 +46,7 @@ class Setting:
     """One setting and the source of its value.
 
     Args:
-        key: of the setting.
         text: as written, or ``None`` if it is unset.
-        origin: the kind of source.
         place: the flag, the variable or the file; ``""`` for a default.
     """
 
@@ -64,11 +62,8 @@ class Settings:
 
     Args:
         flags: of the command line, by key name.
-        environ: the environment.
         read_file: returns the file's values by key name, as text; called once, on first access.
-        file: the configuration file, for messages.
         read_lakectl: returns the values of lakectl's file in the same form, if there is one.
-        lakectl_file: lakectl's file, for messages.
     """
 
     def __init__(

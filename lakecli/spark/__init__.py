@@ -40,7 +40,6 @@ def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
     """Register ``spark.read.format("lakefs")`` with a session; a second call changes the home.
 
     Args:
-        spark: the session.
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories. The option of the same name overrides it.
 

@@ -50,7 +50,6 @@ def read_entries(
     the DataFrame. Each query decodes the entries.
 
     Args:
-        spark: the session.
         uri: ``lakefs://REPOSITORY/REF[/PREFIX]``, or ``NAMESPACE@REF[/PREFIX]``.
         columns: only these columns, in this order; only they are decoded.
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the

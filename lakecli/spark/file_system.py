@@ -81,9 +81,6 @@ def mount(
     """Return a path at which Spark finds the files of a table, and the options for reading it.
 
     Args:
-        spark: the session.
-        repository: has the files.
-        files: of the table.
         native: whether Spark's own connectors open the objects; ``None``: where they can.
 
     Raises:

@@ -47,13 +47,8 @@ class SchemaCheck:
     """Compares rows with the table that they are added to.
 
     Attributes:
-        schema: schema of the rows.
-        repository: the repository.
-        uri: the table, for errors.
         prefix: its path, with a slash at its end.
-        format: format of its files.
         partition_by: the partition columns of the rows.
-        options: options of Spark's writer.
         merges: whether the table may get new columns, and columns wider types.
         spark: the session; ``None`` in a worker of Spark, which can read the schema of Parquet.
     """

@@ -60,7 +60,6 @@ def read_table(
     ``column=value`` become partition columns, as in Spark.
 
     Args:
-        spark: the session.
         uri: ``lakefs://REPOSITORY/REF/PATH`` of a directory of files, or of one file; with
             ``NAMESPACE@REF/PATH`` the repository is read without a clone.
         format: ``parquet``, ``csv`` or ``json`` (lines).

@@ -72,8 +72,6 @@ class WriteTarget:
     """The path of a branch, and how to write there.
 
     Args:
-        repository: the repository.
-        branch: name of the branch.
         prefix: the table's path, with a slash at its end; ``b""`` is the whole branch.
         mode: one of `MODES`.
         batch: the batch that is written once, if it is one.

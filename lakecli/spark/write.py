@@ -54,8 +54,6 @@ class WriteResult(NamedTuple):
     """What a write did.
 
     Attributes:
-        files: number of files added.
-        rows: number of rows in them.
         size: bytes of them.
         commit: the commit that added them; ``None`` if they are only staged, or nothing was done.
     """
@@ -106,8 +104,6 @@ def write_table(
         format: ``parquet``, ``csv`` or ``json`` (lines).
         partition_by: columns that become directories ``column=value``; a text is one column.
         message: commit message; by default one with the path.
-        metadata: commit metadata.
-        committer: committer; by default Spark's user.
         commit: ``False``: only stage the changes, in addition to other staged changes.
         expected: the commit, or a ref that names it, on which the rows build; by default the one
             at which they were read from this branch, or its head now.

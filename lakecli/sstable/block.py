@@ -338,7 +338,6 @@ def encode_block(
 
     Args:
         keys: user keys, ascending.
-        values: as many.
         checksums: the CRC32C of each key.
         start: position of the first record.
 
@@ -416,7 +415,6 @@ class Run(NamedTuple):
 
     Attributes:
         data: the blocks as the file holds them, and what is between them.
-        offsets: of each block in the data.
         sizes: of each block in the data, trailer included.
         separators: of each block, as in `SSTable.separators`.
         ends: for each block, how many records of the run end with it.

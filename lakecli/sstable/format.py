@@ -112,7 +112,6 @@ class CorruptTable(IntegrityError):
     """A damaged SSTable.
 
     Attributes:
-        name: of the file.
         offset: of the damaged part in the file.
     """
 

@@ -216,7 +216,6 @@ class SSTable(KeyLookup):
 
         Args:
             number: of the first block.
-            other: the other table.
             at: number of its first block.
         """
         count, step, grows = 0, 1, True

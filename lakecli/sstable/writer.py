@@ -110,7 +110,6 @@ class TableWriter:
             ``estimated_size_bytes`` are added by `finish`.
 
     Attributes:
-        count: records so far.
         min_key: the first key; ``b""`` while there is none.
         max_key: the last key; ``b""`` while there is none.
 
@@ -355,7 +354,6 @@ class _Level:
 
     Attributes:
         entries: encoded.
-        last_key: of the last entry.
         size_estimate: bytes of the block if it ended here, as lakeFS counts them.
     """
 
@@ -426,8 +424,6 @@ class IndexWriter:
         """Add consecutive data blocks, the first of them at `offset`.
 
         Args:
-            keys: their separators.
-            offset: of the first block.
             sizes: of the blocks, their trailers included.
 
         Returns:

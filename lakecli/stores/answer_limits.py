@@ -85,7 +85,7 @@ DEFAULT_LIMITS: Final = limits_of(NO_ACCOUNT)
 
 
 def slow_answer_of(error: BaseException | None) -> SlowAnswerError | None:
-    """Return the cause of an SDK's error, if it is that a server was too slow."""
+    """Return the `SlowAnswerError` that caused an SDK's error, if there is one."""
     while error is not None and not isinstance(error, SlowAnswerError):
         # The last one is Azure's: it raises its error when the cause is no longer handled.
         error = error.__cause__ or error.__context__ or getattr(error, "inner_exception", None)
@@ -93,11 +93,10 @@ def slow_answer_of(error: BaseException | None) -> SlowAnswerError | None:
 
 
 def bounded_pools(kinds: Mapping[str, Any], limits: AnswerLimits) -> dict[str, Any]:
-    """Return pools of `urllib3` whose connections follow limits.
+    """Return pool classes of `urllib3` whose connections enforce limits.
 
     Args:
         kinds: the classes of the pools by scheme, as `PoolManager.pool_classes_by_scheme` has them.
-        limits: of each answer.
     """
     return {
         scheme: type("BoundedPool", (pool,), {"ConnectionCls": bounded(pool.ConnectionCls, limits)})
@@ -106,7 +105,7 @@ def bounded_pools(kinds: Mapping[str, Any], limits: AnswerLimits) -> dict[str, A
 
 
 def bounded(kind: Any, limits: AnswerLimits) -> Any:  # noqa: ANN401 - of any client
-    """Return a class of connections that follow limits; all else is that of `kind`."""
+    """Return a subclass of `kind` whose connections enforce limits."""
 
     class BoundedConnection(kind):  # type: ignore[misc] # known when it is made
         sock: Any
@@ -123,7 +122,7 @@ def bounded(kind: Any, limits: AnswerLimits) -> Any:  # noqa: ANN401 - of any cl
 
 
 class _BoundedSocket:
-    """A connected socket; all but what is here is that of `sock`."""
+    """A connected socket with limits; everything else is delegated to `sock`."""
 
     def __init__(self, sock: Any, limits: AnswerLimits, server: str = "") -> None:  # noqa: ANN401 - of any client
         self._sock = sock
@@ -261,7 +260,7 @@ class _Raw(RawIOBase):
 
 
 class _Chunks:
-    """A body in chunks, whose lines between them are bounded; all else is that of `reader`."""
+    """A chunked body with bounded lines between the chunks; the rest is delegated to `reader`."""
 
     def __init__(self, reader: Any) -> None:  # noqa: ANN401 - a `BufferedReader`
         self._reader = reader

@@ -48,10 +48,8 @@ def bound_answers(
     """Let a session send requests by `BoundedAdapter`.
 
     Args:
-        session: of an SDK.
         server_date: gets the date of each response.
-        check: a hook that refuses an answer that is none to its request.
-        limits: of each answer.
+        check: a hook that refuses an answer that does not fit its request.
     """
     session.hooks["response"] += [server_date.hook, check]
     for scheme in ("https://", "http://"):
@@ -76,7 +74,7 @@ def _bound(connections: PoolManager, limits: AnswerLimits) -> None:
 
 
 class _BoundedBody:
-    """A body that ends after so many bytes; all else is that of `urllib3`.
+    """A body of limited length; everything else is delegated to `raw`.
 
     Args:
         raw: the response of `urllib3`.
@@ -110,11 +108,7 @@ class _BoundedBody:
 
 
 class BoundedAdapter(HTTPAdapter):
-    """Sends requests, and bounds the answers; see the module.
-
-    Args:
-        limits: of each answer.
-    """
+    """Sends requests, and bounds the answers; see the module."""
 
     def __init__(self, limits: AnswerLimits) -> None:
         super().__init__(pool_maxsize=CONNECTIONS)
@@ -138,7 +132,6 @@ class BoundedAdapter(HTTPAdapter):
         """Send a request.
 
         Args:
-            request: to send.
             stream: the body is an object's, of the size that was asked for.
             options: as for every adapter.
 

@@ -86,7 +86,6 @@ class UploadedPart(NamedTuple):
     """A part that has arrived.
 
     Attributes:
-        number: from 1.
         size: in bytes.
         tag: opaque; `PartUploads.complete` needs it.
         crc32c: of its bytes; ``None`` if the store does not report it.
@@ -99,13 +98,7 @@ class UploadedPart(NamedTuple):
 
 
 class UnfinishedUpload(NamedTuple):
-    """An upload that was neither completed nor aborted.
-
-    Attributes:
-        key: of the object.
-        id: of the upload.
-        started_at: by the store's clock.
-    """
+    """An upload that was neither completed nor aborted."""
 
     key: str
     id: UploadId
@@ -128,9 +121,7 @@ class PartUploads(Protocol):
         """Send one part.
 
         Args:
-            key: of the object.
             upload: what `start` returned for it.
-            number: from 1.
             body: its bytes, or a seekable stream of them.
             crc32c: of the bytes; the store verifies it if it can.
 
@@ -419,8 +410,6 @@ def renew(store: ObjectStore, key: str, *, aside: str) -> None:
     copy an object onto itself.
 
     Args:
-        store: the namespace.
-        key: of the object.
         aside: a key that nobody else uses; it is deleted afterwards.
 
     Raises:
@@ -442,7 +431,7 @@ def part_size_of(size: int, smallest: int = PART_SIZE) -> int:
 
 
 def versions_of(store: ObjectStore) -> VersionedStore:
-    """Return what reads versions of a store's objects.
+    """Return the interface that reads versions of a store's objects.
 
     Raises:
         Unsupported: the store cannot.
@@ -459,7 +448,6 @@ def not_versioned(bucket: str, state: str) -> Unsupported:
     """Return the error of a bucket that does not keep the versions of its objects.
 
     Args:
-        bucket: its URI.
         state: what is the matter with its versioning.
     """
     return Unsupported(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Words(NamedTuple):
-    """An error to be: its class, and templates of its message and hint."""
+    """The class of an error, and templates for its message and hint."""
 
     error: type[LakeError]
     message: str
@@ -158,9 +158,7 @@ class Translator(ABC):
     """Turns an SDK's errors about one bucket into lakecli's.
 
     Args:
-        bucket: its URI.
         host: returns the host that requests go to; called only when an error names it.
-        names: further details for messages.
 
     Attributes:
         again: the hint of errors that may pass: what to check before the next try.
@@ -210,7 +208,7 @@ class Translator(ABC):
                 del known  # or the error, and with it an open response, would refer to itself
 
     def known(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
-        """Return what an error of an SDK is in our words, or ``None`` for any other error."""
+        """Translate an error of an SDK; return ``None`` for any other error."""
         if isinstance(error, UnusableAnswerError):
             return self.unusable(str(error), key)
         if isinstance(error, RecursionError):  # of a parser of the SDK

@@ -69,17 +69,12 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
     Keys are relative to the namespace; `full` returns the name in the bucket.
 
     Args:
-        root: URI of the bucket.
         prefix: of every key, without a slash at its end; may be empty.
-        translator: of the SDK's errors.
         server_date: gets the date of each response.
 
     Attributes:
-        cloud: its name, for messages.
         delete_size: objects that one request deletes, at most.
-        root: as given.
         start: what every full name begins with.
-        translator: as given.
     """
 
     cloud: ClassVar[str]
@@ -149,7 +144,6 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         """Delete objects by one request.
 
         Args:
-            names: in full.
             versions: that they must have, if any are given.
         """
 
@@ -186,7 +180,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         """Yield what the pages of a listing have, and translate errors while each is requested.
 
         Args:
-            ask: returns a page, and the position of the next one; a false one after the last.
+            ask: returns a page, and the position of the next one; a false value after the last.
             position: of the first page.
         """
         while True:
@@ -275,9 +269,7 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
     """A cloud that honours a version as the condition of each request: all but S3.
 
     Args:
-        root: URI of the bucket.
         prefix: of every key, without a slash at its end; may be empty.
-        translator: of the SDK's errors.
 
     Attributes:
         attempts: of each request that may be repeated.
@@ -291,7 +283,7 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
         self._client: Client | None = None
 
     def sdk(self) -> Client:
-        """Return what sends the requests of the SDK, made by the first one."""
+        """Return the SDK's client, which the first call creates."""
         with self._lock:
             if self._client is None:
                 self._client = self._new_client()

@@ -128,7 +128,7 @@ _OF_TRANSFERS: Final = frozenset({"", "aws-chunked", "identity"})
 
 
 def plain_tag(etag: str) -> str:
-    """Return an ETag without its quotes, and without what proxies that compress add to it."""
+    """Return an ETag without its quotes, and without the suffix that compressing proxies add."""
     found = re.fullmatch(_TAG, etag, re.DOTALL)
     return found[1] if found else etag
 
@@ -143,11 +143,10 @@ def tag_to_send(etag: str) -> str:
 
 
 def check_matching(matching: str, key: str, *found: str) -> None:
-    """Refuse an object of which the store says nothing that equals `matching`.
+    """Refuse an object if none of its tags equals `matching`.
 
     Args:
         matching: an ETag, a version or an MD5; ``""``: any object will do.
-        key: of the object.
         found: what the store says; ``""`` where it says nothing.
 
     Raises:
@@ -172,7 +171,6 @@ class Attributes(NamedTuple):
 
     Attributes:
         content_type: ``""``: the store's default.
-        metadata: names and values.
         content_encoding: of the bytes as they are stored; ``""``: none.
     """
 
@@ -205,7 +203,6 @@ class ObjectStore(Protocol):
         than the object is the whole object; a start at or past the end gives ``b""``.
 
         Args:
-            key: of the object.
             start: the first byte.
             length: bytes to read, at most.
             matching: the ETag that the object must have, as `ObjectInfo` has it, the version where
@@ -223,7 +220,6 @@ class ObjectStore(Protocol):
         """Return an object and the version of exactly these bytes, for compare-and-set.
 
         Args:
-            key: of the object.
             length: bytes to read from its beginning, at most; ``None``: all. Of an empty object
                 the version may then be unknown, ``""``.
 
@@ -405,9 +401,7 @@ def put_content(store: ObjectStore, key: str, body: bytes) -> bool:
     this key writes these bytes.
 
     Args:
-        store: the namespace.
         key: derived from the digest of `body`.
-        body: the whole object.
     """
     if store.put_new(key, body):
         return True

@@ -24,7 +24,6 @@ def obstacle_of(
     """Return the error of a connection that a certificate or a proxy prevented, if one did.
 
     Args:
-        error: of the SDK.
         server: returns what cannot be reached, where the error does not name it.
         bundle: the variable that names the file of trusted certificates.
     """
@@ -70,7 +69,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _said(chain: list[BaseException]) -> str:
-    """Return what the system says, which is the last of the causes; others hold URLs."""
+    """Return the system's message, which is the last cause; earlier causes contain URLs."""
     systems = [
         each
         for each in chain

@@ -88,9 +88,7 @@ class V4(NamedTuple):
     """The names that tell two V4 processes apart.
 
     Attributes:
-        algorithm: as requests name it.
         prefix: of the parameters in a URL.
-        service: end of the credential's scope.
     """
 
     algorithm: str
@@ -173,9 +171,6 @@ class V4Url(NamedTuple):
 
     Attributes:
         query: of the URL, up to its signature.
-        scope: of the credential.
-        text: to be signed.
-        expires_at: when the URL stops working.
         headers: headers that a PUT must send.
     """
 
@@ -202,14 +197,10 @@ def v4_url(
     """Return the URL of an object.
 
     Args:
-        v4: the process.
-        request: what the URL permits.
         name: name of the key or the account that signs.
-        region: part of the credential's scope.
         host: the Host header that clients send.
         path: path of the URL, percent-encoded.
         start: the moment of signing, in UTC.
-        lifetime: how long the URL works.
         parameters: further parameters of the query; empty ones are left out.
         put_headers: further headers that a PUT must send.
     """
@@ -238,8 +229,6 @@ def moment_and_scope(seconds: int, region: str, service: str) -> tuple[str, str]
 
     Args:
         seconds: the time, in seconds since 1970.
-        region: part of the scope.
-        service: end of the scope.
     """
     moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%SZ")
     return moment, f"{moment[:8]}/{region}/{service}"

@@ -19,7 +19,6 @@ class ReadOnlyStore:
     """A namespace for reading.
 
     Args:
-        store: the namespace.
         hint: of the errors of writes.
     """
 
@@ -77,12 +76,7 @@ class ReadOnlyStore:
 
 
 class AtVersion(ReadOnlyStore):
-    """A store whose reads are of one version of an object; an ID is of one object only.
-
-    Args:
-        store: keeps versions.
-        version_id: of the version to read.
-    """
+    """A store whose reads are of one version of an object; an ID is of one object only."""
 
     def __init__(self, store: VersionedStore, version_id: str) -> None:
         super().__init__(store, hint="")

@@ -22,7 +22,6 @@ def open_store(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> 
     Args:
         uri: of the namespace, in any spelling.
         region: of the bucket, as learned by `prepare_namespace`.
-        account: how the bucket is accessed.
 
     Raises:
         UsageError: a malformed URI or an unsupported scheme.
@@ -38,7 +37,6 @@ def prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
 
     Args:
         uri: of the namespace, in any spelling.
-        account: how the bucket is accessed.
 
     Returns:
         The region, to store with the repository; ``""`` if the store has none.

@@ -105,7 +105,6 @@ def read_xml(body: bytes, root: str, *needs: str, also: frozenset[str] = frozens
     """Return the root element of an answer.
 
     Args:
-        body: the answer.
         root: the name of the root element.
         also: other names that servers give it; an ``Error`` has no other elements.
         needs: the elements that the root must have; ``IsTruncated`` must be true or false.
@@ -135,7 +134,6 @@ def read_json(body: bytes, kind: str = "") -> Mapping[str, Any]:
     """Return an answer in JSON.
 
     Args:
-        body: the answer.
         kind: what its property of that name says; ``""``: anything.
     """
     try:

@@ -207,9 +207,9 @@ class _Range(PieceStream):
 
 
 class PieceReader:
-    """A stream of pieces, which holds the last one back until the pieces have ended.
+    """A stream of pieces that withholds the last piece until the iterator has ended.
 
-    So no request can complete with bytes that turn out wrong behind the last piece.
+    So no request completes if the check that follows the last piece fails.
     """
 
     def __init__(self, pieces: Iterator[bytes]) -> None:

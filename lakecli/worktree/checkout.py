@@ -66,9 +66,6 @@ class Brought:
     """What bringing a directory to a commit did.
 
     Attributes:
-        commit: that commit.
-        downloaded: the number of files written.
-        removed: the number of files removed.
         size: bytes of the files written.
         conflicts: paths that keep the user's file although the commit has another.
         impossible: (path, reason) of objects that cannot be files here.
@@ -138,11 +135,8 @@ def bring(
     """Bring a locked working directory to a commit.
 
     Args:
-        worktree: the working directory.
-        target: the commit.
         operation: the command, as the link records it while it runs.
         policy: what becomes of the user's changes.
-        options: of the downloads.
         src: what the directory is linked with from now on; ``None``: as before.
         changes: how the files differ from the base, if the caller has scanned the directory.
 
@@ -410,10 +404,8 @@ def restore(
     Files that the commit lacks stay, unless the base has them.
 
     Args:
-        worktree: the working directory.
         paths: of files and directories, relative to it; ``b""`` is the directory itself.
         source: the commit; ``None``: the base. Conflicts at these paths are then resolved.
-        options: of the downloads.
 
     Raises:
         NotFound: neither the base nor the commit has something at a path.

@@ -50,12 +50,7 @@ class CommitOptions(NamedTuple):
     """How to commit a working directory.
 
     Attributes:
-        message: of the commit.
-        committer: of the commit.
-        metadata: of the commit.
-        selection: of the changed files.
         ours: commit the directory's file where others have changed it too.
-        uploading: how files are uploaded.
         downloading: how the changes of others are downloaded afterwards.
     """
 
@@ -72,7 +67,6 @@ class Committed(NamedTuple):
     """A commit of a working directory.
 
     Attributes:
-        commit: the commit.
         uploaded: the number of files that it has.
         removed: the number of files that it has no longer.
         brought: what the directory got from others' commits.

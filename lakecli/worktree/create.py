@@ -35,10 +35,7 @@ def init(
     """Link a directory with a path of a ref, as it is; no file changes.
 
     Args:
-        repository: that the URI names.
-        uri: the ref, and the path that the directory is linked with.
         root: the directory, absolute; it is made if it is missing.
-        include: patterns of a sparse directory.
         exclude: patterns of what is not in it.
         force: link it anew if it is linked.
 

@@ -23,7 +23,6 @@ class GitRepository(NamedTuple):
     """A Git repository that a directory lies in.
 
     Attributes:
-        root: its top directory.
         commit: the ID of its head; ``""`` if it has none.
         remote: the URL of its remote; ``""`` if it has none.
     """
@@ -68,7 +67,6 @@ def commit_metadata(found: GitRepository, *, host: str) -> Mapping[str, str]:
     """Return the metadata that lakectl records with a commit made in a Git repository.
 
     Args:
-        found: the repository.
         host: the name of this machine's lake in the key of the URL.
     """
     metadata = {"git_commit_id": found.commit} if found.commit else {}

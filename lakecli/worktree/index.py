@@ -59,7 +59,6 @@ class FileState(NamedTuple):
 
     Attributes:
         inode: 0 if the file is missing, or was never compared.
-        size: in bytes.
         mtime_ns: last change of the contents, in unix nanoseconds.
         ctime_ns: last change of the inode, in unix nanoseconds.
     """
@@ -79,7 +78,6 @@ def is_settled(state: FileState, *, at_ns: int, is_own: bool = False) -> bool:
     """Return whether a state proves from now on that the bytes are those that were seen.
 
     Args:
-        state: of the file.
         at_ns: when the bytes were read or written, in unix nanoseconds.
         is_own: whether lakecli has written the file itself, so that no program had it mapped.
     """

@@ -69,11 +69,8 @@ def keep(
     """Keep files of a working directory before they are overwritten or deleted.
 
     Args:
-        worktree: the working directory.
         paths: of the files, relative to it, in ascending order.
-        kind: of the operation.
         commit: whose files take their place; ``None``: they are deleted.
-        options: of the upload.
         resolves: whether this resolves conflicts at these paths.
 
     Raises:
@@ -127,8 +124,6 @@ def claimed_files(
     """Make files durable that were uploaded, and claim them.
 
     Args:
-        worktree: the working directory.
-        upload: what has uploaded them.
         files: by path, relative to the directory.
 
     Returns:
@@ -160,7 +155,6 @@ def check_directory(repository: Repository, operation: Operation) -> None:
     """Check that the files that an operation has kept can be written back; called before an undo.
 
     Args:
-        repository: the repository of the operation.
         operation: the operation that will be undone.
 
     Raises:
@@ -245,11 +239,6 @@ def restore_kept(
     A file that has changed since the operation stays as it is. While the store refuses an object or
     does not answer, the operation is unfinished, and this can be repeated; so it can if it is
     killed. A file counts as brought back only when it is marked as the conflict that it was.
-
-    Args:
-        repository: the repository of the operation.
-        operation: the operation that was undone.
-        options: of the downloads.
 
     Returns:
         ``None`` if it kept nothing.
@@ -345,12 +334,7 @@ def _resolved(operation: Operation, paths: set[bytes]) -> set[bytes]:
 
 
 def is_unfinished(repository: Repository, operation: Operation) -> bool:
-    """Tell whether an undo has ended before all files were back that an operation had kept.
-
-    Args:
-        repository: the repository of the operation.
-        operation: the operation that was undone.
-    """
+    """Tell whether an undo has ended before all files were back that an operation had kept."""
     with repository.lake.kv.read() as txn:
         return any(
             next(area.scan(txn, StagingToken(staged.token)), None) is not None
@@ -367,9 +351,7 @@ def overwrite_again(
     kept first. If this is killed, repeating it goes on.
 
     Args:
-        repository: the repository of the operation.
         operation: the operation that will be redone.
-        options: of the downloads.
 
     Returns:
         ``None`` if it kept nothing, or the directory is at another commit, or not found.

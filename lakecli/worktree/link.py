@@ -118,7 +118,6 @@ def read_link(root: Path, *, trust: Collection[str] = ()) -> Link | None:
     """Return what a directory is linked with; ``None`` if it is not linked.
 
     Args:
-        root: the directory.
         trust: directories whose links count although somebody else owns them; ``*`` for all.
 
     Raises:

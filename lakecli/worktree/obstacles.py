@@ -54,11 +54,7 @@ def obstacle_at(root: bytes, relative: bytes) -> Obstacle | None:
 
 
 class InTheWay:
-    """Files of the user, asked which of them are in the way of others.
-
-    Args:
-        files: their paths.
-    """
+    """Files of the user, asked which of them are in the way of others."""
 
     def __init__(self, files: Iterable[bytes]) -> None:
         self._files = {*files}

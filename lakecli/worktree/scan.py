@@ -87,13 +87,11 @@ class Scanner:
     """Walks a working directory.
 
     Args:
-        root: the working directory.
         index: of the base; states of files that were read are recorded in it.
         ignore: the rules for files that are not in the base.
         selection: of a sparse directory: other paths are not in it.
         left_out: paths that cannot be files here.
         links: what to do about symbolic links and special files.
-        clock_ns: the present in unix nanoseconds.
         is_same: tells whether a file has the bytes of the base, where the index lacks the digest.
     """
 
@@ -350,9 +348,7 @@ def hash_file(root: bytes, relative: bytes, *, follow: bool) -> tuple[str, os.st
     """Return the BLAKE3 of a file, 64 hex digits, and its state before it was read.
 
     Args:
-        root: the working directory.
         relative: the path of the file below it.
-        follow: follow links.
 
     Raises:
         OSError: it cannot be read, or is no regular file.

@@ -38,7 +38,6 @@ class Status(NamedTuple):
         base: the commit that it was last synced with; ``None`` before its first checkout.
         head: the commit that its ref names now.
         items: in path order; unresolved paths are among them, as conflicts.
-        problems: files that cannot be compared.
     """
 
     base: CommitId | None
@@ -53,8 +52,6 @@ def differences(
     """Yield how files differ from the base, as differences of two trees.
 
     Args:
-        worktree: the working directory.
-        items: of its status.
         has_values: give each side as an entry, which takes reading new and changed files.
     """
     tree = worktree.base_tree
@@ -95,9 +92,7 @@ def status(worktree: Worktree, *, local: bool, selection: Selection) -> Status:
     """Compare the files, the base and the ref now.
 
     Args:
-        worktree: the working directory.
         local: compare files and base only.
-        selection: of the paths to compare.
 
     Raises:
         NotFound: the base or the ref is not on this machine.

@@ -72,9 +72,7 @@ class Worktree:
     """A working directory. Belongs to one thread.
 
     Args:
-        repository: that its link names.
         root: the directory, absolute.
-        link: what it is linked with.
         links: what to do about symbolic links and special files in it.
         linking: how its files come from a namespace that is a directory.
 
@@ -84,7 +82,6 @@ class Worktree:
         nameless: those that no file can have, such as one that ends in a slash.
         free: those of the paths that are left out where a file can be by now, as last scanned.
         blocked: those that files of the user are in the way of.
-        impossible: the others, and the reasons.
     """
 
     def __init__(

@@ -62,7 +62,6 @@ class Writer:
 
     Args:
         worktree: the working directory; its index is changed, not saved.
-        options: of the downloads.
         keeps_bit: a file stays executable if it was, even if its object does not say so.
     """
 

@@ -203,8 +203,6 @@ def _show_clone(
     """Report a new clone, and ask about the places outside its namespace that it needs.
 
     Args:
-        context: of the command.
-        cloned: what came from the bucket.
         restored: what came out of a dump of lakeFS.
         updates: the refs that the dump has moved in a repository, which were shown.
     """
@@ -248,7 +246,7 @@ def _show_clone(
 
 
 def _warn_of_hooks(context: Context, repository: Repository) -> None:
-    """Say that the hooks of lakeFS, if there are some, do not run any more."""
+    """Warn that hooks of lakeFS no longer run, if there are any."""
     found = branch_with_actions(repository)
     if found is None:
         return

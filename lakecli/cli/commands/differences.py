@@ -78,12 +78,7 @@ class ChangeCountsJson(TypedDict):
 
 
 def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
-    """Answer with differences one by one, and return their number.
-
-    Args:
-        out: the output.
-        differences: consumed while they are written.
-    """
+    """Answer with differences one by one, and return their number."""
 
     def texts(found: list[Difference]) -> Iterator[str]:
         for kind, alike in groupby(found, attrgetter("type")):
@@ -120,8 +115,6 @@ def stream_paths(out: Output, differences: Iterable[Difference], *, null: bool) 
     """Answer with the paths alone, and return their number.
 
     Args:
-        out: the output.
-        differences: consumed while they are written.
         null: end each path by NUL and do not quote it, for ``xargs -0``.
     """
     count = 0
@@ -136,7 +129,6 @@ def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -
     """Answer with counts by prefix, and return the number of paths.
 
     Args:
-        out: the output.
         differences: consumed while they are counted.
         depth: how many directories a prefix has at most.
     """

@@ -37,7 +37,6 @@ def open_runner(
     """Open a runner, and close it at the end.
 
     Args:
-        context: of the command.
         options: ``auto`` selects Spark from `SPARK_FROM` objects on, and with options for Spark.
         repository: whose namespace the executors must be able to read.
         others: URIs of other buckets, prefixes and directories that they must be able to read.
@@ -85,7 +84,6 @@ def open_runner_of(
     """Open a runner for work on all objects of a repository; see `open_runner`.
 
     Args:
-        context: of the command.
         options: ``auto`` selects Spark by the size of the largest branch, if it is installed.
         repository: whose branches are measured then.
         workers: ``--parallelism``, if given.

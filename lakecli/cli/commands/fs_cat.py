@@ -109,7 +109,7 @@ def pieces_of(repository: Repository, entry: Entry, *, verify: bool) -> Iterator
 
 
 def _verified(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield pieces once the last of them, and the check behind it, has come."""
+    """Yield pieces only after the last one has arrived and passed its check."""
     with SpooledTemporaryFile(SMALL) as held:
         for piece in pieces:
             with temporary_space():

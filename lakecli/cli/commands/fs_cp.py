@@ -218,13 +218,8 @@ def across(
     """Copy or move between two repositories, and answer.
 
     Args:
-        context: of the command.
         source: an object, or with `recursive` a directory.
-        target: a path of another repository.
         moves: remove the source afterwards.
-        recursive: all objects below the source.
-        transfer: how to copy.
-        attributes: of copies.
     """
     before, after = paths_of(source, target, recursive=recursive)
     origin = RepositoryPath(context.synced_repository(source), ref_of(source), before)

@@ -79,9 +79,7 @@ def draw(
     """Yield each commit with its part of the drawing, which ends with the last commit.
 
     Args:
-        lines: the drawing.
         names: the names of commits, from `ref_names`.
-        style: colours a text.
         width: columns that a line may take; subjects are cut. ``None``: as many as it needs.
     """
     between: list[str] = []
@@ -129,7 +127,6 @@ class Surroundings(NamedTuple):
     """What a format needs besides the commit.
 
     Attributes:
-        now: the present, for ages.
         names: the branches and tags of commits, from `history_graph.ref_names`.
         is_colored: whether colours are written.
     """

@@ -31,9 +31,6 @@ def bring_along(
     """Bring the linked directory in which a command runs to its branch, if the command moved that.
 
     Args:
-        context: of the command.
-        repository: the repository of the branch.
-        branch: the branch that the command has moved.
         stays: only tell that the files stay as they are.
         takes_back: whether the files that the branch had are taken back, as after an undo.
     """

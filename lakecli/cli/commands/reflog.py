@@ -84,7 +84,7 @@ def reflog(
 def _numbered(
     name: str, moves: Iterable[LoggedMove], *, shared: bool
 ) -> Iterator[tuple[str, LoggedMove, bool]]:
-    """Yield moves with the ref that names each, and whether the bucket has not seen them."""
+    """Yield each move with its name in the reflog, and whether it was never pushed."""
     for index, move in enumerate(moves):
         shared = shared and not move.shared
         yield f"{name}@{{{index}}}", move, shared

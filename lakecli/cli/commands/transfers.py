@@ -89,9 +89,7 @@ def sentence(context: Context, verb: str, count: int, size: int, **counts: int) 
     """Return what a transfer did, as a terminal shows it in place of lakectl's summary.
 
     Args:
-        context: of the command.
         verb: the past form: ``Uploaded``.
-        count: the objects that were transferred.
         size: the bytes of these and of the unchanged ones.
         counts: further numbers by name; zeros are left out.
     """
@@ -118,9 +116,7 @@ def answer_transfer(
     """Answer with what a recursive transfer did.
 
     Args:
-        context: of the command.
         verb: ``upload`` or ``download``.
-        report: what was done.
         answer: the class of the JSON answer.
         hint: what became of the other objects, if some failed.
         given: fields of the JSON answer that the report lacks.
@@ -247,9 +243,7 @@ def raise_failures(
     """List failures, one line each, and raise; do nothing if there are none.
 
     Args:
-        context: the context of the command.
         failures: the failures to list; the first ones if there are too many.
-        verb: the action that failed.
         hint: the hint of the error.
         count: the number of all failures, if `failures` are not all.
 

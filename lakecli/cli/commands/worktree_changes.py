@@ -172,8 +172,6 @@ def try_to_follow(
     """Do as `follow_branch` after a command that has moved the branch already, and cannot fail.
 
     Args:
-        context: of the command.
-        worktree: the working directory.
         stays: only tell that the files stay as they are.
         takes_back: whether the files that the branch had are taken back.
     """
@@ -208,11 +206,8 @@ def checkout_worktree(
     """Bring a working directory to another ref, and answer with what was done.
 
     Args:
-        context: of the command.
-        worktree: the working directory.
         ref: the ref; ``""``: the commit that the directory is at.
         discard: undo all changes of the directory, after a question.
-        transfer: how to download.
         force: overwrite changed files that the ref has otherwise.
         yes: do not ask.
     """

@@ -195,14 +195,9 @@ def show_diff(
     """Answer with what has changed in a working directory, and return the number of paths.
 
     Args:
-        context: of the command.
-        worktree: the working directory.
-        selection: the files to compare.
         paths: files and directories, relative to the working directory; none for all.
         prefix: with which the paths to compare begin.
         depth: answer with counts by prefixes of so many directories; ``None`` for the paths.
-        names: answer with the paths alone.
-        null: end each path by NUL.
     """
     found = status(worktree, local=True, selection=selection)
     items = [

@@ -29,7 +29,6 @@ def find_action(
     """Return the action of a command line, or ``None`` if the line asks for help.
 
     Args:
-        words: the words of the command.
         rest: the line after these words.
         given: receives the global options in `rest`.
         synopsis: returns what follows the words of a command in its usage, for a hint.
@@ -84,7 +83,6 @@ def plain(declared: Declaration, arguments: Sequence[str]) -> dict[str, Any] | N
     """Return the values of a command line by parameter, or ``None`` if Typer has to read it.
 
     Args:
-        declared: the command.
         arguments: the line after the words of the command, as `argv.normalise` returns it.
     """
     try:

@@ -21,8 +21,6 @@ class Option:
     Args:
         flags: its spellings, by default that of the parameter's name; ``--flag/--no-flag`` for a
             boolean whose absence is not false.
-        metavar: the name of its value.
-        help: one line of help.
         min: the smallest value of an integer.
         hidden: whether help does not show it.
         bare: its value if it is given without one; another value must be written
@@ -146,7 +144,6 @@ def split(
 
     Args:
         argv: the command line without the name of the program.
-        given: receives the global options.
         is_prefix: tells whether words are a command or the beginning of one.
     """
     rest = list(argv)
@@ -178,7 +175,6 @@ def normalise(
 
     Args:
         rest: the line after the words of the command.
-        given: receives the global options.
         options: the options of the command; they precede global ones of the same spelling.
         ends_at_word: whether the first argument ends the options, because a command line follows.
     """
@@ -200,12 +196,7 @@ def normalise(
 
 
 def take_globals(rest: Sequence[str], given: Globals) -> list[str]:
-    """Take the global options out of words that belong to no command, and return the others.
-
-    Args:
-        rest: the words.
-        given: receives the global options.
-    """
+    """Take the global options out of words that belong to no command, and return the others."""
     return normalise(rest, given, ())
 
 

@@ -36,7 +36,6 @@ class Built(NamedTuple):
     """A command that Typer can read.
 
     Attributes:
-        words: the words of the command.
         typer: Typer's own command; its callback runs the function.
     """
 
@@ -99,7 +98,6 @@ def usage_of(error: BaseException, words: str, synopsis: Callable[[str], str]) -
     """Return Typer's usage error as ours, or ``None`` for another error.
 
     Args:
-        error: the error.
         words: the words of the command.
         synopsis: returns what follows them in the usage of the command.
     """

@@ -21,12 +21,7 @@ REQUIRED: Final = object()
 
 
 class Argument:
-    """Marks a parameter as an argument of the command line.
-
-    Args:
-        metavar: its name in the help.
-        help: one line of help.
-    """
+    """Marks a parameter as an argument of the command line."""
 
     def __init__(self, metavar: str, help: str) -> None:
         self.metavar = metavar
@@ -124,7 +119,6 @@ class Parameter(NamedTuple):
     """A parameter of a command.
 
     Attributes:
-        name: its name in the function.
         type: its type, without ``None``.
         mark: whether it is an argument or an option.
         default: of the function, or `REQUIRED`.
@@ -180,7 +174,6 @@ class Declaration:
         """Call the function and return the exit code.
 
         Args:
-            context: the context of the command.
             typed: values by name: text for a parameter with a `Parser`. One that is missing,
                 ``None`` or an empty list becomes the default.
         """

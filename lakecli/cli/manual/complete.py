@@ -87,7 +87,6 @@ def candidates(context: Context, kind: str, typed: str) -> Iterator[str]:
     default repository, where the command takes that.
 
     Args:
-        context: of the run.
         kind: of the word; with `IN_PLACE` at its end, the command takes a namespace, too.
         typed: the beginning of the word.
     """
@@ -198,8 +197,6 @@ def _iter_in_place(context: Context, kind: str, typed: str) -> Iterator[str]:
     """Yield what a word may be that begins with a storage namespace.
 
     Args:
-        context: of the run.
-        kind: of the word.
         typed: the beginning of the word.
     """
     namespace, at, rest = typed.partition("@")
@@ -249,8 +246,6 @@ def _iter_refs_and_paths(
     """Yield what may follow a repository: refs, or the paths of one.
 
     Args:
-        repository: the repository.
-        kind: of the word.
         typed: a part of a ref and a path.
         start: what stands before that; each candidate begins with it.
     """
@@ -269,7 +264,6 @@ def _iter_refs(repository: Repository, kind: str, typed: str) -> Iterator[str]:
     """Yield the branches and tags that begin with what was typed, or refs with its modifiers.
 
     Args:
-        repository: the repository.
         kind: ``branch`` or ``tag``; anything else takes both, and modifiers.
         typed: a part of a ref expression; behind ``..`` another one begins.
     """
@@ -304,7 +298,7 @@ def _names(repository: Repository, kind: str, prefix: str) -> Iterator[str]:
 
 
 def _last_of(lead: str | None) -> str:
-    """Return what no name that begins so is greater than."""
+    """Return an upper bound of all names with this beginning."""
     return "" if lead is None else lead + _LAST_NAME
 
 
@@ -392,7 +386,6 @@ def names_at(view: View, prefix: bytes) -> list[bytes]:
     """Return paths that start with `prefix`, each cut behind the next slash, as `some_names` does.
 
     Args:
-        view: of a ref.
         prefix: any bytes, not only whole components.
 
     Raises:
@@ -423,8 +416,6 @@ def _iter_files(
 
     Args:
         repository: that the directory is linked with.
-        root: the linked directory.
-        link: its link.
         typed: relative to the current directory, or absolute.
         is_new_too: offer files that the commit lacks, too.
     """

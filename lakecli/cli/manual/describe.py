@@ -32,10 +32,8 @@ class ParameterHelp:
 
     Attributes:
         metavar: the name of its value; ``""`` for a boolean.
-        summary: one line of help.
         flags: the spellings of an option, the short ones first.
         default: the default of an option as text; may be ``""``.
-        choices: the values of an enumeration.
         kind: the kind of name that its value is.
         repeatable: whether it may be given several times.
         required: whether it must be given.
@@ -58,10 +56,7 @@ class CommandHelp:
     """One command.
 
     Attributes:
-        words: the words of the command.
         summary: one line, without a period.
-        description: the paragraphs of its help.
-        examples: lines of its help.
         arguments: arguments, in order.
         options: options, in the order of the parameters.
         usage: what is typed after the words; ``""``: what the arguments and options say.

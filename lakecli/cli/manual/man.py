@@ -57,7 +57,6 @@ def command_page(command: CommandHelp, siblings: Iterable[str]) -> str:
     """Return the page of one command.
 
     Args:
-        command: the command.
         siblings: the words of related commands, for SEE ALSO.
     """
     name = page_name(command.words)

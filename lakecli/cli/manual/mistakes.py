@@ -168,7 +168,6 @@ def meant_line(line: Sequence[str], error: str) -> str | None:
 
     Args:
         line: the command line without the name of the program.
-        error: the message of the error.
     """
     words = " ".join(line[:-1])
     if list(line[-1:]) == ["help"] and (words in COMMANDS or words in GROUPS):

@@ -58,12 +58,6 @@ def harmless(text: str) -> str:
 class Logs:
     """The log of one run; `close` ends it.
 
-    Args:
-        given: the options.
-        argv: the command line.
-        out: writes to standard error.
-        now: the clock.
-
     Raises:
         UsageError: no such level or format.
         PermissionDenied: a file of ``--log-output`` cannot be written.

@@ -51,7 +51,6 @@ class Answer:
     """A JSON answer of a command.
 
     Args:
-        record: the class of its objects.
         each: any number of objects, one a line; else exactly one.
         option: the option that selects this answer; ``""`` for the usual one.
         also: a class whose fields some of the objects have, too.
@@ -102,7 +101,6 @@ def pick(answer: type[T], /, *sources: object, **given: object) -> T:
     """Return an answer whose fields are `given`, and otherwise attributes of the `sources`.
 
     Args:
-        answer: the class of the record.
         sources: the first one that has an attribute of a field's name gives the field.
         given: fields that the sources lack or hold in another form.
     """

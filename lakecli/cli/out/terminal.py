@@ -51,11 +51,7 @@ class Pager:
 
 
 class EscapedBytes:
-    """What a document needs of a file: UTF-8 that is written to it reaches a terminal escaped.
-
-    Args:
-        target: the terminal.
-    """
+    """A binary file for documents: UTF-8 that is written to it reaches a terminal escaped."""
 
     def __init__(self, target: BinaryIO) -> None:
         self._target = target

@@ -72,9 +72,6 @@ def expired_through(
     in the future or before the first version of lakecli are ignored.
 
     Args:
-        txn: a transaction.
-        repository: the repository of the log.
-        now: the present.
         cutoff: operations dated before it are expired.
     """
     through = 0

@@ -195,7 +195,6 @@ class LocalRepository:
         """Open a ref for reading many entries; a plain branch includes its uncommitted changes.
 
         Args:
-            ref: a ref expression.
             fill: a prefix of paths, ``""`` for all. Until the reader is closed, a thread reads the
                 entries below it into memory, for which half of ``cache.memory`` is used.
 

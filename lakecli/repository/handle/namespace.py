@@ -223,10 +223,6 @@ def _newer(store: ObjectStore, need: str) -> NewerRepository:
 def claim(store: ObjectStore, record: RepositoryRecord) -> None:
     """Take a namespace for a repository; repeating it for the same UUID changes nothing.
 
-    Args:
-        store: the namespace.
-        record: the repository.
-
     Raises:
         NamespaceTaken: it belongs to another repository, or to a lakeFS.
         Unreachable: the store neither takes the claim nor shows that of another.
@@ -244,8 +240,6 @@ def take_over(store: ObjectStore, record: RepositoryRecord, origin: Mapping[str,
     """Take a namespace that lakeFS has marked as its own.
 
     Args:
-        store: the namespace.
-        record: the repository.
         origin: the IDs and times of the refs dump that the repository was made of, kept in the
             claim.
 
@@ -326,7 +320,6 @@ def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, 
     """Return the store of a namespace, and the record of the repository in it.
 
     Args:
-        runtime: opens the store.
         uri: of the namespace, normalised.
         name: of the repository on this machine, for the record.
 

@@ -199,7 +199,6 @@ class Examiner:
 
     Attributes:
         now: returns the present in whole seconds.
-        by: the name of the user.
         again: whether the whole test is repeated, and a pass ends a failure.
     """
 
@@ -234,7 +233,6 @@ def judge(
 
     Args:
         found: the checks so far, by name.
-        store: the namespace.
         examiner: whose run it is. Where there is a repository that this version may write, the
             result is recorded.
         repository: the repository of this machine, or ``None``.

@@ -115,12 +115,7 @@ def take_in(
     """Stage the object that was sent to a link.
 
     Args:
-        repository: the repository of the link.
-        branch: the branch to stage on.
-        path: the path to stage at.
-        incoming_id: the ID of the link.
         content_type: replaces the type that the suffix of the path implies.
-        metadata: user metadata.
 
     Returns:
         The entry, and whether another object was sent to the same link since; that one is kept.
@@ -284,15 +279,10 @@ def record_object(
     """Stage an entry whose bytes stay outside the namespace; they are not checked.
 
     Args:
-        repository: the repository.
-        branch: the branch to stage on.
-        path: the path to stage at.
         location: URI of the object, outside the repository's storage namespace.
-        size: in bytes.
         checksum: BLAKE3 in 64 hex digits, or the ETag by which its store will know it again.
         modified_at: when it was written; ``None`` means now.
         content_type: instead of what the suffix of the path implies.
-        metadata: user metadata.
 
     Raises:
         NotFound: no such branch.

@@ -52,7 +52,6 @@ class Header(NamedTuple):
         repository: ``lakefs://name``.
         uuid: of the repository, 32 hex digits.
         ref: as typed.
-        commit_id: what the ref was then.
         uncommitted: whether uncommitted changes of the branch are among the links.
         prefix: of all paths; empty, or ending in a slash.
         created_at: when the links were signed, in whole seconds.
@@ -75,10 +74,7 @@ class ObjectLink(NamedTuple):
     """One object.
 
     Attributes:
-        path: in the repository.
-        name: the path below the prefix.
         checksum: 64 hex digits of BLAKE3, or the ETag of what was imported.
-        url: a secret.
         expires_at: when it really ends.
         etag: that the store sends with the object, where that is known: what was imported.
         encoding: the Content-Encoding that the entry records, or ``""``; browsers decode it.
@@ -132,8 +128,6 @@ class Presigner(NamedTuple):
     since a signature is valid for one region.
 
     Attributes:
-        repository: the repository of the objects.
-        now: the moment of signing.
         expires_in: how long the URLs are valid from then on.
         inline: let browsers show every object, even one whose code they would run.
         may_be_unsigned: leave signatures that take long to the caller; see `PresignRequest`.
@@ -179,14 +173,9 @@ class ObjectLinks:
     """Links that are signed as they are consumed, once; `open_handoff` creates it.
 
     Args:
-        header: where they come from.
-        view: of the ref.
-        presigner: makes the URLs.
         names: of the objects, if not all below the prefix are meant.
 
     Attributes:
-        header: where they come from.
-        totals: of the links so far.
         failures: (path, reason) of each object that could not be signed, in path order.
     """
 
@@ -282,10 +271,8 @@ def open_handoff(
     """Open the links to all objects of a ref below a directory.
 
     Args:
-        repository: the repository of the objects.
         ref: a ref expression; a plain branch includes its staging area.
         prefix: a directory; a missing trailing slash is added.
-        expires_in: the lifetime of the URLs.
         inline: let browsers show every object, including those that they would run.
         names: of the objects below the directory, in order, if not all are meant.
 

@@ -102,7 +102,6 @@ class Document:
     middle is kept: in memory, and in a temporary file if it is large.
 
     Attributes:
-        suffixes: of files in this format.
         left_out: (path, why) of links whose names the format or a file system does not allow.
             The document lacks them, or lists them as failures.
     """
@@ -467,7 +466,6 @@ class LinkFinding:
     """One object of a manifest.
 
     Attributes:
-        path: its path.
         state: by size and checksum, at the ref as it was typed.
         expires_at: when its URL expires or expired.
         left: the time until then; negative if it has expired.

@@ -32,7 +32,6 @@ class LastFetch(NamedTuple):
     """The last time that all refs were read.
 
     Attributes:
-        at: when, by this machine's clock.
         phase: the phase of garbage collection then.
         epoch: the epoch of garbage collection then.
     """
@@ -107,8 +106,6 @@ def accept_rollback(
     """Forget what was recorded of refs that went back; the caller tracks them again.
 
     Args:
-        txn: the transaction that tracks them.
-        repository: the repository of the refs.
         seen: the refs as they were last seen.
         packs: the IDs of all packs in the bucket.
     """

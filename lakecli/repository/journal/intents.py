@@ -57,7 +57,6 @@ class WantedMove(NamedTuple):
 
     Attributes:
         kind: a branch or a tag.
-        name: the name of the ref.
         before: its required position in the bucket; ``None``: it must not exist.
         after: its new position, a commit in the local store; ``None`` deletes it.
         who: ``Name <email>``, for the shared reflog.
@@ -79,7 +78,6 @@ class Begun(NamedTuple):
     """A move that was begun.
 
     Attributes:
-        intent: the move.
         landing: what is to follow on this machine once the bucket has taken the commit; ``None``
             for a push, which sends what has happened here already.
         sent: when its last request was sent, by this machine's clock; ``None``: none was, or it is
@@ -113,7 +111,6 @@ def make_move(
     A move that an earlier command began keeps its write ID, so it cannot be made twice.
 
     Args:
-        repository: the repository of the ref.
         wanted: the move; the bucket has all that it makes reachable.
         pack: a commit pack that has the new commit.
         is_push: the ref stands on `WantedMove.after` here. If it is moved back here before the
@@ -299,10 +296,7 @@ def _land(
 
     Args:
         txn: the transaction to do it in.
-        repository: the repository of the branch.
-        branch: its name.
         commit: may be in the local store already.
-        landing: what else changes.
         move: the write ID of the move in the bucket; ``""`` if the bucket does not have it.
     """
     refs = RefStore(txn, repository.key)
@@ -426,8 +420,6 @@ def _mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> b
 
     Args:
         txn: the transaction right before the request.
-        repository: the repository of the ref.
-        begun: the move, to a commit.
     """
     intent = begun.intent
     if intent.after is None:
@@ -458,9 +450,6 @@ def check_none_sent(
     """Refuse to change a branch while a commit of it is on its way to the bucket.
 
     Args:
-        txn: the transaction that is to change the branch.
-        repository: the repository of the branch.
-        branch: its name.
         ignores_stale: let a stale one pass, and leave it to a later command.
 
     Raises:
@@ -483,10 +472,7 @@ def check_none_taken_back(
     """Refuse to move a ref back here while a push of what it stands on is on its way to the bucket.
 
     Args:
-        txn: the transaction that is to move the ref.
-        repository: the repository of the ref.
         kind: ``branch`` or ``tag``.
-        name: the name of the ref.
         to: its new position; ``None``: it is deleted.
 
     Raises:
@@ -548,7 +534,6 @@ def when_none_under_way(repository: Repository, act: Callable[[], R]) -> R:
     Stale ones whose outcome is open are dropped.
 
     Args:
-        repository: the repository of the refs.
         act: makes the change, in one transaction.
 
     Raises:

@@ -61,8 +61,6 @@ def append(
     bucket has a move already, `drop_notes` of that module follows.
 
     Args:
-        txn: that transaction.
-        repository: the repository of the log.
         kind: the command's words, such as ``branch create``.
         refs: each ref that it changed, before and after.
         staging: the areas that it wrote to.
@@ -194,8 +192,6 @@ def note_copies(
 
     Args:
         txn: the transaction to do it in.
-        repository: the repository of the tokens.
-        tokens: the tokens.
         kept_for: how long from now housekeeping leaves them.
     """
     made = repository.lake.runtime.now() + kept_for - ABANDONED_AFTER
@@ -243,7 +239,6 @@ def follow_head(txn: WriteTransaction, branch: Branch, *, since: CommitId | None
 
     Args:
         txn: the transaction that moves the branch.
-        branch: the branch at its new head.
         since: the old head, if the new one holds only what staged changes could be written on top
             of: then areas that were started on the old head have seen the new one, too.
     """

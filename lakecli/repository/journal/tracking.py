@@ -80,7 +80,6 @@ def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
 
     Args:
         store: the namespace, which is asked only if the ref has moved often since.
-        seen: the ref as it was last seen.
         ref: the ref as it is now; ``None``: it is missing.
     """
     if ref is None or ref.sequence < seen.sequence:

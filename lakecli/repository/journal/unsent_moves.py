@@ -86,9 +86,6 @@ def note(
     Without automatic sharing, existing notes are extended and none is made.
 
     Args:
-        txn: that transaction.
-        repository: the repository of the refs.
-        operation: the operation.
         is_undo: whether it undoes moves. Then only a note that still exists is changed; for what
             the bucket has of them, the command makes notes of its own.
 
@@ -122,9 +119,6 @@ def extend(txn: WriteTransaction, repository: Repository, change: RefChange, kin
     """Extend the note of a ref, if there is one, in the transaction that moves the ref here.
 
     Args:
-        txn: that transaction.
-        repository: the repository of the ref.
-        change: how the ref changed.
         kind: the kind of the operation that moves it.
     """
     before, after = change.commits
@@ -242,7 +236,6 @@ def note_taken_back(
 
     Args:
         txn: the transaction that records the outcome of the move.
-        repository: the repository of the ref.
         move: the move, which the bucket has now.
 
     Returns:
@@ -290,8 +283,6 @@ def find_lease(
 
     Args:
         txn: the state of the local store, before the deletion or in it.
-        repository: the repository of the ref.
-        deletion: of the ref, here.
     """
     there = _there(txn, repository, deletion)
     here = deletion.commit_before
@@ -307,8 +298,6 @@ def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefCh
 
     Args:
         txn: as of `find_lease`.
-        repository: the repository of the ref.
-        deletion: of the ref, here.
 
     Raises:
         LostRace: naming the position in the bucket.

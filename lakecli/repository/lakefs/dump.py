@@ -139,8 +139,6 @@ def is_part_of(trees: TreeStore, dump: Dump, commits: MetarangeId) -> bool:
     lakeFS keeps the commits that it has taken back, so the other one is newer.
 
     Args:
-        trees: of the namespace.
-        dump: a dump.
         commits: the list of commits of the other one; if it cannot be read, nothing is known of it.
     """
     try:

@@ -52,7 +52,6 @@ class ActionFile(NamedTuple):
     """One action file.
 
     Attributes:
-        path: its path, in ASCII.
         events: patterns of the branches that each event is about; none: all. ``None`` if the file
             cannot be read.
     """
@@ -117,9 +116,7 @@ def notify_hooks(
     """Leave a notice if lakeFS would have run hooks for what was done to a branch.
 
     Args:
-        repository: the repository of the branch.
         events: the names of the events, in lakeFS.
-        branch: the name of the branch.
         trees: where lakeFS would have looked for action files.
     """
     if not repository.record.is_from_lakefs:

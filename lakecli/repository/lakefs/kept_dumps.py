@@ -135,8 +135,6 @@ def keep_dump(
     """Record a dump whose tables are in the namespace and claimed.
 
     Args:
-        store: the namespace.
-        manifest: of the dump.
         record_id: a new random ID.
         lakefs_made_at: when lakeFS made it, if it came in; ``None``: it goes out.
     """
@@ -220,7 +218,6 @@ class LastDump(NamedTuple):
     """When the last dump was made that went out of a namespace or came in.
 
     Attributes:
-        at: that time.
         is_known: whether the record of the dump says so; else its date does.
         is_copy: whether the bucket was copied since, so that dates are not those of writing.
     """
@@ -233,7 +230,6 @@ class LastDump(NamedTuple):
         """Return whether lakeFS wrote an object later, or may have.
 
         Args:
-            modified_at: the date of the object.
             named_at: when lakeFS named it, by its server's clock; ``None``: its name has no time.
         """
         if named_at is None:
@@ -250,7 +246,6 @@ def find_last_dump(store: ObjectStore, first: KeptDump) -> LastDump:
     """Return when the last dump was made that went out of a namespace or came in.
 
     Args:
-        store: the namespace.
         first: the dump that the repository was made of.
 
     Raises:
@@ -378,7 +373,6 @@ def confirm_stopped(store: ObjectStore, *, stopped: bool = True) -> None:
     """Record whether lakeFS has stopped working in a namespace.
 
     Args:
-        store: the namespace.
         stopped: ``False`` withdraws a confirmation, as lakeFS may work there again.
     """
     body = json.dumps({"format": _FORMAT, "stopped": stopped}).encode("ascii") + b"\n"

@@ -388,8 +388,6 @@ def _verified(
     """Return a dump that was verified whole, and of whose commits the namespace has the trees.
 
     Args:
-        repository: that the dump is for.
-        manifest: of the dump.
         known: commits whose trees may be missing, as their loss is nothing new.
 
     Raises:
@@ -471,8 +469,6 @@ class _TakingDump:
     """One transaction that moves refs to where a dump has them.
 
     Args:
-        txn: the transaction.
-        repository: the repository of the refs.
         changes: what it changed before, for the log.
     """
 

@@ -74,7 +74,6 @@ class Resolver:
     """Opens what the addresses of one repository's entries name; safe to share between threads.
 
     Args:
-        store: the repository's namespace.
         trusting: what may be read outside it; or the repository, which is asked again before
             anything is refused, since another command may have allowed the place meanwhile.
         open_store: given the URI of a bucket or directory and its region, returns its store.
@@ -335,7 +334,6 @@ class Trust(NamedTuple):
 
         Args:
             bucket: URI of the bucket, container or directory, normalised.
-            key: of the object in it.
 
         Raises:
             OutsideAddress: naming the place and the command that allows it.
@@ -352,7 +350,6 @@ class Trust(NamedTuple):
 
         Args:
             bucket: URI of the bucket, container or directory, normalised.
-            key: of the object in it.
         """
         if is_local(bucket):
             found = [each for each in self.allowed if lies_below(bucket, key, [each])]
@@ -368,7 +365,6 @@ class Trust(NamedTuple):
 
         Args:
             bucket: URI of the bucket, container or directory, normalised.
-            key: of the object in it.
         """
         if is_local(bucket):
             return bucket
@@ -425,7 +421,6 @@ def place_of(namespace: str, bucket: str, key: str) -> str:
     Args:
         namespace: the storage namespace, normalised.
         bucket: URI of the object's bucket, container or directory, normalised.
-        key: of the object in it.
     """
     if is_local(bucket) or bucket != bucket_of(namespace):
         return bucket
@@ -450,7 +445,6 @@ def lies_below(directory: str, name: str, roots: Iterable[str]) -> bool:
 
     Args:
         directory: of the file, as a ``local://`` URI.
-        name: of the file.
         roots: places; those that are no directories do not count.
     """
     path = real_path(f"{directory}/{name}")

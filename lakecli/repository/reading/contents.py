@@ -66,7 +66,6 @@ def read_located(uri: str, store: ObjectStore, key: str, entry: Entry) -> Iterat
         uri: the URI of the repository, for errors.
         store: the store that holds the bytes.
         key: their key in `store`.
-        entry: the entry.
 
     Raises:
         NotFound: the data object is missing.
@@ -238,7 +237,6 @@ def ask_all(
 
     Args:
         addresses: resolves the addresses of the repository.
-        objects: the records to check.
         reads: read objects whose digest has to be computed even if their time is the recorded one.
     """
     from concurrent.futures import ThreadPoolExecutor

@@ -66,7 +66,6 @@ def merge_base_of(reader: CommitReader, bases: tuple[Commit, ...]) -> MergeBase:
     A commit that is missing below them makes what it would decide undecided.
 
     Args:
-        reader: finds their ancestors.
         bases: the best common ancestors, in the order of `iter_merge_bases`.
     """
     pairs: list[tuple[CommitId, CommitId]] = []

@@ -46,7 +46,6 @@ class Outside(NamedTuple):
 
     Attributes:
         places: the most frequent first.
-        ranges_read: how many ranges were read.
         ranges: how many ranges the tree has.
     """
 

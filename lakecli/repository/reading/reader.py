@@ -42,7 +42,6 @@ class Reader:
     A path is text, or bytes where it is not UTF-8.
 
     Args:
-        view: of the ref.
         filling: reads committed entries into memory, if that was asked for.
 
     Attributes:

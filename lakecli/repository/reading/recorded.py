@@ -80,8 +80,6 @@ def locate_recorded(
     The store of an object that may change is an `AsRecorded`.
 
     Args:
-        addresses: resolves the address.
-        recorded: what the entry says.
         uri: the URI of the repository, for errors.
 
     Raises:
@@ -110,7 +108,6 @@ class AsRecorded(ReadOnlyStore):
     """A store from which one object is read, as long as it is the recorded one.
 
     Args:
-        store: has the object.
         recorded: what the entry says of it.
         uri: the URI of the repository, for errors.
         compared: the `matching` of objects that were compared before.
@@ -187,12 +184,7 @@ class AsRecorded(ReadOnlyStore):
 
 
 def changed(address: str, uri: str) -> IntegrityError:
-    """Return the error of an object that is not the recorded one.
-
-    Args:
-        address: of the object.
-        uri: the URI of the repository.
-    """
+    """Return the error of an object that is not the recorded one."""
     return IntegrityError(
         f"the object was changed since it was recorded: {address}",
         hint="import it again, or restore the version that was imported; see all of them: "
@@ -209,9 +201,6 @@ def compare(
     digest is computed, unless the time is the recorded one.
 
     Args:
-        store: has the object.
-        key: of the object.
-        recorded: the record.
         reads: compute a digest even if the time is the recorded one.
 
     Raises:
@@ -275,7 +264,7 @@ def md5_of(info: ObjectInfo) -> str:
 
 
 def hasher_of(digest: str) -> Hasher:
-    """Return what computes a digest of this kind, a BLAKE3 or an MD5."""
+    """Return a hasher for digests of this kind, a BLAKE3 or an MD5."""
     if not is_md5(digest):
         return blake3()
     from hashlib import md5  # takes milliseconds to import

@@ -199,7 +199,6 @@ def _dated_wrong(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
     """Return this clone's moves after the newest shared move, made while its clock was behind.
 
     Args:
-        newest: the newest shared move.
         own: all moves of this clone, newest first.
     """
     is_wrong = False
@@ -218,7 +217,6 @@ def _first(first: RecordedMove, own: list[LoggedMove]) -> list[LoggedMove]:
     The first push of a ref and the local move to the same commit are one move, with the local date.
 
     Args:
-        first: the first shared move.
         own: this clone's moves, newest first.
     """
     earlier = [move for move in own if move.at <= first.at]
@@ -257,8 +255,6 @@ def find_past_ref(expression: RefExpression, reader: RefReader, past: Past) -> P
 
     Args:
         expression: begins with a base and braces.
-        reader: gives branches, tags and commits.
-        past: the moves of the refs.
 
     Raises:
         NotFound: no such branch or tag, or it did not stand anywhere then.

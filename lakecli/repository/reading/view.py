@@ -158,9 +158,7 @@ def no_such_path(
     """Return the error for a path that a ref does not have.
 
     Args:
-        repository: the repository.
         ref: the ref expression, as typed.
-        path: the path.
         is_prefix: whether there are objects below the path.
         nearest: a path that the ref has, and that is probably meant.
     """
@@ -310,8 +308,6 @@ def open_view(
     """Open the state that a ref expression names; a plain branch includes its staging area.
 
     Args:
-        repository: the repository of the ref.
-        expression: the ref expression.
         above: values and tombstones by path that are read on top of it.
 
     Raises:

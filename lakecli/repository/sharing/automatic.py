@@ -224,7 +224,7 @@ def _stays(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bo
 def _follow_tag(
     txn: WriteTransaction, repository: Repository, tracked: Tracked
 ) -> RefChange | None:
-    """Let a tag follow; return the change, or ``None`` if it stays as it is."""
+    """Move a tag to the bucket's position; return the change, or ``None`` if it stays."""
     refs, name, head = RefStore(txn, repository.key), tracked.name, tracked.commit_id
     before = refs.find_tag(name)
     if before is None:
@@ -243,7 +243,7 @@ def _follow_tag(
 def _follow_branch(
     txn: WriteTransaction, repository: Repository, tracked: Tracked
 ) -> RefChange | None:
-    """Let a branch follow; return the change, or ``None`` if it stays as it is."""
+    """Move a branch to the bucket's position; return the change, or ``None`` if it stays."""
     refs, name, head = RefStore(txn, repository.key), tracked.name, tracked.commit_id
     before = refs.find_branch(name)
     if before is None:
@@ -333,8 +333,6 @@ def push_note(
     """Make a noted move in the bucket, if that undoes nothing that others did.
 
     Args:
-        repository: the repository of the ref.
-        note: the move.
         who: who moves it, for the shared reflog.
         put_back: called with the refused move and who made it; it undoes the operation that moved
             the ref, and tells whether it did. ``None``: what was done here stays.
@@ -393,8 +391,6 @@ def judge(
 
     Args:
         txn: the state of the local store, with the history of `there`.
-        repository: the repository of the ref.
-        move: the note.
         there: the position of the ref in the bucket; ``None``: it does not exist there.
     """
     if there == move.after:

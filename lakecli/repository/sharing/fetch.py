@@ -99,7 +99,6 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     """Bring the commits that this clone lacks, and record the positions of the bucket's refs.
 
     Args:
-        repository: the repository to fetch.
         progress: counts the refs and commits that were read.
 
     Raises:
@@ -155,7 +154,6 @@ class Unpacked:
     """What unpacking brought.
 
     Attributes:
-        packs: how many packs were read.
         commits: how many commits were new here.
         incomplete: commits that are here and cannot be used, since an ancestor is missing.
         damaged: packs, and records of packs, that were left out.
@@ -230,7 +228,6 @@ def take_new_packs(
     """List the packs, and read those that are new here, the largest first.
 
     Args:
-        repository: the repository of the packs.
         named: packs that are read even if a late listing lacks them.
         until: a commit; once it was read, no further pack is.
         progress: counts the commits that were read.
@@ -286,9 +283,7 @@ def unpack(
     """Write the commits of packs into the local store, in batches.
 
     Args:
-        repository: the repository of the commits.
         packs: the packs, which are read as they are asked for; damaged ones are left out.
-        unpacked: counts what the packs bring.
         until: a commit; the packs after the one that has it are not read.
         progress: counts the commits that were written.
     """
@@ -489,7 +484,6 @@ def read_remote(
     """Return the refs that moved since they were seen as `known` has them.
 
     Args:
-        repository: the repository of the refs.
         known: where they were seen last.
         wanted: tells whether to read a ref of a kind and a name; by default, all are read.
         checks_owner: verify before reading that the namespace is still this repository's. It is if

@@ -86,7 +86,6 @@ def publish(
     """Move a ref in the bucket, with all that its new position makes reachable.
 
     Args:
-        repository: the repository of the ref.
         wanted: the move; the caller has compared the ref in the bucket with it.
         has_fetched: whether this command has fetched all refs, and so compared them with those that
             were seen before.
@@ -289,9 +288,7 @@ def write_pack(
     """Write commits into the bucket as one pack, with those of small packs, and record it.
 
     Args:
-        repository: the repository of the commits.
         commits: one at least.
-        infos: the packs in the bucket.
 
     Raises:
         PermissionDenied: writing there is not allowed.
@@ -383,9 +380,7 @@ def refused(
     """Return the error for a move that would undo or delete what others did.
 
     Args:
-        repository: the repository of the ref.
         kind: a branch or a tag.
-        name: the name of the ref.
         before: its position in the bucket; ``None``: it was deleted there.
         after: the position it should have; ``None``: it should be deleted.
     """

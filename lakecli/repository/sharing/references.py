@@ -83,7 +83,6 @@ def check_references(
     bucket lost objects, so no data is trusted then.
 
     Args:
-        repository: the repository of the trees.
         trees: those of the commits which the bucket's refs do not reach; trees of parents that are
             not among them are trusted.
         head: the tree of the commit that the ref is to move to.
@@ -250,7 +249,6 @@ def _upload_again(
     """Upload objects again, unless that was done before; return the keys of those that were.
 
     Args:
-        repository: the repository of the objects.
         kind: ``table`` or ``data``.
         sizes: the keys of the objects; of data, with their sizes.
         restored: the keys of all objects that this push has uploaded again, which grows.

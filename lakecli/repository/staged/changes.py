@@ -181,7 +181,6 @@ def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None
     The branch reads as before. `undo` passes over this operation, as over following the bucket.
 
     Args:
-        repository: the repository of the branch.
         name: the name of the branch; if it is absent or has nothing staged, nothing happens.
         head: the commit that the branch is about to move to.
 

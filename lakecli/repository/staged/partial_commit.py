@@ -53,9 +53,7 @@ def copy_rest(repository: Repository, branch: Branch, part: StagedPart) -> tuple
     found as before; one without such records gets none.
 
     Args:
-        repository: the repository of the branch.
         branch: the branch as it was sealed.
-        part: what the commit takes.
     """
     made = []
     with repository.lake.kv.read() as txn:

@@ -45,10 +45,6 @@ class Stager:
     """Stages changes on branches of one repository, as one operation where possible.
 
     Belongs to one thread at a time.
-
-    Args:
-        repository: the repository of the branches.
-        branch: the branch to stage on.
     """
 
     def __init__(self, repository: Repository, branch: str) -> None:
@@ -60,7 +56,6 @@ class Stager:
         """Stage (path, claimed value or tombstone), in ascending order of paths.
 
         Args:
-            changes: the changes.
             kind: of the operation, as the log shows it.
 
         Raises:
@@ -309,7 +304,6 @@ def claimed_batches(view: View, below: bytes, target: bytes) -> Iterator[list[Ch
     """Yield the records below a directory, a batch at a time, claimed so that they can be staged.
 
     Args:
-        view: what to read.
         below: the directory, with its trailing slash.
         target: the directory that replaces it in the resulting paths.
 
@@ -330,9 +324,7 @@ def remove_unchanged(
     """Stage the deletion of those records of a view that have not changed since.
 
     Args:
-        stager: of the branch.
         view: the state in which the records were read.
-        branch: its name.
         batch: paths and encoded entries.
         kind: of the operation, as the log shows it.
 

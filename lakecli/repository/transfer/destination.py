@@ -509,9 +509,7 @@ class Partial(NamedTuple):
     it may record too many; the digest of the object reveals that.
 
     Attributes:
-        directory: descriptor of the directory.
         temporary: name of the file in it.
-        descriptor: of the file.
         publish: gives the complete file its name.
         size: of the object, in bytes.
     """

@@ -24,7 +24,6 @@ class Pattern(NamedTuple):
     """A pattern, or one of two that it stands for.
 
     Attributes:
-        line: the number of its line, from 0.
         takes: what matches is taken; if not, the pattern begins with ``!``.
         is_directory: only directories match.
         tests: of a component, and the positions of the pattern, as bits, where it has to pass.
@@ -205,7 +204,6 @@ def _class(text: bytes, at: int) -> tuple[bytes, int]:
     """Return the regular expression of a class, and where it ends, as Git's ``wildmatch`` reads it.
 
     Args:
-        text: of the pattern.
         at: behind the opening bracket.
     """
     is_negated = text[at : at + 1] in {b"!", b"^"}

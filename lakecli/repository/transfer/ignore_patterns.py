@@ -227,8 +227,6 @@ class IgnoreMatch(NamedTuple):
 
     Attributes:
         file: the `.lakefsignore`, relative to the working directory.
-        line: number of the pattern in it, from 1.
-        pattern: the pattern as written.
         ignores: whether the path is ignored; if not, the pattern begins with ``!``.
     """
 
@@ -244,11 +242,7 @@ class _IgnoreFile(NamedTuple):
 
 
 class Ignore:
-    """The rules of `.lakefsignore` files, read while a directory is walked.
-
-    Args:
-        root: the working directory.
-    """
+    """The rules of `.lakefsignore` files, read while a directory is walked."""
 
     def __init__(self, root: bytes) -> None:
         self._root = root

@@ -94,7 +94,6 @@ class Digests:
     """Computes the BLAKE3 of contents, and what lakeFS records if an object is expected by it.
 
     Args:
-        expected: the object whose contents are expected.
         size: of the contents, in bytes, if it is known: no MD5 is computed in vain.
     """
 
@@ -154,13 +153,11 @@ class Ingest:
     Objects are durable after `flush`, and claimed.
 
     Args:
-        store: the storage namespace.
         guard: claims the objects against garbage collection.
         repository: remembers in the local store the digests of large files, so that an unchanged
             one is not read again, and which parts of large files a bucket has; ``None``: nothing is
             remembered, and each file is sent in one call.
         progress: counts the bytes that the namespace holds.
-        parallelism: number of threads.
 
     Attributes:
         workers: the threads in which files may be brought in, and which send their parts; if one of
@@ -200,7 +197,6 @@ class Ingest:
         """Bring in one file; it is done when the file is closed without an error.
 
         Args:
-            file: the file.
             expected: the object whose contents the file probably has, because the branch has it
                 at the path. If the file has them, and the namespace has an object that is known by
                 its BLAKE3, nothing is written.
@@ -467,7 +463,6 @@ def look(
     """Return what `Ingest.file` would bring in, without writing anything.
 
     Args:
-        file: the file.
         expected: as for `Ingest.file`.
         lake: remembers the digests of large files; ``None``: they are not remembered.
         progress: called without a number while the file is read.

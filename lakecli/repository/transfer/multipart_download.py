@@ -41,7 +41,6 @@ class PartFetcher:
     """Fetches large objects; safe to share between threads.
 
     Attributes:
-        repository: that the objects belong to.
         workers: the threads of the command, which fetch the parts.
         part_size: in bytes.
         progress: counts the bytes of each complete part.

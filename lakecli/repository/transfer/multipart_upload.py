@@ -141,8 +141,6 @@ class Sender:
     """Sends large files into one namespace; safe to share between threads.
 
     Attributes:
-        repository: of the namespace.
-        uploads: uploads in parts into the namespace.
         workers: the threads of the command, which send the parts.
         progress: counts the bytes of each part that has arrived.
     """
@@ -162,8 +160,6 @@ class Sender:
         """Read and hash `size` bytes of a file from its position, before it is sent.
 
         Args:
-            file: the file.
-            size: its size, in bytes.
             digests: compute the digests of the whole file.
 
         Raises:

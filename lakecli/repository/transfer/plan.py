@@ -46,11 +46,9 @@ class PathStep(NamedTuple):
     """What a transfer would do with one path.
 
     Attributes:
-        action: also the reason.
         path: of the object; of a file that cannot be uploaded or would be deleted, the path on
             disk.
         size: of the object, in bytes; of one that would be deleted, of what is there.
-        error: why it would fail.
     """
 
     action: PathAction

@@ -149,7 +149,6 @@ def open_below(root: bytes, relative: bytes, flags: int, *, follow: bool = False
         root: the root, which may be a link itself.
         relative: the path below it; ``b""`` for the root.
         flags: of `os.open`.
-        follow: follow links.
 
     Raises:
         OSError: it cannot be opened; with ``ELOOP`` or ``ENOTDIR``, because of a link.
@@ -176,8 +175,6 @@ class OpenFile:
     """A regular file, open for reading; `with` closes it and checks that it has not changed.
 
     Attributes:
-        path: of the file.
-        descriptor: of the file.
         status: of the file when this was made.
 
     Raises:
@@ -215,7 +212,6 @@ class FileOpener:
 
     Args:
         root: the directory of the files; ``None``: links are followed above a file.
-        policy: how to treat symbolic links.
     """
 
     def __init__(self, root: bytes | None, policy: LinkPolicy) -> None:

@@ -105,7 +105,6 @@ def begin(
     """Record that an answer is to be given; return ``None`` if that cannot be recorded.
 
     Args:
-        repository: the repository of the operation.
         operation: the ID of the operation, which is appended in a transaction that is still open.
         moved: the refs that are to be moved in the bucket.
     """

@@ -35,12 +35,7 @@ _DIGITS: Final = frozenset("0123456789abcdef")
 
 
 class Logged(NamedTuple):
-    """One operation of the log.
-
-    Attributes:
-        operation: as it was appended.
-        undone: whether it is undone.
-    """
+    """One operation of the log."""
 
     operation: Operation
     undone: bool
@@ -188,8 +183,6 @@ def logged_repository(
     That is the present one, else the one that was deleted last, unless the arguments say otherwise.
 
     Args:
-        lake: the lake of the repository.
-        name: the name of the repository.
         wanted: ``undo`` or ``redo``: prefer the deleted repository that has something to undo or
             redo, or where such a command was killed before it answered.
         operation: the beginning of an ID: prefer the repository that has it.

@@ -41,7 +41,6 @@ class PushedRef(NamedTuple):
 
     Attributes:
         kind: a branch or a tag.
-        name: the name of the ref.
         before: the position it would go back to there; ``None``: it is deleted.
         after: the position that the operation moved it to; ``None``: it deleted it.
         stands: its position in the bucket, as far as is known.
@@ -64,7 +63,6 @@ def find_to_move_back(
     Nothing is moved. Where there is anything to move, the bucket is asked whether it can be.
 
     Args:
-        repository: the repository of the operations.
         taken: the operations, newest first.
         remote: whether refs are to be moved; if not, an error is raised where there are any.
 
@@ -106,10 +104,7 @@ def check_none_pushed(
     """Refuse to undo operations that were pushed since `find_to_move_back` looked.
 
     Args:
-        txn: the transaction that undoes them.
-        repository: the repository of the operations.
         taken: the operations, newest first.
-        planned: what was found then.
         remote: as it was given then.
 
     Raises:
@@ -134,7 +129,6 @@ def find_pushed(
 
     Args:
         txn: the state of the local store.
-        repository: the repository of the operations.
         taken: the operations, newest first.
         remote: whether refs are to be moved in the bucket.
     """
@@ -369,9 +363,7 @@ class _Sent:
 
     Args:
         txn: the state of the local store.
-        repository: the repository of the ref.
         kind: a branch or a tag.
-        name: the name of the ref.
     """
 
     def __init__(
@@ -395,8 +387,6 @@ class _Sent:
         """Add a move here, which was shared at once if the bucket has it.
 
         Args:
-            before: the position before.
-            after: the position after.
             move: the write ID of the move in the bucket; ``""`` if it was not shared at once.
             is_new: whether others cannot have made the same move.
         """
@@ -464,7 +454,6 @@ def _back(
 
     Args:
         txn: the state of the local store.
-        repository: the repository of the ref.
         tracked: the ref. If others have moved it last there, it may stay where it is.
         own: the write IDs of moves that this clone made since the oldest one that is undone.
         before: where the oldest of the undone moves that this clone made there began.

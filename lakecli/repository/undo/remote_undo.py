@@ -71,10 +71,7 @@ def note(
     at once, which would take back the undo.
 
     Args:
-        txn: that transaction.
-        repository: the repository of the refs.
         appended: the operation that was appended in it.
-        pushed: the refs.
         holds: whether to hold branches; not where nobody wants them where they are put.
     """
     for each in pushed:
@@ -121,10 +118,7 @@ def send(
     """Move refs back in the bucket that `note` has noted.
 
     Args:
-        repository: the repository of the refs.
         appended: the operation by which they were moved back here.
-        pushed: the refs.
-        committer: who moves them.
         puts_back: put everything back here if nothing could be moved, unless another command came
             between.
 
@@ -185,9 +179,7 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
     """Send what an interrupted command has noted; with automatic sharing, it was sent already.
 
     Args:
-        repository: the repository of the refs.
         kind: the kind of the operation of that command.
-        committer: who moves them.
 
     Returns:
         The refs that the bucket has moved back.
@@ -264,7 +256,6 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
     """Undo the operation that moved a ref here, after the bucket refused that move.
 
     Args:
-        repository: the repository of the ref.
         refused: the move; its note is deleted.
         committer: who moves refs in the bucket: of a renaming, one of two moves may be made there.
 

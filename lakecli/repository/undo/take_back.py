@@ -54,7 +54,6 @@ class PassedOver(NamedTuple):
     """An automatic step that moved a branch, or unstaged records.
 
     Attributes:
-        operation: the operation of the step.
         turned: older operations that were undone or redone after the step; for the paths that they
             wrote, the step was taken back with them.
     """
@@ -89,8 +88,6 @@ def iter_unstaged(
     """Yield (path, record) of what a step removed from a staging area, of an operation's paths.
 
     Args:
-        txn: the transaction to read in.
-        step: the step.
         operation: the operation that is to be undone or redone; it is older than the step.
         change: one of `step.operation.staging`.
     """
@@ -193,7 +190,6 @@ class TakeBack:
         """Make refs and staging what they were before an operation; newer ones are undone already.
 
         Args:
-            operation: the operation.
             passed_over: newer automatic steps that were not undone, newest first.
 
         Raises:
@@ -229,7 +225,6 @@ class TakeBack:
         Refs that clone, fetch, pull or sync had moved are moved on this machine only.
 
         Args:
-            kind: the kind of that operation.
             metadata: what it undoes, for the log.
             is_undo: whether it undoes; a redo is pushed as any new operation is.
 

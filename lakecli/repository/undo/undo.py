@@ -302,7 +302,6 @@ class Answering:
         Answers about other operations are dropped, since somebody went on without them.
 
         Args:
-            txn: a write transaction.
             newest: the newest operation of the log that is not passed over.
         """
         for left in interrupted.take_left(self._repository):
@@ -348,10 +347,8 @@ def complete(
     With automatic sharing, `BranchMover.catch_up` has moved it. The first call on a handle says it.
 
     Args:
-        repository: the repository of the refs.
         kind: ``undo``, ``redo`` or ``op restore``.
         remote: move refs back in the bucket.
-        committer: who moves them.
         restores: the ID of the operation that was restored, for ``op restore``.
 
     Returns:

@@ -108,11 +108,8 @@ class AzureClient:
     """Requests about the blobs of one container.
 
     Args:
-        login: to the account.
-        container: its name.
         attempts: of each request that may be repeated.
         server_date: gets the date of each response.
-        limits: of each answer.
         scope: encryption scope of new blobs; ``""``: the container's default.
         check_writes: takes the method of each request, and refuses one that may not be sent.
 
@@ -153,8 +150,6 @@ class AzureClient:
         Past the end there are none, and then no ETag either.
 
         Args:
-            name: of the blob.
-            start: of the range.
             length: of the range; ``None`` reads to the end.
             etag: that the blob must have, or ``""``; or its MD5.
             version_id: of the version to read; ``""`` for the current blob.
@@ -217,9 +212,6 @@ class AzureClient:
         """Write a blob by one request of at most `SINGLE_LIMIT` bytes; return its ETag.
 
         Args:
-            name: of the blob.
-            data: all of it.
-            attributes: of the blob.
             condition: on the blob that has this name now.
             may_repeat: repeat a conditional request after a failure, although it may have had
                 effect.
@@ -290,7 +282,6 @@ class AzureClient:
         """Send a block by one request.
 
         Args:
-            name: of the blob.
             block: name of the block; all of a blob have the same length.
             body: its bytes; a stream is read from its position.
             size: in bytes.
@@ -323,7 +314,6 @@ class AzureClient:
         """Return a page of the blobs under `prefix`, and the position of the next page.
 
         Args:
-            prefix: of their names.
             include: what is listed, too: ``metadata``, all ``versions``, or ``uncommittedblobs``,
                 of which there are uncommitted blocks only.
             position: of the page; ``""`` for the first one.
@@ -338,7 +328,6 @@ class AzureClient:
         """Delete blobs by one request; return those that failed, with a status and a code.
 
         Args:
-            names: of the blobs.
             etags: that they must have, without their quotes, if any are given.
         """
         blobs: list[str | dict[str, Any]] = [
@@ -428,7 +417,7 @@ def _options_of(condition: Condition) -> dict[str, Any]:
 
 
 class _Retry(ExponentialRetry):
-    """The SDK's, with lakecli's delays, closing the responses after which it tries again."""
+    """The SDK's policy with lakecli's delays; it closes each response before the next attempt."""
 
     def get_backoff_time(self, settings: dict[str, Any]) -> float:
         """Return the seconds to wait before the next attempt."""

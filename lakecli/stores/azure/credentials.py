@@ -70,12 +70,10 @@ class AzureLogin:
     """Credentials and endpoint of one account.
 
     Attributes:
-        account: its name.
         endpoint: URL of its blobs, without a slash at the end.
         key: of the account, or ``""``.
         sas_token: without a question mark, or ``""``; without key and token, the login counts.
         source: the variable that the key or the token comes from.
-        is_anonymous: no credentials are sent.
     """
 
     account: str
@@ -93,10 +91,6 @@ class AzureLogin:
 
 def find_login(account: str, variables: Mapping[str, str]) -> AzureLogin:
     """Return the credentials and endpoint of an account.
-
-    Args:
-        account: its name.
-        variables: of the environment.
 
     Raises:
         PermissionDenied: the variables are for another account.
@@ -124,7 +118,6 @@ def without_login(account: str, variables: Mapping[str, str]) -> AzureLogin:
     """Return the endpoint of an account, and no credentials.
 
     Args:
-        account: its name.
         variables: of the environment; those of other accounts do not count.
     """
     try:
@@ -180,12 +173,7 @@ _CLIENT = "AZURE_CLIENT_ID"
 
 
 def describe(login: AzureLogin, variables: Mapping[str, str]) -> Access:
-    """Return the credentials in use, without logging in.
-
-    Args:
-        login: of the account.
-        variables: of the environment.
-    """
+    """Return the credentials in use, without logging in."""
     identity, host = f"of {login.account}", login.host
     if login.is_anonymous:
         return Access("no credentials", "", Demand.AZ_ANONYMOUS, endpoint=host)
@@ -228,10 +216,6 @@ def sas_url(
 
     Args:
         login: with the account's key, unless there is a delegated one.
-        request: what the URL permits.
-        container: of the blob.
-        name: of the blob.
-        now: the moment of signing.
         delegated: signs instead of the account's key.
         version_id: of the version that the URL reads; ``""`` for the current blob.
         scope: the encryption scope of what a PUT sends; ``""``: the container's default.

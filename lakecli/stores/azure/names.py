@@ -48,7 +48,6 @@ def check_name(name: str, key: str, *, reads: bool) -> None:
     """Reject the name of a blob that Azure would change.
 
     Args:
-        name: of the blob, in full.
         key: as the caller knows it, for the message.
         reads: the blob is only read.
 
@@ -122,7 +121,6 @@ def in_byte_order(
 
     Args:
         entries: in Azure's order.
-        name_of: the name of an entry.
         error: makes the error to raise if the order is wrong.
 
     Raises:

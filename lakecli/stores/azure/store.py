@@ -81,8 +81,6 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
     """A namespace in a container.
 
     Args:
-        account: the storage account.
-        container: its name.
         prefix: of every key, without a slash at its end; may be empty.
         access: how slowly servers may answer, and what buckets demand.
     """

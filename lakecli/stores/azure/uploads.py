@@ -57,11 +57,7 @@ class _Block(NamedTuple):
 
 
 class AzureUploads:
-    """The uncommitted blocks of one namespace.
-
-    Args:
-        store: of the namespace.
-    """
+    """The uncommitted blocks of one namespace."""
 
     def __init__(self, store: MatchingCloudStore[AzureClient]) -> None:
         self._store = store

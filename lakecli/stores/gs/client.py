@@ -63,8 +63,6 @@ class ObjectPiece(NamedTuple):
     """Part of an object, and metadata of the full object if the response carried it.
 
     Attributes:
-        data: the bytes.
-        generation: of the object.
         crc32c: of all its bytes, in Base64.
         tags: its ETag, and its MD5 in hex digits.
     """
@@ -79,7 +77,6 @@ class GsClient:
     """Requests about the objects of one bucket.
 
     Args:
-        bucket: its name.
         attempts: of each request that may be repeated.
         server_date: gets the date of each response.
         project: that pays for the requests; ``""``: the bucket's own.
@@ -121,7 +118,6 @@ class GsClient:
         """Read bytes ``[start, end)``; past the end there are none.
 
         Args:
-            name: of the object.
             start: counted from the end where it is negative, then without an `end`.
             end: after the last byte; ``None`` reads to the end of the object.
             etag: that the object must have, or ``""``.
@@ -162,9 +158,6 @@ class GsClient:
         """Write an object by one request, or by several where it is large.
 
         Args:
-            name: of the object.
-            data: all of it.
-            attributes: of the object.
             generation: that the object must have, 0 for none; ``None`` for any.
             may_repeat: repeat the request after a failure, although it may have had effect.
         """
@@ -217,7 +210,6 @@ class GsClient:
         """Return a page of a listing, and the position of the next page.
 
         Args:
-            prefix: of the names.
             start: the first name; ``""`` begins at the prefix.
             position: of the page; ``""`` for the first one.
         """
@@ -247,7 +239,6 @@ class GsClient:
         If a server does not answer each request of a batch, they are sent one by one.
 
         Args:
-            names: of the objects.
             generations: that they must have, if any are given.
         """
         wanted = list(zip(names, generations or [None] * len(names), strict=True))
@@ -313,11 +304,8 @@ class GsClient:
         """Send a request of the XML API, the only one with uploads in parts.
 
         Args:
-            method: of HTTP.
             name: of an object; ``""`` asks about the bucket.
-            query: the URL's.
             body: with a length; readable several times.
-            headers: to send with it.
             may_repeat: repeat the request after a failure, although it may have had effect.
 
         Raises:
@@ -519,7 +507,7 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, reques
 def _check_answer(
     answer: requests.Response, *_: object, stream: bool = False, **__: object
 ) -> None:
-    """Refuse an answer of the JSON API that is none.
+    """Refuse an answer that the JSON API never gives.
 
     Raises:
         UnusableAnswerError: it is no listing, or no description of an object or a bucket.

@@ -76,7 +76,6 @@ class Signer(NamedTuple):
     """Signs as a service account.
 
     Attributes:
-        email: of the account.
         sign: returns the signature of bytes, by RSA and SHA-256.
         longest: how long such a signature is valid, at most.
         domain: of the cloud that the account belongs to.
@@ -110,7 +109,7 @@ def signer_of_file() -> Signer | None:
 
 
 def _signing_with(pem: str) -> Callable[[bytes], bytes]:
-    """Return what signs with a key; it is loaded here, once for all threads.
+    """Return a function that signs with a key, which is loaded once for all threads.
 
     Args:
         pem: the key as PEM, not encrypted. It is never shown.
@@ -140,8 +139,7 @@ def signer_of(credentials: Any, request: Callable[[], Any]) -> Signer:  # noqa: 
     """Return the signer with credentials of the SDK: their own key, or else Google's IAM.
 
     Args:
-        credentials: of the SDK.
-        request: returns what sends the SDK's requests about credentials.
+        request: returns the transport for the SDK's requests about credentials.
 
     Raises:
         Unsupported: the credentials are a user's, who cannot sign.
@@ -204,10 +202,7 @@ def unsigned(
 
     Args:
         signer: whose permissions the holder of the URL has, for this object.
-        request: what the URL permits.
-        endpoint: URL of the server.
         path: of the object: a slash, the bucket and the key, percent-encoded.
-        now: the moment of signing.
         generation: that the URL reads; ``""`` for the current object.
         project: that pays for the requests; ``""``: the bucket's own.
         put_headers: headers that a PUT must send.
@@ -242,7 +237,6 @@ class GsLogin:
     """The caller's identity, found on first use. Safe to share between threads.
 
     Args:
-        access: how slowly servers may answer.
         check_writes: for requests without credentials: takes the method of each, and refuses one
             that may not be sent; ``None`` finds credentials.
     """
@@ -300,7 +294,7 @@ class GsLogin:
         return limits_of(self._access)
 
     def request(self) -> Any:  # noqa: ANN401 - the SDK is not typed
-        """Return what sends the SDK's requests about credentials."""
+        """Return the transport for the SDK's requests about credentials."""
         from google.auth.transport.requests import Request
 
         from lakecli.stores.bounded_requests import session_for_login

@@ -65,7 +65,6 @@ class GsStore(MatchingCloudStore["GsClient"]):
     """A namespace in a bucket.
 
     Args:
-        bucket: its name.
         prefix: of every key, without a slash at its end; may be empty.
         access: how slowly servers may answer, and what buckets demand.
     """
@@ -132,7 +131,6 @@ class GsStore(MatchingCloudStore["GsClient"]):
         first, and the generation that has it is read.
 
         Args:
-            full: the name of the object.
             start: as of `GsClient.read`.
             end: as of `GsClient.read`.
             matching: as of `ObjectStore.get`.
@@ -357,8 +355,6 @@ class _ObjectStream(PieceStream):
     """An object as a file: read piece by piece, all of one generation, verified at its end.
 
     Args:
-        store: has the object.
-        key: of the object.
         matching: as of `ObjectStore.get`.
         generation: to read; ``None`` for the current one.
 

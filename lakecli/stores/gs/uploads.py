@@ -39,11 +39,7 @@ _OBJECTS = frozenset({"ListBucketResult"})
 
 
 class GsUploads:
-    """The multipart uploads of one namespace.
-
-    Args:
-        store: of the namespace.
-    """
+    """The multipart uploads of one namespace."""
 
     def __init__(self, store: MatchingCloudStore[GsClient]) -> None:
         self._store = store

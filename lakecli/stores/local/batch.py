@@ -290,8 +290,6 @@ class StagingDirs:
     """The new files of a batch until its next flush.
 
     Args:
-        files: the namespace.
-        temporaries: its directory of temporaries, opened.
         is_content: the keys determine the contents, so an object of another size is damaged and
             replaced.
 

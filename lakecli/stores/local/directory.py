@@ -176,7 +176,6 @@ class RootDirectory:
 
         Args:
             names: components, none of them special.
-            create: create missing directories.
             sync: make created ones durable.
 
         Raises:
@@ -287,10 +286,7 @@ class RootDirectory:
         """Give a finished temporary its final name, unless the name exists.
 
         Args:
-            temporaries: the opened directory of temporaries.
-            temporary: its temporary name.
             parent: the opened directory to publish it in.
-            name: its final name.
             source: the opened directory that holds it.
 
         Raises:
@@ -322,10 +318,7 @@ class RootDirectory:
         """Give a finished temporary its final name, or remove it if the object exists.
 
         Args:
-            temporaries: the opened directory of temporaries.
-            temporary: its temporary name.
             parent: the opened directory to publish it in.
-            name: its final name.
             source: the opened directory that holds it.
             is_content: the name determines the bytes, so an object of another size is damaged and
                 replaced.

@@ -168,7 +168,6 @@ def sync_published(root: str, key: str) -> None:
     """Make an object durable that another writer may have published without a sync.
 
     Args:
-        root: the namespace.
         key: the key of the object. If it is gone, nothing is synced.
 
     Raises:

@@ -406,8 +406,6 @@ def _put(
     """Write an object to a temporary name, and give it its own; return its version.
 
     Args:
-        files: the directory of the namespace.
-        key: of the object.
         condition: on the object that the key has now.
         write: writes the contents to a descriptor.
 

@@ -70,8 +70,6 @@ def new_client(
     """Return a client of S3.
 
     Args:
-        session: of the SDK.
-        config: where requests go.
         attempts: of each request, at most.
         note: called with each answer.
         prepare: called with each request before it is signed.
@@ -118,7 +116,6 @@ def bound_answers(session: Session, limits: AnswerLimits) -> None:
 
     Args:
         session: without a client so far.
-        limits: of each answer.
     """
     session.register_component("response_parser_factory", CheckedParsers())
     ca_bundle = session.get_config_variable("ca_bundle")
@@ -156,7 +153,7 @@ class _ReadAnswer(AWSResponse):  # type: ignore[misc] # the SDK is not typed
 
 
 class CheckedParsers(ResponseParserFactory):  # type: ignore[misc] # the SDK is not typed
-    """Makes the parsers of a session of the SDK: what is no number or time is a bad answer."""
+    """Makes a session's parsers, which report a malformed number or time as an unusable answer."""
 
     def create_parser(self, protocol_name: str) -> ResponseParser:
         """Return the parser of a protocol's answers."""
@@ -180,7 +177,6 @@ class SdkHttp:
 
     Args:
         ca_bundle: the file with the certificates to trust that is configured for AWS.
-        limits: of each answer.
         timeout: seconds to connect, and of silence, where the limits allow more.
         proxies: by scheme; ``None``: those of the environment.
     """
@@ -219,7 +215,6 @@ class SdkHttp:
         """Send a request; read the answer, unless it is an object that is to be streamed.
 
         Args:
-            request: of the SDK.
             is_work: its answer may begin long before it ends.
 
         Raises:
@@ -266,7 +261,7 @@ class SdkHttp:
 
 
 def _check(operation: str, body: bytes) -> None:
-    """Refuse the answer to an operation that is none.
+    """Refuse an answer that does not fit its operation.
 
     Raises:
         UnusableAnswerError: it has no root element of that name, or does not say whether it ends.

@@ -58,7 +58,6 @@ class S3Connection:
         region: of the bucket; ``""`` leaves it to the SDK's configuration.
         account: the profile, endpoint and region to use instead of the configured ones, how slowly
             servers may answer, and what buckets demand.
-        bucket: its name.
         check_writes: takes the method of each request, and refuses one that may not be sent.
 
     Raises:
@@ -255,7 +254,7 @@ class S3Connection:
         )
 
     def loaded_credentials(self) -> Any:  # noqa: ANN401 - the SDK is not typed
-        """Return the SDK's credentials, which have been parsed and are fresh; ``None`` of none.
+        """Return the SDK's credentials, parsed and fresh; ``None`` if there are none.
 
         Raises:
             PermissionDenied: they, or their expiry, are malformed.

@@ -36,9 +36,7 @@ class HttpResponse(NamedTuple):
     """An answer that was read whole.
 
     Attributes:
-        status: of HTTP.
         headers: by names in lower case; repeated ones are joined by a comma.
-        body: as it was sent.
     """
 
     status: int
@@ -53,7 +51,6 @@ class DirectHttp:
         server: its URL, without a path.
         ca_bundle: the file with the certificates to trust, or ``None`` for those that the SDK
             brings along.
-        limits: of each answer.
 
     Raises:
         OSError: the certificates cannot be read.
@@ -97,10 +94,8 @@ class DirectHttp:
         """Send a request, and read the answer.
 
         Args:
-            method: of HTTP.
             target: path and query, percent-encoded.
             headers: of the request, with the host; the length of the body is added.
-            body: of the request.
             limit: bytes in the body of a success, at most; ``None`` for an object of any size.
 
         Returns:

@@ -81,13 +81,10 @@ class DirectSettings(NamedTuple):
 
     Attributes:
         config: for which the others were found.
-        is_secure: requests go by TLS.
-        host: as requests name it.
         start: of the path of each object.
         keys: returns the keys that sign, which may change.
         sends_checksums: objects are sent with a checksum.
         wants_checksums: objects are requested with their checksums, which are compared.
-        http: sends the requests.
     """
 
     config: S3Config
@@ -173,8 +170,6 @@ class DirectRequests:
     """Plain requests about one bucket and its objects; safe to share between threads.
 
     Args:
-        connection: of the store.
-        bucket: its name.
         translator: for the error of a missing key.
     """
 

@@ -118,7 +118,7 @@ _MISCONFIGURED = Words(
 
 @contextmanager
 def reading_settings() -> Iterator[None]:
-    """Turn what the SDK raises of settings that it cannot parse into an error of lakecli.
+    """Translate the SDK's errors about settings that it cannot parse.
 
     Raises:
         PermissionDenied: a variable, a file or a program has a value of another form.

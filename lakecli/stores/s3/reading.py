@@ -110,8 +110,6 @@ class S3Reader:
     """Reads the objects of one bucket; raises the SDK's errors.
 
     Args:
-        connection: of the store.
-        bucket: its name.
         translator: for errors while a stream is read, and for servers without ranges.
 
     Attributes:
@@ -268,7 +266,6 @@ class S3Reader:
         """Return a page of a listing.
 
         Args:
-            prefix: of the full names.
             after: the full name that comes before the first one; ``""`` begins at the prefix.
             token: of the page; ``""`` for the first one.
         """
@@ -301,7 +298,6 @@ class S3Reader:
         Args:
             prefix: of the full names, which is left out of the keys.
             after: the full name after which the listing begins; some servers include it.
-            position: of the page.
         """
         page = self._connection.client().list_object_versions(
             Bucket=self._bucket, Prefix=prefix, MaxKeys=PAGE_SIZE, **position

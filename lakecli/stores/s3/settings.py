@@ -76,7 +76,6 @@ class S3Config(NamedTuple):
 
     Attributes:
         endpoint: URL of a store that is not AWS, or ``""``.
-        region: to sign for.
         is_region_configured: the region is configured, not the default.
         addressing_style: ``path``, ``virtual`` or, for AWS only, ``auto``.
         variant: URL of the FIPS, dual-stack or accelerate endpoint of AWS that is configured, or
@@ -136,8 +135,6 @@ def demands_of(account: Account, bucket: str, environ: Mapping[str, str]) -> S3D
     """Return what a bucket demands.
 
     Args:
-        account: has the settings.
-        bucket: its name.
         environ: the environment; its variables are those of GDAL, and settings count before them.
     """
     demand = partial(account.demand, bucket=f"s3://{bucket}")
@@ -363,7 +360,6 @@ def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess
     """Return the keys and the configuration, or ``None`` if only the SDK can tell.
 
     Args:
-        environ: the environment.
         region: learned from the bucket; it wins over a region set for all of AWS.
 
     Raises:

@@ -53,10 +53,7 @@ def signed_url(
 
     Args:
         keys: whose permissions the holder of the URL has, for this object.
-        request: what the URL permits.
         url: of the object, percent-encoded.
-        region: of the bucket.
-        now: the moment of signing.
         keys_end: when the keys end, if they are temporary and it is known. Keys with a token whose
             end is not known count as if they ended after `LONGEST_SESSION`.
         version_id: of the version that the URL reads; ``""`` for the current object.
@@ -121,12 +118,6 @@ def signed_form(
 
     Args:
         keys: whose permissions the holder of the form has, for this object.
-        request: what the form permits.
-        url: of the bucket.
-        bucket: the bucket.
-        key: of the object.
-        region: of the bucket.
-        now: the moment of signing.
         keys_end: when the keys end, if they are temporary and it is known.
         demanded: further fields that the bucket demands.
 
@@ -179,10 +170,7 @@ def signed_headers(
     """Return the headers that a request is sent with.
 
     Args:
-        keys: that sign.
-        region: of the bucket.
         now: the moment of signing, in seconds since 1970.
-        method: of HTTP.
         path: of the URL, percent-encoded.
         query: of the URL, sorted and percent-encoded.
         headers: the request's own, by lower-case names, with that of the host.

@@ -51,7 +51,6 @@ class S3Store(CloudStore, OpensRanges):
     """A namespace in an S3 bucket.
 
     Args:
-        bucket: its name.
         prefix: of every key, without a slash at its end; may be empty.
         region: of the bucket, as `prepare` learned it; ``""`` leaves it to the SDK's
             configuration.

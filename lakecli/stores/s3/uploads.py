@@ -31,13 +31,7 @@ COPY_PART_SIZE = 512 << 20
 
 
 class S3Uploads:
-    """The multipart uploads of one namespace.
-
-    Args:
-        store: of the namespace.
-        bucket: its name.
-        connection: of the store.
-    """
+    """The multipart uploads of one namespace."""
 
     def __init__(self, store: CloudStore, bucket: str, connection: S3Connection) -> None:
         self._store = store
@@ -55,7 +49,6 @@ class S3Uploads:
 
         Args:
             source: ``Bucket`` and ``Key``.
-            key: of the copy.
             arguments: attributes of the copy; if there are none, it has those of `source`.
             payer: further arguments, if whoever reads `source` pays for it.
         """
@@ -120,12 +113,7 @@ class S3Uploads:
             raise
 
     def start(self, key: str, arguments: Mapping[str, Any] = NO_METADATA) -> UploadId:
-        """Begin an upload.
-
-        Args:
-            key: of the object.
-            arguments: attributes of the object.
-        """
+        """Begin an upload."""
         with self._store.translated(key) as full:
             client = self._connection.client()
             # AWS needs to know beforehand that the parts come with checksums.

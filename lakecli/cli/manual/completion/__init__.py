@@ -139,7 +139,6 @@ class _Syntax(NamedTuple):
     Attributes:
         names: what may follow the words of a command: names, each with its summary.
         value: what completes a value of a command: that of an option, or of a numbered argument.
-        items: names with their summaries alone.
     """
 
     names: Callable[[str, Sequence[tuple[str, str]]], str]
