@@ -249,7 +249,7 @@ class RecordsReader(DataSourceReader):
         yield _batch(arrow_schema(self._schema), partition.value)
 
 
-class Trees(NamedTuple):
+class ComparedTrees(NamedTuple):
     """The trees of two refs; `base` is their merge base for three dots, else the left tree."""
 
     location: StoreLocation
@@ -259,7 +259,7 @@ class Trees(NamedTuple):
     window: Window
 
 
-def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -> Trees:
+def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -> ComparedTrees:
     """Resolve ``LEFT...RIGHT`` or ``LEFT..RIGHT``; the URI has no ref then."""
     dots = "..." if "..." in refs else ".."
     left, _, right = refs.partition(dots)
@@ -276,16 +276,18 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
         location = StoreLocation.of(repository)
         if dots == "..":
             before, after = (commit_at(repository, txn, ref).metarange_id for ref in (left, right))
-            return Trees(location, MergeBase.of(before), before, after, window)
+            return ComparedTrees(location, MergeBase.of(before), before, after, window)
         points = find_merge_points(repository, txn, source=right, destination=left)
         before, after = points.destination.metarange_id, points.source.metarange_id
-        return Trees(location, points.base, before, after, window)
+        return ComparedTrees(location, points.base, before, after, window)
 
 
 class DiffReader(DataSourceReader):
     """Reads the differences of two trees, including conflicts if there is a base."""
 
-    def __init__(self, trees: Trees, schema: StructType, *, entries_per_partition: int) -> None:
+    def __init__(
+        self, trees: ComparedTrees, schema: StructType, *, entries_per_partition: int
+    ) -> None:
         self._trees = trees
         self._schema = schema
         self._target = entries_per_partition

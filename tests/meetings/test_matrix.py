@@ -74,8 +74,8 @@ def test_a_sample_of_meetings_has_the_outcome_of_a_serial_order(
     others = [line for line in writers if _is_tried(situation, line)]
     problems: list[str] = []
     for line in writers:
-        lines = random.sample([line, random.choice(others)], 2)  # each is the first of many
-        meeting = Meeting(situation, sync, *lines, random.choice(MACHINES))
+        first, second = random.sample([line, random.choice(others)], 2)  # each is first of many
+        meeting = Meeting(situation, sync, first, second, random.choice(MACHINES))
         problems += matrix.problems(meeting)
     _check_none(problems)
 
