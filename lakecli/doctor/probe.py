@@ -388,7 +388,7 @@ class Probe:
         return ok(
             "cors",
             "web pages of `fs presign` cannot send objects or download all; scripts can: "
-            "`lakecli help clouds` has the rule of CORS that allows it",
+            "`help clouds` has the rule of CORS that allows it",
             pages="no",
         )
 

@@ -86,10 +86,18 @@ DEFAULT_LIMITS: Final = limits_of(NO_ACCOUNT)
 
 def slow_answer_of(error: BaseException | None) -> SlowAnswerError | None:
     """Return the `SlowAnswerError` that caused an SDK's error, if there is one."""
-    while error is not None and not isinstance(error, SlowAnswerError):
-        # The last one is Azure's: it raises its error when the cause is no longer handled.
-        error = error.__cause__ or error.__context__ or getattr(error, "inner_exception", None)
-    return error
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        found = waiting.pop(0)
+        if isinstance(found, SlowAnswerError):
+            return found
+        if found is not None and id(found) not in seen:
+            seen.add(id(found))
+            # Azure raises its error when the cause is no longer handled. The context may be what a
+            # caller of the library is handling.
+            waiting += [found.__cause__, getattr(found, "inner_exception", None), found.__context__]
+    return None
 
 
 def bounded_pools(kinds: Mapping[str, Any], limits: AnswerLimits) -> dict[str, Any]:

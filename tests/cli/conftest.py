@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 @pytest.fixture(
     params=[
         pytest.param(False, id=pytest.HIDDEN_PARAM),
-        pytest.param(True, id="hints", marks=pytest.mark.quality),
+        pytest.param(True, id="hints", marks=pytest.mark.nightly),
     ]
 )
 def cli(tmp_path: Path, home: Path, request: pytest.FixtureRequest) -> Iterator[Cli]:
-    """Runs of commands; the long run tries all that their outputs advise, too."""
+    """Runs of commands; each night, all that their outputs advise is tried, too."""
     cli = Cli(tmp_path)
     if not request.param:
         yield cli

@@ -279,3 +279,11 @@ def test_the_cause_of_an_error_is_found() -> None:
     outer.__cause__ = azure
     assert slow_answer_of(outer) is slow
     assert slow_answer_of(ValueError()) is None
+
+
+def test_what_a_caller_is_handling_hides_no_slow_answer() -> None:
+    slow = SlowAnswerError("it sends too little")
+    raised: Any = ValueError("of an SDK")
+    raised.inner_exception = slow
+    raised.__context__ = KeyError("the caller's")
+    assert slow_answer_of(raised) is slow

@@ -316,6 +316,7 @@ def _documents(
     context: Context, stack: ExitStack, format_name: str | None, files: OutputFiles
 ) -> list[tuple[Path | None, Document]]:
     """Return documents with their files, which are writable; ``None`` is stdout."""
+    files.check()
     targets: list[tuple[Path | None, type[Document]]] = []
     if files.manifest is not None:
         format_ = FORMATS[format_name] if format_name else format_of(files.manifest)
@@ -328,7 +329,6 @@ def _documents(
         targets.append((files.script, ShellScript))
     if files.page is not None:
         targets.append((files.page, HtmlManifest))
-    files.check()
     return [(file, stack.enter_context(format_())) for file, format_ in targets]
 
 

@@ -154,7 +154,7 @@ def test_a_local_store_that_does_not_open_is_reported(cli: Cli, home: Path) -> N
     assert result.exit_code == 9
     assert result.lines[0] == "ok       compiled-core     used"
     assert result.lines[1].startswith("failed   local-store")
-    assert result.stderr.startswith("error: 1 of 35 checks failed: local-store")
+    assert result.stderr.startswith("error: 1 of 36 checks failed: local-store")
     assert cli("doctor", "lakefs://demo", "--json").json["storage_namespace"] is None
 
 
