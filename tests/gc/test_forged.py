@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +164,7 @@ def test_an_invalid_state_is_refused(shared: Shared, changes: dict[str, Any]) ->
     for _ in range(2):
         with pytest.raises(DamagedState) as raised:
             shared.collect(ben)
-        assert "gc undo --force" in str(raised.value.hint)
+        assert re.search("gc undo .*--force", str(raised.value.hint))
     with pytest.raises(DamagedState):
         status(ben)
     with pytest.raises(DamagedState):
