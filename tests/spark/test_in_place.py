@@ -44,7 +44,7 @@ def test_tables_entries_commits_and_changes(
         assert load(start, home=str(there), diff="main~1..main").count() == 1
         with pytest.raises(UsageError) as raised:
             write_table(spark.range(1), uri, mode="append", home=there)
-        assert "lakecli clone" in str(raised.value.hint)
+        assert "`clone " in str(raised.value.hint)
         with pytest.raises(Exception, match="not a lakefs"):
             spark.range(1).write.format("lakefs").mode("append").save(uri)
     assert not (there / "store").exists()

@@ -195,6 +195,9 @@ def test_every_example_has_a_known_language(name: str) -> None:
         if block.startswith(("on:", "load:")):
             assert "load.sh" in str(yaml.safe_load(block))
             continue
+        if block.startswith("set -e"):  # run by `test_recipes.py`
+            subprocess.run(["bash", "-n"], input=block, text=True, check=True)
+            continue
         assert any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(block).body)
 
 
