@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from lakecli.repository.contract import Repository
 
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
+
 MAIN = "lakefs://demo/main"
 TABLE = f"{MAIN}/t/"
 

@@ -16,15 +16,15 @@ TESTS = Path(__file__).parents[1]
 
 LONG = {
     "servers": "servers of S3, Google Cloud Storage, Azure and lakeFS, shells, and other libraries",
-    "spark": "a Spark session, beyond the files that stay short",
+    "spark": "a Spark session",
     "meetings": "commands that meet each other, crashes, forged buckets, damage, fuzzing",
     "quality": "lint, types, contracts, generated files, start-up, the compiled core, mutants",
 }
 """The markers of the long run, and what their tests need or are."""
 
 SERVERS = {"moto_endpoint", "rclone_endpoint", "gcs_server", "azurite_script"}
-SHORT = {"cli/test_s3.py", "spark/test_a_day.py"}
-"""Files of the short run although they start moto, or Spark."""
+SHORT = {"cli/test_s3.py"}
+"""Files of the short run although they start moto."""
 
 PLACES = {
     "filesystem/test_block_processes.py": "meetings",
@@ -44,6 +44,7 @@ PLACES = {
     "cli/test_startup.py": "quality",
     "meetings": "meetings",
     "protocol": "meetings",
+    "remote/test_move_law.py": "meetings",
     "cli/out/test_escapes.py": "meetings",
     "cli/test_current_directory.py": "meetings",
     "cli/test_hostile_input.py": "meetings",
