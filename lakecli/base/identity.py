@@ -131,10 +131,7 @@ def entry_identity(
     """Return the identity that decides whether two entries are the same.
 
     Args:
-        size: of the object, in bytes.
-        checksum: of the object's bytes, as recorded in the entry.
         metadata: user metadata, without the ``::lakefs::`` keys.
-        content_type: may be empty.
         address: the physical address, or ``""`` if it is the content address of the checksum, so
             that the same bytes uploaded twice are never a change.
     """
@@ -160,11 +157,8 @@ def commit_id(
     """Return the commit ID that a lakeFS server computes for the same fields.
 
     Args:
-        committer: as recorded.
-        message: as recorded.
         metarange_id: ``""`` is the empty tree.
         created_at: unix seconds.
-        metadata: as recorded.
         parents: commit IDs, first parent first.
     """
     from hashlib import sha256  # it loads OpenSSL, which takes longer than many a command

@@ -23,6 +23,9 @@ lakecli writes only SSTables below ``_lakefs/``, because lakeFS's jobs list it.
 
 In the name of a ref ``[a-z0-9._-]`` stand for themselves, every other byte is written as ``%XX``
 (capitals too, because some file systems ignore case). So listings are ordered by key, not by name.
+
+The functions that make a key raise `MalformedId` for what is no ID, and `IntegrityError` for a name
+or a number that no key can have.
 """
 
 from __future__ import annotations
@@ -123,20 +126,12 @@ _LONGEST_NAME = 255
 
 
 def sstable_key(table_id: str) -> str:
-    """Return the key of a range or metarange.
-
-    Raises:
-        MalformedId: `table_id` is not an ID, or that of the empty tree, which has no object.
-    """
+    """Return the key of a range or metarange."""
     return SSTABLES + HexId(table_id)
 
 
 def incoming_key(incoming_id: str) -> str:
-    """Return the key that a PUT link points to.
-
-    Raises:
-        MalformedId: `incoming_id` is not the ID of a link.
-    """
+    """Return the key that a PUT link points to."""
     return INCOMING + IncomingId(incoming_id)
 
 
@@ -160,11 +155,7 @@ def scratch_key(run: bytes, digest: bytes) -> str:
 
 
 def data_key(digest: str) -> str:
-    """Return the content address of bytes whose BLAKE3 is `digest` (64 hex digits).
-
-    Raises:
-        MalformedId: `digest` is not a digest.
-    """
+    """Return the content address of bytes whose BLAKE3 is `digest` (64 hex digits)."""
     if type(digest) is not DataDigest:
         digest = DataDigest(digest)
     return f"data/{digest[:2]}/{digest[2:]}"
@@ -212,11 +203,7 @@ def unescape_name(escaped: str) -> str:
 
 
 def ref_key(kind: RefKind, name: str) -> str:
-    """Return the key of a ref's object; `kind` is that of a branch or a tag.
-
-    Raises:
-        IntegrityError: the name cannot be part of a key.
-    """
+    """Return the key of a ref's object; `kind` is that of a branch or a tag."""
     return f"{REFS}{_FOLDERS[kind]}/{_checked(escape_name(name))}"
 
 
@@ -232,20 +219,12 @@ def ref_of_key(key: str) -> tuple[RefKind, str] | None:
 
 
 def reflog_prefix(kind: RefKind, name: str) -> str:
-    """Return the key prefix of a ref's older moves.
-
-    Raises:
-        IntegrityError: the name cannot be part of a key.
-    """
+    """Return the key prefix of a ref's older moves."""
     return f"{REFLOG}{_FOLDERS[kind]}/{_checked(escape_name(name))}/"
 
 
 def reflog_key(kind: RefKind, name: str, sequence: int) -> str:
-    """Return the key of a chunk of a ref's older moves; `sequence` is that of its newest move.
-
-    Raises:
-        IntegrityError: the name or the number cannot be part of a key.
-    """
+    """Return the key of a chunk of a ref's older moves; `sequence` is that of its newest move."""
     if not 1 <= sequence <= MAX_SEQUENCE:
         raise IntegrityError(
             f"a move of {kind} {name!r} has the number {sequence}",
@@ -255,11 +234,7 @@ def reflog_key(kind: RefKind, name: str, sequence: int) -> str:
 
 
 def pack_key(pack_id: str) -> str:
-    """Return the key of a commit pack.
-
-    Raises:
-        MalformedId: `pack_id` is not the ID of a pack.
-    """
+    """Return the key of a commit pack."""
     return COMMITS + PackId(pack_id)
 
 

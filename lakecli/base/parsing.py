@@ -42,7 +42,6 @@ def read_text(path: StrPath, *, errors: str = "strict") -> str:
         errors: what to do with bytes that are not UTF-8, as for `bytes.decode`.
 
     Raises:
-        OSError: it cannot be read.
         UnicodeDecodeError: it is not UTF-8.
     """
     return read_bytes(path, MAX_SIZE).decode("utf-8", errors)
@@ -52,9 +51,6 @@ def read_bytes(path: StrPath, max_size: int) -> bytes:
     """Return the bytes of a file: all of them, or one more than `max_size`.
 
     A device may have no end. A pipe that nobody writes to is empty; opening it does not block.
-
-    Raises:
-        OSError: it cannot be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -74,7 +70,6 @@ class RecordLines(Iterator[AnyStr]):
     record is longer than `max_size`; no more than that is in memory.
 
     Args:
-        file: a file of bytes or of text.
         max_size: bytes or characters of a record, at most.
     """
 
@@ -100,11 +95,6 @@ class RecordLines(Iterator[AnyStr]):
 
 def parse_json(data: bytes | str, *, max_size: int = MAX_SIZE, max_depth: int = MAX_DEPTH) -> Any:  # noqa: ANN401 - whatever JSON can be
     """Parse a JSON document.
-
-    Args:
-        data: the document; bytes are UTF-8.
-        max_size: bytes of the document, at most.
-        max_depth: nested arrays and objects, at most.
 
     Raises:
         Unparsable: it is too large, too deep or not JSON, has a number that is too long or not

@@ -56,20 +56,12 @@ def is_stdout(path: StrPath) -> bool:
 
 
 def open_input(path: StrPath) -> BufferedReader:
-    """Open a file or a pipe that somebody named, from where it is; wait for who writes to a pipe.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
+    """Open a file or a pipe that somebody named, where it is; wait for the writer of a pipe."""
     return open(_opened(path), "rb")
 
 
 def open_pipe(path: StrPath) -> BinaryIO:
-    """Open what `is_pipe` knows for writing, from where it is.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
+    """Open what `is_pipe` knows for writing, from where it is."""
     return open(_opened(path), "wb")
 
 

@@ -37,11 +37,7 @@ class RetryPolicy(NamedTuple):
     time_limit: float = float("inf")
 
     def delay(self, repetition: int, random: float) -> float:
-        """Return the seconds to wait before a repetition, counted from 0.
-
-        Args:
-            random: a number from 0 to 1.
-        """
+        """Return the seconds to wait before a repetition, counted from 0."""
         doubled = self.first_delay * float(2 ** min(repetition, _MAX_DOUBLINGS))
         return random * min(self.longest_delay, doubled)
 

@@ -34,7 +34,6 @@ def create_temporary(
     Args:
         directory: the directory of the file, relative to `dir_fd`.
         mode: permissions, of which the umask takes some away.
-        dir_fd: descriptor of an open directory.
     """
     while True:
         path = os.path.join(directory, f".lakecli-{os.urandom(8).hex()}.tmp")

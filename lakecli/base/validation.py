@@ -130,11 +130,7 @@ def whole(low: int, high: int) -> Callable[[object], int]:
 
 
 def boolean(value: object) -> bool:
-    """Check that a value is true or false.
-
-    Raises:
-        Invalid: it is neither.
-    """
+    """Check that a value is true or false."""
     if not isinstance(value, bool):
         raise Invalid(f"neither true nor false: {_show(value)}")
     return value
@@ -157,8 +153,6 @@ def text(max_size: int, *, min_size: int = 0, has_nul: bool = False) -> Callable
     """Return a check for a text; undecodable bytes are allowed as surrogates.
 
     Args:
-        max_size: bytes, at most.
-        min_size: bytes, at least.
         has_nul: whether NUL may be in it, as in a path of an object.
     """
 
@@ -182,7 +176,6 @@ def text_that(is_legal: Callable[[str], bool], what: str) -> Callable[[object], 
     """Return a check for a text with a grammar, such as the name of a branch.
 
     Args:
-        is_legal: returns whether a text follows the grammar.
         what: the kind of text, for errors: "the name of a branch".
     """
     as_text = text(4096)

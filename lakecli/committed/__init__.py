@@ -18,5 +18,8 @@
     diff         two trees -> their differences, or those of some paths, or counts by prefix
     check        verification of what the bucket holds, for fsck
 
+Whatever reads a tree raises `IntegrityError` if a table that it needs is missing or damaged
+(`MissingTable`, `CorruptTable`, `MalformedValue`, …). `trees` is the store that has them.
+
 May import `sstable`, `kv`, `stores`, `settings` and what is below.
 """

@@ -59,12 +59,7 @@ class CheckedEntry(NamedTuple):
 
 
 def check_metarange(trees: TreeStore, tree: MetarangeId) -> tuple[list[RangeRecord], list[Problem]]:
-    """Verify a metarange; return the ranges that could be read, and the problems.
-
-    Args:
-        trees: the store that holds the tree.
-        tree: the tree to verify; the empty tree has no metarange.
-    """
+    """Verify a metarange; return the ranges that could be read, and the problems."""
     if not tree:
         return [], []
     key = sstable_key(tree)
@@ -94,10 +89,6 @@ def check_range(trees: TreeStore, record: RangeRecord) -> Iterator[CheckedEntry 
     """Verify a range; yield its entries and its problems.
 
     A damaged block does not hide those after it.
-
-    Args:
-        trees: the store that holds the range.
-        record: the range's record in a metarange.
     """
     key = sstable_key(record.id)
     try:

@@ -48,16 +48,8 @@ def diff(
     """Yield the paths that differ, in order: the changes that turn `left` into `right`.
 
     Args:
-        trees: the store that holds the trees.
-        left: the old tree.
-        right: the new tree.
-        prefix: only paths that start with it.
-        after: only paths greater than it.
         start: only paths no less than it.
         stop: only paths less than it; without it, to the end of the prefix.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
     """
     start, stop = interval(prefix, after, start, stop)
     old_side, new_side = (
@@ -100,9 +92,6 @@ def new_entries(
     """Yield the paths, in order, at which a tree has an entry that no tree of parents has there.
 
     Entries of external objects may be left out.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
     """
     sides = [
         iter_new(
@@ -120,9 +109,6 @@ def differs_at(trees: TreeStore, left: MetarangeId, right: MetarangeId, path: by
     """Return whether two trees differ at one path.
 
     A range that both trees have is not opened.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
     """
     ranges = [_range_at(trees.metarange(tree), path) for tree in (left, right)]
     if ranges[0] == ranges[1]:
@@ -177,13 +163,7 @@ def touched(
     """Return the wanted items that differ between two trees.
 
     Args:
-        trees: the store that holds the trees.
-        left: the old tree.
-        right: the new tree.
         wanted: items in ascending order; the new tree has all of them.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
     """
     found: set[bytes] = set()
     if left == right or not wanted:
@@ -305,7 +285,6 @@ def count_changes(differences: Iterable[Difference], *, depth: int) -> Iterator[
 
     Args:
         differences: in path order.
-        depth: how many directories a prefix has at most; 0 for the total only.
     """
     total = ChangeCounts(None)
     open_counts: list[ChangeCounts] = []

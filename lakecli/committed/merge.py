@@ -60,15 +60,8 @@ def merge(
     It is `destination` if no path differs from it.
 
     Args:
-        trees: the store that holds the trees.
-        base: what both came from.
-        source: the tree whose changes since the base are merged.
-        destination: the tree they are merged into.
         source_wins: whether conflicts take the source's side; otherwise they keep the
             destination's. `refuse_conflicts` is for those who want neither.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
     """
     if source in {base.only_tree, destination}:
         return destination
@@ -111,17 +104,8 @@ def compare(
     Paths that changed on the left only, or in the same way on both sides, are left out.
 
     Args:
-        trees: the store that holds the trees.
-        base: what both came from.
-        left: the destination of the merge.
-        right: the source of the merge.
-        prefix: only paths that start with it.
-        after: only paths greater than it.
         start: only paths no less than it.
         stop: only paths less than it; without it, to the end of the prefix.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
     """
     start, stop = interval(prefix, after, start, stop)
     sides = Sides(trees, base, trees.metarange(right), trees.metarange(left))
@@ -152,7 +136,6 @@ def refuse_conflicts(
 
     Raises:
         MergeConflict: there are conflicts; it has the hint.
-        IntegrityError: a table that had to be read is missing or damaged.
     """
     if source in {base.only_tree, destination} or destination == base.only_tree:
         return
@@ -191,8 +174,6 @@ class Sides:
     """The three sides of a merge, read only where they differ.
 
     Args:
-        trees: the store that holds the trees.
-        base: what both sides came from.
         load: returns a tree of the base; ``None``: as it is in the store.
     """
 
@@ -244,16 +225,7 @@ class Sides:
     def candidates(
         self, segment: Segment, *, start: bytes = b"", stop: bytes | None = None
     ) -> Iterator[Candidate]:
-        """Yield the paths of a segment where the source differs from base and destination.
-
-        Args:
-            segment: the part of the trees to read.
-            start: paths before it are left out.
-            stop: paths from it on are left out.
-
-        Raises:
-            IntegrityError: a table that had to be read is missing or damaged.
-        """
+        """Yield the paths of a segment where the source differs from base and destination."""
         if segment.is_decided:
             finder = _Finder(self._trees, segment.destination)
             for path, before, after in self.pairs(segment.base, segment.source, start, stop):

@@ -66,10 +66,6 @@ class MergeBase(NamedTuple):
     ) -> Sequence[T]:
         """Return the content of the base at one place; any other number than one is undecided.
 
-        Args:
-            content_of: returns what a tree has there.
-            is_same: tells whether two contents are equal.
-
         Raises:
             IntegrityError: a table that had to be read is damaged, or missing of the best common
                 ancestors of the two commits. Where trees of their ancestors are missing, as

@@ -90,11 +90,7 @@ def encode_range_record(record: RangeRecord) -> bytes:
 
 
 def decode_range_record(value: bytes) -> RangeRecord:
-    """Return the range that a metarange's value describes.
-
-    Raises:
-        MalformedValue: it describes no range.
-    """
+    """Return the range that a metarange's value describes."""
     data = decode_value(value)[1]
     usual = _decode_usual(data)
     if usual is not None:
@@ -143,11 +139,7 @@ def _decode_key(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
 
 
 def range_id_of(value: bytes) -> RangeId:
-    """Return the ID of the range that a metarange's value describes.
-
-    Raises:
-        MalformedValue: it is not an ID, and so must not become part of a key.
-    """
+    """Return the ID of the range that a metarange's value describes."""
     name = value[ID_PART].decode("latin-1") if value[:2] == _ID_FRAME else ""
     if not RangeId.is_valid(name):
         raise MalformedValue("a range without an ID")
@@ -195,11 +187,7 @@ class Metarange:
 
     @property
     def record_ids(self) -> bytes:
-        """``identity.record_id`` of each record, joined.
-
-        Raises:
-            MalformedValue: the framing of a record is damaged.
-        """
+        """``identity.record_id`` of each record, joined."""
         if self._record_ids is None:
             self._record_ids = digests(self.keys, self.values)[1]
         return self._record_ids
@@ -208,11 +196,7 @@ class Metarange:
         return len(self.keys)
 
     def record(self, position: int) -> RangeRecord:
-        """Return one range.
-
-        Raises:
-            MalformedValue: the record is damaged.
-        """
+        """Return one range."""
         return decode_range_record(self.values[position])
 
     def records(self) -> Iterator[RangeRecord]:
@@ -226,11 +210,7 @@ class Metarange:
         return bisect_left(self.keys, key, first)
 
     def has_ranges(self, first: int, last: int, other: Metarange, at: int) -> bool:
-        """Return whether consecutive ranges are those of another tree from a position on.
-
-        Raises:
-            MalformedValue: the framing of a record is damaged.
-        """
+        """Return whether consecutive ranges are those of another tree from a position on."""
         theirs = other.record_ids[at * DIGEST_SIZE : (at + last - first) * DIGEST_SIZE]
         return self.record_ids.startswith(theirs, first * DIGEST_SIZE, last * DIGEST_SIZE)
 
@@ -240,13 +220,7 @@ class Metarange:
         Twice as many are compared each time, until some differ.
 
         Args:
-            first: position of the first range.
-            other: the other tree.
-            at: position of its first range.
             most: ranges to compare, no more than both have.
-
-        Raises:
-            MalformedValue: the framing of a record is damaged.
         """
         count, step, grows = 0, 1, True
         while step and count < most:
@@ -287,11 +261,7 @@ class MisnamedTable(IntegrityError):
 
 
 def load_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
-    """Parse an open metarange and verify its name.
-
-    Raises:
-        IntegrityError: it is damaged, a range, or another metarange.
-    """
+    """Parse an open metarange and verify its name."""
     metarange = parse_metarange(tree, table)
     if not is_ours(table):
         name = name_of_table(table, metarange.keys, metarange.values)
@@ -303,11 +273,7 @@ def load_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
 
 
 def parse_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
-    """Parse an open metarange without verifying its name, as a full check needs it.
-
-    Raises:
-        IntegrityError: it is damaged, or a range.
-    """
+    """Parse an open metarange without verifying its name, as a full check needs it."""
     check_kind(table, "metarange")
     blocks = table.read_all()
     return Metarange(
@@ -319,11 +285,7 @@ def parse_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
 
 
 def check_kind(table: Described, kind: str) -> None:
-    """Refuse a range where a metarange is expected, and the reverse.
-
-    Raises:
-        WrongTable: the table is not of this kind.
-    """
+    """Refuse a range where a metarange is expected, and the reverse."""
     if table.properties.get("type") != f"{kind}s".encode():
         raise WrongTable(table.name, kind)
 
@@ -333,26 +295,14 @@ _LAKEFS_PROPERTIES: Final = ("entity", "schema_definition", "schema_name", "type
 
 
 def name_of_table(table: SSTable, keys: Sequence[bytes], values: Sequence[bytes]) -> str:
-    """Return the name that a table must have, by the rule of the program that wrote it.
-
-    Args:
-        table: its properties say who wrote it.
-        values: of all its records, encoded.
-
-    Raises:
-        MalformedValue: a value has no identity.
-    """
+    """Return the name that a table must have, by the rule of the program that wrote it."""
     if is_ours(table):
         return name_of_records(keys, values)
     return _lakefs_name(table.properties, keys, values)
 
 
 def name_of_records(keys: Sequence[bytes], values: Sequence[bytes]) -> str:
-    """Return the name that lakecli gives a table of these records.
-
-    Raises:
-        MalformedValue: a value has no identity.
-    """
+    """Return the name that lakecli gives a table of these records."""
     return tree_id([digests(keys, values)[1]])
 
 
@@ -397,7 +347,6 @@ def check_described(table: Described, record: RangeRecord) -> None:
     """Compare a range's properties with its record in the metarange; no records are read.
 
     Raises:
-        WrongTable: it is no range.
         Mismatch: they differ.
     """
     check_kind(table, "range")
@@ -413,7 +362,6 @@ def iter_runs(table: SSTable, record: RangeRecord) -> Iterator[Run]:
     """Yield the decoded blocks of a range, many at a time.
 
     Raises:
-        CorruptTable: a block is damaged.
         Mismatch: the records are not those that the metarange describes.
     """
     last = None

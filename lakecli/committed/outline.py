@@ -132,9 +132,6 @@ def outline_of(
     """Return the outline of a metarange of lakecli that was verified, or was just written.
 
     Args:
-        table: the metarange.
-        range_entries: N of its tree.
-        record_ids: of all its records, joined.
         copied: what it has of others, ascending; their outlines say the same of it.
 
     Returns:
@@ -182,7 +179,6 @@ class OutlinedBlocks:
     """The blocks of an outlined metarange, each read, verified and decoded when it is needed.
 
     Args:
-        outline: of the metarange.
         read: returns bytes of its file, by offset and size.
         reload: returns all keys and values, verified, of another copy; called if the file is gone
             or holds something else.
@@ -243,11 +239,7 @@ class OutlinedBlocks:
         return found
 
     def whole(self) -> Columns:
-        """Return all keys and all values, from now on from memory.
-
-        Raises:
-            IntegrityError: no copy of the metarange is what it must be.
-        """
+        """Return all keys and all values, from now on from memory."""
         if self._whole is None:
             self._whole = self._reload()
             self._decoded.clear()

@@ -25,16 +25,7 @@ from lakecli.sstable.reader import SSTable
 def scan(
     trees: TreeStore, tree: MetarangeId, *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield paths and encoded values in order.
-
-    Args:
-        trees: the store that holds the tree.
-        start: only paths no less than it.
-        prefix: only paths that start with it.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
-    """
+    """Yield paths and encoded values in order."""
     cursor = Cursor(trees, trees.metarange(tree), start=max(start, prefix), stop=prefix_end(prefix))
     while cursor.standing != Standing.END:
         if cursor.standing == Standing.RANGE:
@@ -62,10 +53,7 @@ class Cursor:
     """A position in a tree, or in some consecutive ranges of one.
 
     Args:
-        trees: the store that holds the tree.
-        first: position of the first range.
         last: position after the last range; ``None`` for all.
-        start: the first key to walk.
         stop: the first key not to walk; ``None`` for none.
 
     Attributes:
@@ -212,9 +200,6 @@ def iter_pairs(
         right: the cursor is exhausted afterwards.
         skip_whole: called with every range that no range of the other side overlaps; such a range
             is then skipped instead of yielded.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
     """
     for left_keys, left_values, right_keys, right_values in _iter_windows(left, right, skip_whole):
         if left_keys == right_keys:
@@ -240,12 +225,7 @@ def iter_new(
     """Yield the chosen records of the right side that the left side lacks or has otherwise.
 
     Args:
-        left: the cursor is exhausted afterwards.
-        right: the cursor is exhausted afterwards.
         choose: returns the ascending positions of the wanted ones among many values.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
     """
     for left_keys, left_values, right_keys, right_values in _iter_windows(left, right, None):
         before = dict(zip(left_keys, left_values, strict=True))
@@ -401,7 +381,6 @@ def list_prefix(
     Args:
         scan_from: starts a scan of the paths that start with `prefix`, in path order, at the first
             one no less than its argument.
-        prefix: of the paths.
         delimiter: a path that contains it after the prefix is reduced to its part up to it;
             ``b""``: no path is.
         after: only results that sort after it; the last result of a page gives the next page.

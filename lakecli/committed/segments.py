@@ -79,9 +79,6 @@ def segments(
     """Cut three trees into segments, in key order.
 
     Args:
-        base: the common ancestor.
-        source: the tree to merge.
-        destination: the tree to merge into.
         start: segments that end before this key are left out.
         stop: segments from this key on are left out.
     """

@@ -81,8 +81,6 @@ class RebuiltTrees:
         META  rebuilt/ ‖ repository ‖ metarange ID -> metarange ID, 32 bytes each
 
     Args:
-        store: the local store.
-        repository: the 16 bytes that the repository's rows begin with.
         show: given a number of entries, shows how a tree is rebuilt.
     """
 
@@ -132,16 +130,12 @@ class TreeStore:
 
     Args:
         cache: of this repository's tables; not used if the namespace is on this machine.
-        range_entries: the repository's tree parameter N.
-        memory: bytes of parts of trees kept in memory, at most; see `MEMORY_SIZE`.
-        reads: counts of reads to go on with.
         guard: returns the guard, which only who writes imports; ``None`` if nothing is written, or
             needs no protection.
         rebuilt: remembers rebuilt trees of lakeFS; ``None``: none is rebuilt.
 
     Attributes:
         counts: tables opened and written so far.
-        reads: how many reads of metaranges, ranges and blocks each tier answered.
         kept: by class, what other modules keep as long as the store; see `point_reads.kept_reader`.
     """
 
@@ -180,11 +174,7 @@ class TreeStore:
         return self.store.local_path(layout.REPOSITORY) is not None
 
     def metarange(self, tree: MetarangeId) -> Metarange:
-        """Return a parsed metarange.
-
-        Raises:
-            IntegrityError: it is missing or damaged.
-        """
+        """Return a parsed metarange."""
         if not tree:  # the empty tree, which has no object
             return Metarange(tree, (), (), range_entries=None)
         found = self._metaranges.get(tree)
@@ -197,11 +187,7 @@ class TreeStore:
         return found
 
     def table(self, record: RangeRecord) -> SSTable:
-        """Return a range with all its bytes in memory, for reading much of it.
-
-        Raises:
-            IntegrityError: it is missing, damaged, or not as its metarange describes it.
-        """
+        """Return a range with all its bytes in memory, for reading much of it."""
         found = self._tables.get(record.id)
         if found is None:
             found = self._load(record.id, lambda table: self._verified(table, record))
@@ -222,9 +208,6 @@ class TreeStore:
 
         Returns:
             The table, and the tier that its blocks are read from.
-
-        Raises:
-            IntegrityError: it is missing, damaged, or not as its metarange describes it.
         """
         whole = self._tables.get(record.id)
         if whole is not None:
@@ -257,12 +240,7 @@ class TreeStore:
         return KeyLookup(directory, tail), tier
 
     def open_copy(self, record: RangeRecord) -> KeyLookup | None:
-        """Open a range for reading a few of its blocks, if this machine has a copy of it.
-
-        Raises:
-            IntegrityError: it is damaged in the local namespace, or not as its metarange describes
-                it. A damaged copy in the cache is dropped.
-        """
+        """Open a range for reading a few of its blocks, if this machine has a copy of it."""
         found = self._open_file(record)
         if found is not None:
             self.counts.ranges_opened += 1
@@ -343,11 +321,7 @@ class TreeStore:
             self._cache.add_reads(since)
 
     def read_object(self, table_id: str) -> SSTable:
-        """Return a table as the namespace holds it now, bypassing every cache.
-
-        Raises:
-            IntegrityError: it is missing or damaged.
-        """
+        """Return a table as the namespace holds it now, bypassing every cache."""
         key = layout.sstable_key(table_id)
         return SSTable(BytesSource(key, self._get(key)))
 
@@ -501,12 +475,7 @@ class MissingTable(IntegrityError):
 
 
 class PathSource(Source):
-    """A table in a local file, opened anew for every use: thousands may be in use at a time.
-
-    Args:
-        name: for error messages.
-        path: of the file.
-    """
+    """A table in a local file, opened anew for every use: thousands may be in use at a time."""
 
     __slots__ = ("_path", "name")
 
@@ -515,11 +484,7 @@ class PathSource(Source):
         self._path = path
 
     def opened(self) -> OpenTableFile:
-        """Open the file, which is closed when the context ends.
-
-        Raises:
-            FileNotFoundError: it is gone.
-        """
+        """Open the file, which is closed when the context ends."""
         return OpenTableFile(self._path)
 
     def read(self, offset: int, length: int) -> bytes:
@@ -555,11 +520,7 @@ class OpenTableFile(ReadableFile):
 
 
 class RemoteSource(Source):
-    """A table in the bucket, read by ranges of bytes.
-
-    Args:
-        size: of the object, in bytes.
-    """
+    """A table in the bucket, read by ranges of bytes."""
 
     def __init__(self, store: ObjectStore, key: str, *, size: int) -> None:
         self.name = key

@@ -52,11 +52,7 @@ _CACHED: Final = 1 << 12
 
 
 def identity_of(value: bytes) -> bytes:
-    """Return the identity of a value.
-
-    Raises:
-        MalformedValue: the framing is damaged.
-    """
+    """Return the identity of a value."""
     if value[:1] == b"\x40" and len(value) > _DATA_START:
         return value[1:_DATA_START]
     return read_component(value, 0)[0]
@@ -70,11 +66,7 @@ def is_same(left: bytes | None, right: bytes | None) -> bool:
 
 
 def identities_of(values: Sequence[bytes]) -> list[bytes]:
-    """Return the identities of many values, the usual 32-byte ones at the cost of a slice.
-
-    Raises:
-        MalformedValue: the framing of a value is damaged.
-    """
+    """Return the identities of many values, the usual 32-byte ones at the cost of a slice."""
     try:
         return [
             value[1:_DATA_START] if value[0] == _DIGEST_FRAME else identity_of(value)
@@ -85,22 +77,14 @@ def identities_of(values: Sequence[bytes]) -> list[bytes]:
 
 
 def digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[bytes, bytes]:
-    """Return ``blake3_of`` of each key, and ``identity.record_id`` of each record, each joined.
-
-    Raises:
-        MalformedValue: the framing of a value is damaged.
-    """
+    """Return ``blake3_of`` of each key, and ``identity.record_id`` of each record, each joined."""
     of_keys = list(hashes(keys))
     pairs = zip(of_keys, hashes(identities_of(values)), strict=True)
     return b"".join(of_keys), b"".join(hashes(map(b"".join, pairs)))
 
 
 def decode_entry(value: bytes) -> Entry:
-    """Return the entry that a value records.
-
-    Raises:
-        MalformedValue: it records none.
-    """
+    """Return the entry that a value records."""
     core = native.core()
     fields = None if core is None else core.decode_entry(value)
     if fields is None:
@@ -234,9 +218,7 @@ def _encode_parts(  # noqa: PLR0917 - names cost 10 % of the time
 
     Args:
         address: in UTF-8.
-        size: of the object, in bytes.
         checksum: in UTF-8.
-        time_field: see `_encode_time`.
         framed_type: the content type as the identity covers it.
         type_field: the content type as a field.
         framed_metadata: the metadata as the identity covers them.

@@ -58,12 +58,9 @@ def apply(
     nothing; neither is a change. Without a change the result is `base` and nothing is written.
 
     Args:
-        trees: the store that holds the trees.
-        base: the tree to start from.
         changes: path and encoded value, or ``None`` to delete it; sorted by path, each path once.
 
     Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
         ValueError: the changes are not in ascending order.
     """
     pending = iter(changes)
@@ -110,13 +107,7 @@ class Changes:
 
 
 class Application:
-    """Applies changes to ranges of trees and writes the result.
-
-    Args:
-        trees: the store that holds the trees.
-        bases: as of `TreeWriter`.
-
-    """
+    """Applies changes to ranges of trees and writes the result."""
 
     def __init__(self, trees: TreeStore, *, bases: Sequence[Metarange]) -> None:
         self._trees = trees
@@ -144,8 +135,6 @@ class Application:
         """Write ranges of a tree with changes applied.
 
         Args:
-            first: position of the first range.
-            last: position after the last range.
             changes: sorted; none precedes the range at `first`, and none follows the last of these
                 ranges unless it is the last of the tree.
             more: whether anything is written afterwards.
@@ -237,7 +226,6 @@ class TreeWriter:
     """Builds one tree, in one thread. Nothing is durable before `finish` returns.
 
     Args:
-        trees: the store that ranges are read from and written to.
         bases: similar trees, whose ranges are reused instead of written again.
     """
 
@@ -267,12 +255,7 @@ class TreeWriter:
         return 0 if self._table is None else self._table.count
 
     def add_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add records in ascending order of their keys.
-
-        Raises:
-            ValueError: the keys do not ascend.
-            MalformedValue: a value holds no identity.
-        """
+        """Add records in ascending order of their keys."""
         if keys:
             self._add(keys, values)
 
@@ -280,15 +263,11 @@ class TreeWriter:
         """Add records of a run of blocks.
 
         Args:
-            run: blocks of a range that lakecli or lakeFS wrote.
-            start: position of the first record.
-            stop: position after the last record; ``None``: all that follow.
             verbatim: copy blocks as they are stored unless a cut falls inside. Only for blocks that
                 lakecli cut: the ends of its blocks depend on the records alone.
 
         Raises:
             ValueError: the keys do not ascend.
-            MalformedValue: a value holds no identity.
         """
         keys, values = run.keys[start:stop], run.values[start:stop]
         if keys:
@@ -298,12 +277,7 @@ class TreeWriter:
         """Add consecutive ranges of a tree.
 
         Args:
-            first: position of the first range.
-            last: position after the last range.
             more: whether anything is added afterwards.
-
-        Raises:
-            IntegrityError: a range that had to be read is missing or damaged.
         """
         canonical = tree.range_entries == self._splitter.range_entries
         while first < last:
@@ -480,11 +454,7 @@ class TreeWriter:
 def canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
     """Return a tree with the same contents, cut as lakecli does it; rebuild one of lakeFS for that.
 
-    Args:
-        trees: the store that holds the tree.
-
     Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
         LostRace: garbage collection deleted the rebuilt tree just now, or is running.
     """
     found = find_canonical(trees, tree)
@@ -497,7 +467,6 @@ def find_canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
     """Return the tree that `canonical` built from a tree of lakeFS before, else the tree itself.
 
     Raises:
-        IntegrityError: the metarange is missing or damaged.
         LostRace: garbage collection deleted the tree just now, or is running.
     """
     found = trees.metarange(tree)

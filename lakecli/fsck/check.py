@@ -140,10 +140,8 @@ class _Checker:
     """One run over one repository; each commit, metarange and range is checked once.
 
     Args:
-        txn: of its local store.
         reads_external: whether objects outside the namespace are read; ``None``: they are not even
             asked for.
-        compares: whether the contents of lakeFS's objects are compared with their entries.
 
     Attributes:
         damaged: keys of damaged data objects that some path refers to.
@@ -450,7 +448,6 @@ def check_shared(
     """Yield the problems of the refs and the packs in the bucket.
 
     Args:
-        txn: of the local store.
         checked: trees that were checked as those of heads.
     """
     store = repository.store

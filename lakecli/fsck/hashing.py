@@ -131,11 +131,7 @@ def hash_part(
     location: Location,
     progress: Progress = NO_PROGRESS,
 ) -> list[Hashed]:
-    """Read some data objects in this process, and compare them with their names.
-
-    Args:
-        progress: counts the objects and bytes.
-    """
+    """Read some data objects in this process, and compare them with their names."""
     found = []
     for key in keys:
         found.append(check_object(location.store(), key, progress))
@@ -176,9 +172,6 @@ UNVERIFIED: Final = "cannot be verified"
 
 def compare_contents(uri: str, store: ObjectStore, recorded: LakeFsContents) -> Hashed:
     """Read an object of lakeFS, and compare it with what an entry says.
-
-    Args:
-        uri: the URI of the repository, for errors.
 
     Returns:
         The defect; or `UNVERIFIED`, if the bytes do not agree with the checksum.

@@ -52,10 +52,6 @@ PART_STAGED: Final = 100_000
 class JoinedIndex(ObjectIndex):
     """The index of a join of all references with the listing, on Spark.
 
-    Args:
-        runner: hashes data objects, and looks references up.
-        progress: counts what is hashed, and finished tasks.
-
     Attributes:
         count: the number of objects below ``data/``, once the references were looked up.
     """
@@ -98,9 +94,6 @@ class JoinedIndex(ObjectIndex):
 
     def look_ahead(self, ranges: Iterator[RangeRecord], staged: Iterator[LakeFsContents]) -> int:
         """Check ranges, and look up what their entries and others refer to.
-
-        Args:
-            ranges: the ranges of the repository, each once.
 
         Returns:
             The number of bytes read, to compare lakeFS's objects with their entries.
@@ -194,9 +187,7 @@ def open_index(
     """Return an empty index of the data objects of a repository.
 
     Args:
-        runner: hashes the objects, and on Spark looks references up.
         compares: whether the contents of lakeFS's objects are compared with their entries.
-        progress: counts the objects and bytes that are hashed, and on Spark finished tasks.
     """
     if not isinstance(runner, SparkRunner):
         return DataIndex(repository.store)

@@ -115,12 +115,7 @@ def dump(refs: Iterable[RemoteRef]) -> bytes:
 def observe(
     store: ObjectStore, name: str, refs: Iterable[RemoteRef], *, now: datetime, cutoff: datetime
 ) -> None:
-    """Record the last move of each ref, unless that was done recently; delete old records.
-
-    Args:
-        refs: the refs as they were read.
-        cutoff: earlier moves do not count; see `read_positions`.
-    """
+    """Record the last move of each ref, unless that was done recently; delete old records."""
     there = sorted(store.list(SEEN), key=attrgetter("modified_at", "key"))
     old = [info.key for info in there if info.modified_at < cutoff]
     if len(old) > 1:
@@ -271,7 +266,6 @@ def read_known_refs(
     """Return all refs, deleted ones too, and those that are missing or older than they were.
 
     Args:
-        known: what is known.
         before: the refs as this run read them before.
 
     Raises:
@@ -374,7 +368,6 @@ def read_positions(
     Args:
         refs: all refs, deleted ones too, as they have just been read.
         recent: the recent objects of the reflog, listed after the refs were read.
-        cutoff: earlier positions do not count.
 
     Raises:
         NotOurs: an object of the reflog is invalid.

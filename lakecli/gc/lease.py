@@ -87,12 +87,7 @@ class SweepLease:
                 self._end()
 
     def renew_if_due(self) -> None:
-        """Renew the lease after `RENEW_AFTER`; it costs nothing before, so it may be called often.
-
-        Raises:
-            StateMoved: another machine has taken over or ended the sweep.
-            SweepTooSlow: the store takes too long to answer for a safe sweep.
-        """
+        """Renew the lease, as `check` does, if it is due; this is cheap enough for every loop."""
         if self._used() > RENEW_AFTER:
             self.check()
 
@@ -126,7 +121,6 @@ class SweepLease:
         delayed request does not delete an object that has come into use again.
 
         Raises:
-            StateMoved: another machine has taken over or ended the sweep.
             SweepTooSlow: the deletion took so long that the sweep must end.
         """
         self.check()

@@ -336,8 +336,6 @@ def rows(
 
     Args:
         records: 32 bytes of digest and 8 of size each.
-        keys: of the same objects, if they are needed.
-        versions: of the same objects, if they are needed.
     """
     import pyarrow as pa
 

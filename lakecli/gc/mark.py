@@ -77,7 +77,6 @@ class Mark:
         What else is found is in `others` and in the report, once all parts were taken.
 
         Raises:
-            IntegrityError: a table is damaged.
             LakeFsWrites: lakeFS has not stopped, as a table shows.
             LakeFsAhead: it has written since the last refs dump.
         """
@@ -182,7 +181,6 @@ class Reach:
 
         Raises:
             MissingTable: a tree that refs reach is missing, or a range of one.
-            IntegrityError: a table is damaged.
         """
         # No rule lets go the tree of a branch or tag, whatever the list of deleted trees says.
         collected = frozenset(iter_expired(self.work.store)) - roots.heads
@@ -202,12 +200,7 @@ class Reach:
 
         Args:
             trees: metaranges, whose ranges are read too.
-            must_exist: whether a missing table is an error.
             collected: metaranges that may be missing even so, as a collection deleted them.
-
-        Raises:
-            MissingTable: a table is missing.
-            IntegrityError: a table is damaged.
         """
         wanted: set[str] = set(ranges)
         for ids, read in iter_trees(self.work, set(trees) - self.trees):
@@ -234,9 +227,6 @@ class Reach:
 
         Args:
             later: the parts that have younger ones; they are listed again.
-
-        Raises:
-            LakeFsAhead: there is one.
         """
         work = self.work
         parts = [each._replace(is_later=True) for each in later if isinstance(each, LakeFsPart)]
@@ -326,7 +316,6 @@ def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int)
     """Return what is about to be deleted, by branch and tag.
 
     Args:
-        doomed: what is garbage, other than data objects.
         objects: number of data objects that are garbage.
     """
     default = (RefKind.BRANCH, work.repository.record.default_branch)

@@ -6,6 +6,8 @@ Retention rules say how long commits keep their objects, per branch: see `roots`
 
     {"default_retention_days": 21, "branches": [{"branch_id": "main", "retention_days": 28}]}
 
+Rules that are not valid raise `UsageError`.
+
 Nothing is deleted in a namespace that another program uses besides lakecli, or in which lakeFS
 writes on: the checks are last.
 """
@@ -140,11 +142,7 @@ class Rules(NamedTuple):
 
 
 def parse_rules(text: str) -> Rules:
-    """Return the rules of a JSON document.
-
-    Raises:
-        UsageError: the document is not valid.
-    """
+    """Return the rules of a JSON document."""
     try:
         fields = parse_json(text, max_size=MAX_RULES_SIZE)
         default = _days(fields["default_retention_days"])
@@ -174,11 +172,7 @@ def rules_fields(rules: Rules) -> dict[str, Any]:
 
 
 def find_rules(store: ObjectStore) -> Rules | None:
-    """Return the rules of a namespace; ``None`` without any: everything that refs reach is kept.
-
-    Raises:
-        UsageError: the rules are not valid.
-    """
+    """Return the rules of a namespace; ``None`` without any: everything that refs reach is kept."""
     try:
         data = store.get(RULES_KEY, start=0, length=MAX_RULES_SIZE + 1)
     except ObjectNotFound:
@@ -187,11 +181,7 @@ def find_rules(store: ObjectStore) -> Rules | None:
 
 
 def get_rules(store: ObjectStore) -> Rules:
-    """Return the rules of a namespace.
-
-    Raises:
-        NotFound: there are none.
-    """
+    """Return the rules of a namespace."""
     rules = find_rules(store)
     if rules is None:
         raise NoRules(
@@ -207,11 +197,7 @@ def put_rules(store: ObjectStore, rules: Rules) -> None:
 
 
 def delete_rules(store: ObjectStore) -> None:
-    """Delete the rules of a namespace.
-
-    Raises:
-        NotFound: there are none.
-    """
+    """Delete the rules of a namespace."""
     get_rules(store)
     store.delete([RULES_KEY])
 
@@ -267,9 +253,6 @@ def find_sharing(work: Work, foreign: Counter[str]) -> SharedNamespace | None:
     """Return the refusal of a namespace with objects that lakecli never writes, if it is refused.
 
     It is not refused if somebody has confirmed that lakeFS, which wrote them, has stopped.
-
-    Args:
-        foreign: number of such objects, by kind.
     """
     uri, taken = work.store.uri, work.taken
     found = [
@@ -329,10 +312,6 @@ def check_stopped(work: Work, key: str) -> None:
 
 
 def check_not_newer(work: Work, key: str, at: datetime, stopped_at: datetime | None) -> None:
-    """Refuse to delete objects of lakeFS if one is younger than the confirmation.
-
-    Raises:
-        LakeFsWrites: it is.
-    """
+    """Refuse to delete objects of lakeFS if one is younger than the confirmation."""
     if stopped_at is not None and at > stopped_at + CLOCKS:
         raise LakeFsWrites(work, key, stopped_at)

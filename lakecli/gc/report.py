@@ -282,11 +282,7 @@ class GcStatus(NamedTuple):
         return int(self.grace.total_seconds())
 
     def with_grace(self, grace: timedelta) -> GcStatus:
-        """Return the status for a machine with a grace period: it sweeps later if that is longer.
-
-        Args:
-            grace: the shortest grace period that the machine accepts.
-        """
+        """Return the status for a machine that sweeps later, if its own grace period is longer."""
         if self.sweep_at is None:
             return self
         return self._replace(sweep_at=self.sweep_at + max(grace - self.grace, timedelta()))

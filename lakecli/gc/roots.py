@@ -138,13 +138,6 @@ def gather(
 ) -> Roots:
     """Return the roots.
 
-    Args:
-        known: what is known of the refs in the bucket.
-        before: the refs in the bucket as this run read them before.
-        times: which objects are old.
-        rules: retention rules; ``None``: keep what refs reach.
-        taken: how the namespace was taken over from lakeFS; ``None``: it was not.
-
     Raises:
         LostHistory: a commit that a ref reaches is missing.
         DamagedPack: a commit is missing, perhaps because this commit pack is damaged.
@@ -281,7 +274,6 @@ def iter_operations(
     """Yield the operations that can be undone, newest first: those that are not expired.
 
     Args:
-        txn: of the local store.
         now: time by the store's clock. Of it and this machine's, the one that expires less counts.
     """
     here = repository.lake.runtime.now()
@@ -354,11 +346,7 @@ class LostHistory(IntegrityError):
 
 
 def retained(commits: Mapping[CommitId, Known], starts: Iterable[Start]) -> set[CommitId]:
-    """Return the commits that keep their objects.
-
-    Raises:
-        LostHistory: a commit on the way is missing.
-    """
+    """Return the commits that keep their objects."""
     found: set[CommitId] = set()
     limited = []
     waiting = []
@@ -464,9 +452,6 @@ def superseded_packs(
     replaces: Mapping[PackId, tuple[PackId, ...]],
 ) -> dict[PackId, PackId]:
     """Return the packs that are garbage: another pack, which stays, has all of their commits.
-
-    Args:
-        replaces: the claims of all packs, as in `PacksRead`.
 
     Returns:
         The ID of the pack that has the commits, by the ID of the pack that is garbage.

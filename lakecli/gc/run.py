@@ -142,23 +142,12 @@ def advance(
     *,
     progress: Progress = NO_PROGRESS,
 ) -> GcReport:
-    """Advance garbage collection as far as time allows, without a question.
-
-    Args:
-        runner: runs the work that grows with the data.
-        progress: as in `take`.
-
-    Raises:
-        LakeError: as `prepare` and `take` do.
-    """
+    """Advance garbage collection as far as time allows, without a question."""
     return take(prepare(repository, runner, options), progress=progress)
 
 
 def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
     """Return the next step; nothing is condemned or deleted before it is taken.
-
-    Args:
-        runner: runs the work that grows with the data.
 
     Raises:
         UsageError: the grace period is too short or too long; or lakeFS is said to have stopped,
@@ -234,7 +223,6 @@ def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
     A step that accepts refs ends a collection that has begun, and looks at the state anew.
 
     Args:
-        step: what `prepare` returned.
         progress: counts the parts of the work that are done: of tables to read, and of listings.
 
     Raises:
@@ -283,11 +271,7 @@ def _accept_refs(step: Step, uncertain: UncertainRefs, progress: Progress) -> Gc
 
 
 def _follow_roots(reach: Reach, before: Iterable[RemoteRef]) -> Roots:
-    """Find the roots, and follow them to the data objects.
-
-    Args:
-        before: the refs in the bucket as this run read them before.
-    """
+    """Find the roots, and follow them to the data objects."""
     work = reach.work
     for digests in iter_staged(work.repository, work.times.now):
         reach.live.add(digests)
@@ -369,10 +353,6 @@ def _sweep(step: Step, reach: Reach) -> GcReport:
 class Sweep:
     """What one sweep finds and deletes, or what its preview counts.
 
-    Args:
-        step: what `prepare` returned.
-        reach: has followed nothing yet.
-
     Attributes:
         refs: the refs in the bucket as they were read last.
     """
@@ -405,10 +385,6 @@ class Sweep:
         """Find garbage among the condemned objects; return it by branch and tag.
 
         Of the data objects, it counts as many as were condemned: `run` finds out which are garbage.
-
-        Raises:
-            LostMarks: a list of condemned objects is missing or damaged.
-            LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
         """
         roots, tables = self._remark()
         self._check_lakefs()
@@ -419,11 +395,7 @@ class Sweep:
         return self._summary
 
     def preview(self) -> None:
-        """Count the data objects and the uploads in parts that are garbage.
-
-        Raises:
-            LostMarks: a list of condemned objects is missing or damaged.
-        """
+        """Count the data objects and the uploads in parts that are garbage."""
         for _ in chain(self._data(), self._uploads()):
             pass
 

@@ -160,11 +160,7 @@ class Marks:
         return [name for name in names if _PART.fullmatch(name)]
 
     def data(self, part: str) -> bytes:
-        """Return the records of a part, ascending.
-
-        Raises:
-            LostMarks: the list is missing or damaged.
-        """
+        """Return the records of a part, ascending."""
         records = self._get(_DATA + part, MAX_PART_SIZE)
         lead = bytes.fromhex(part) if len(part) == len("00") else b""
         last = b""
@@ -176,11 +172,7 @@ class Marks:
         return records
 
     def others(self) -> list[Doomed]:
-        """Return all other condemned objects.
-
-        Raises:
-            LostMarks: the list is missing, or a line of it is damaged.
-        """
+        """Return all other condemned objects."""
         found = []
         for line in self._get("others", MAX_OTHERS_SIZE).splitlines():
             try:
@@ -207,12 +199,7 @@ class Marks:
 
 
 def check_lists(repository: Repository, seen: ObservedState) -> None:
-    """Check that the lists that a state names are there.
-
-    Raises:
-        StateMoved: another machine deleted them when it ended the collection.
-        LostMarks: the list of other condemned objects is missing or damaged.
-    """
+    """Check that the lists that a state names are there."""
     try:
         Marks(repository.store, seen.state.mark).others()
     except LostMarks as error:
@@ -291,12 +278,7 @@ def move_state(repository: Repository, seen: ObservedState, **changes: Any) -> G
 
 
 def status(repository: Repository) -> GcStatus:
-    """Return the state of a repository's garbage collection.
-
-    Raises:
-        DamagedState: the state is damaged.
-        BadRecord: the record of a refs dump that is kept is not valid.
-    """
+    """Return the state of a repository's garbage collection."""
     store, now = repository.store, repository.lake.runtime.now()
     found = status_of(repository, gc_protocol.look(store))
     taken = find_take_over(store)

@@ -192,7 +192,6 @@ def part_named(work: Work, name: str, *, keys: bool = False) -> ListingPart:
     Of lakeFS's objects, only those that are no younger than the last refs dump may be.
 
     Args:
-        name: the name of the list of its condemned objects.
         keys: whether to return what identifies each old object for its deletion.
     """
     before = work.times.cutoff.timestamp()
@@ -371,11 +370,7 @@ def iter_trees(work: Work, ids: Iterable[str]) -> Iterator[tuple[Sequence[str], 
 
 
 def read_trees(location: Location, ids: Sequence[str]) -> TablesRead:
-    """Read metaranges; some may be missing.
-
-    Raises:
-        IntegrityError: a table is damaged.
-    """
+    """Read metaranges; some may be missing."""
 
     def ranges_in(tree: str, table: SSTable) -> Iterator[bytes]:
         values = load_metarange(MetarangeId(tree), table).values
@@ -408,7 +403,6 @@ def read_ranges(
     most keeps an object that is garbage.
 
     Args:
-        must_exist: whether a missing range is an error.
         old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
         scratch: where to write the digests; ``None``: they are returned.
 
@@ -512,9 +506,6 @@ def read_kinds(location: Location, part: Sequence[tuple[str, int]]) -> list[Tabl
     """Return the kinds of tables by their properties; one that cannot be read is not lakecli's.
 
     Objects that are larger than any table are not read, and left out.
-
-    Args:
-        part: IDs and sizes in bytes.
     """
     found = []
     for table_id, size in part:

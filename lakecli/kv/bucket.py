@@ -117,12 +117,7 @@ class UnsentMove(NamedTuple):
 
 
 class _Rows:
-    """Rows of one repository; writing needs a write transaction.
-
-    Args:
-        txn: the transaction to read or write in.
-        repository: the 16 bytes of its UUID.
-    """
+    """Rows of one repository; writing needs a write transaction."""
 
     def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
         self._txn = txn
@@ -166,12 +161,7 @@ class TrackingStore(_Rows):
         return {(tracked.kind, tracked.name): tracked for tracked in self.iter()}
 
     def iter(self, kind: RefKind | None = None, prefix: str = "") -> Iterator[Tracked]:
-        """Yield tracked refs, by kind and then by the bytes of their names.
-
-        Args:
-            kind: the kind of refs; ``None``: all kinds.
-            prefix: the beginning of their names; needs a kind.
-        """
+        """Yield tracked refs, by kind and then by the bytes of their names."""
         under = self._key(kind, prefix) if kind else self._repository
         cut = len(self._repository)
         for key, data in self._txn.scan(Table.TRACKING, prefix=under):

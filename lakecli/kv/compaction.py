@@ -39,7 +39,6 @@ def alone(directory: StrPath) -> Iterator[int]:
 
     Raises:
         Refused: it is open, in this process or in another one.
-        IntegrityError: it is damaged.
     """
     try:
         make_private(directory)

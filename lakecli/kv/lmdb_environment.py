@@ -97,11 +97,7 @@ class LmdbEnvironment:
         self._pid = os.getpid()
 
     def check_process(self) -> None:
-        """Refuse use in a forked child.
-
-        Raises:
-            LakeError: this is not the process that opened the environment.
-        """
+        """Refuse use in a forked child."""
         if os.getpid() != self._pid:
             raise LakeError(
                 f"the local store was opened before this process was forked: {self.directory}",
@@ -172,11 +168,7 @@ class LmdbEnvironment:
         raise damaged_store(self.directory, f"schema version {version!r}")
 
     def prepare(self) -> None:
-        """Check the schema version, and set that of a new store.
-
-        Raises:
-            Refused: a newer lakecli wrote the store.
-        """
+        """Check the schema version, and set that of a new store."""
         with self._lmdb.begin() as txn:
             is_new = txn.get(_SCHEMA_KEY) is None and not txn.stat()["entries"]
         if is_new:
@@ -308,11 +300,7 @@ def release(shared: LmdbEnvironment) -> None:
 
 
 def _refuse_network(directory: StrPath) -> None:
-    """Refuse a network file system, where there is a table of mounts (Linux).
-
-    Raises:
-        Refused: LMDB's locks and memory map would not be shared there.
-    """
+    """Refuse a network file system, where there is a table of mounts (Linux)."""
     try:
         with open(MOUNT_TABLE, "rb") as file:
             mount_table = file.read()
@@ -417,9 +405,6 @@ def find_damage(directory: StrPath, *, may_be_short: bool) -> str | None:
     Args:
         may_be_short: extend a file that is too short, instead of calling it damaged: a process that
             was killed may not have done that; see `grow`.
-
-    Raises:
-        OSError: the file cannot be read.
     """
     problem: str | None = None
     for pause in _DAMAGE_PAUSES:

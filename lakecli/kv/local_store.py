@@ -220,11 +220,7 @@ class ReadTransaction:
             raise self._environment.translate(error) from error
 
     def for_writing(self) -> WriteTransaction:
-        """Return this transaction, if it is one that writes.
-
-        Raises:
-            TypeError: it is a read transaction.
-        """
+        """Return this transaction, if it is one that writes."""
         raise TypeError("writing needs a write transaction")
 
     def get(self, table: Table, key: bytes) -> bytes | None:
@@ -278,11 +274,7 @@ class ReadTransaction:
             yield key[cut:]
 
     def has_owned(self, table: Table, owner: bytes) -> bool:
-        """Return whether a table has rows of one owner.
-
-        Raises:
-            IntegrityError: `owner` is not the 16 bytes of one repository or staging token.
-        """
+        """Return whether a table has rows of one owner."""
         return next(self.scan_keys(table, prefix=owner_key(owner)), None) is not None
 
     def scan_reverse(self, table: Table, *, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
@@ -378,9 +370,6 @@ class WriteTransaction(ReadTransaction):
         """Delete the rows of one owner, at most `limit`, and return their number.
 
         A number below `limit` means that none are left.
-
-        Raises:
-            IntegrityError: `owner` is not the 16 bytes of one repository or staging token.
         """
         cursor = self._txn.cursor()
         within = table + owner_key(owner)

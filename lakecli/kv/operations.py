@@ -215,11 +215,7 @@ def find(txn: ReadTransaction, repository: bytes, id: bytes) -> Operation | None
 
 
 def get(txn: ReadTransaction, repository: bytes, id: bytes) -> Operation:
-    """Return an operation by its ID.
-
-    Raises:
-        NotFound: it is not in the log, or no longer.
-    """
+    """Return an operation by its ID."""
     operation = find(txn, repository, id)
     if operation is None:
         raise NotFound(f"no operation {id.hex()}")
@@ -246,11 +242,6 @@ def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterabl
     """Save what is staged at paths, before an operation writes to them.
 
     Only the first image of a path is kept, so that one operation may write in several parts.
-
-    Args:
-        txn: the transaction that will write to the paths.
-        token: the token of the staging area.
-        changed: the paths, ascending.
     """
     owner = _image_owner(id, token)
     nothing_staged = not txn.has_owned(Table.STAGING, token)
@@ -384,8 +375,6 @@ class PastStore(LocalStore):
 
     Args:
         store: the handle to read through; it must stay open as long as this one.
-        repository: the 16 bytes of its UUID.
-        operation: the ID, 16 bytes.
     """
 
     def __init__(self, store: LocalStore, repository: bytes, operation: bytes) -> None:

@@ -35,9 +35,6 @@ class Sentinel:
         was_left_open: whether the last user did not close the store.
         was_rewriting: whether the last user was killed while it rewrote the store.
         is_alone: whether no other process has the store open.
-
-    Raises:
-        OSError: the file cannot be opened.
     """
 
     _is_held = False

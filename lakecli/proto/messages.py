@@ -119,11 +119,7 @@ class Message:
         return b"".join(parts)
 
     def decode(self, data: bytes) -> dict[str, Any]:
-        """Return the values of the message that some bytes encode.
-
-        Raises:
-            Malformed: they encode none.
-        """
+        """Return the values of the message that some bytes encode."""
         try:
             return self._decode(data, None, _MAX_DEPTH)
         except UnicodeDecodeError:

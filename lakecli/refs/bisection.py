@@ -55,7 +55,6 @@ def bisection(
     """Return the state of a search.
 
     Args:
-        good: commits that are good, at least one.
         first_bad: the commit that was called bad first, if that is another one.
 
     Raises:

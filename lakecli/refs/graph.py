@@ -3,7 +3,8 @@
 Everything here relies on one invariant: a commit's generation is above that of each of its parents.
 In descending order of generation, a commit is visited after all of its descendants. So everything
 about it is known by then, whatever the dates say, and a walk can stop at the generation of the
-answer. Each step to a parent checks the invariant.
+answer. Each step to a parent checks the invariant, and raises `DamagedHistory` if it does not hold
+or the parent is missing.
 """
 
 from __future__ import annotations
@@ -33,9 +34,6 @@ def iter_merge_bases(
     A commit is visited after all of its descendants. If both sides reached it, but not through
     another common ancestor, no common ancestor descends from it. Once one side has no commits of
     its own left, the rest is reached by the other side alone, or is an ancestor of a base.
-
-    Raises:
-        DamagedHistory: the history between the two and the answer is broken.
     """
     frontier = _Frontier(reader)
     frontier.add(get_commit(reader, left), _LEFT)
@@ -56,9 +54,6 @@ def is_ancestor(reader: CommitReader, ancestor: CommitId, descendant: CommitId) 
     """Return whether `descendant` reaches `ancestor` through parents; a commit reaches itself.
 
     Visits only commits of a generation above the ancestor's.
-
-    Raises:
-        DamagedHistory: the history between the two is broken.
     """
     if ancestor == descendant:
         return True
@@ -76,11 +71,7 @@ def is_ancestor(reader: CommitReader, ancestor: CommitId, descendant: CommitId) 
 
 
 def count_ahead_behind(reader: CommitReader, left: CommitId, right: CommitId) -> tuple[int, int]:
-    """Return how many commits only `left` reaches, and how many only `right` does.
-
-    Raises:
-        DamagedHistory: the history between the two is broken.
-    """
+    """Return how many commits only `left` reaches, and how many only `right` does."""
     frontier = _Frontier(reader)
     frontier.add(get_commit(reader, left), _LEFT)
     frontier.add(get_commit(reader, right), _RIGHT)
@@ -99,9 +90,6 @@ def iter_unreached(
     """Yield the commits that `start` reaches and none of `excluded` does, children first.
 
     Excluded commits that this clone does not have exclude nothing.
-
-    Raises:
-        DamagedHistory: the history between them is broken.
     """
     frontier = _Frontier(reader)
     frontier.add(get_commit(reader, start), _LEFT)

@@ -52,15 +52,12 @@ def iter_log(
     Of the same date, the larger ID is first. Commits are read lazily.
 
     Args:
-        first_parent: follow first parents only.
         since: leave out older commits and everything reached only through them.
-        after: leave out everything up to and including this commit.
         no_merges: leave out commits with several parents, but follow their parents.
         hidden: leave out this commit and all its ancestors.
 
     Raises:
         NotFound: `after` is not in the log.
-        DamagedHistory: a commit of the history is missing or contradicts its parents.
     """
     part = _HistoryPart(
         reader, first_parent, since, None if hidden is None else _Ancestors(reader, hidden)

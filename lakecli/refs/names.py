@@ -1,7 +1,8 @@
 """The names that branches and tags may have.
 
 A name must be usable in ref expressions, in a URI (so no ``/``), and as one object key, where
-``[a-z0-9._-]`` stand for themselves and every other byte takes three characters.
+``[a-z0-9._-]`` stand for themselves and every other byte takes three characters. A refused name
+raises `UsageError`, whose hint has the rule.
 """
 
 from collections.abc import Iterator
@@ -57,9 +58,6 @@ def check_branch_name(name: str) -> None:
     r"""Refuse a name that a branch cannot have: anything but ``\w[-\w:]*`` of ASCII.
 
     64 hex digits are refused too: as a ref they always mean a commit.
-
-    Raises:
-        UsageError: the name is not allowed; the hint gives the rule.
     """
     for fault, hint in _branch_faults(name):
         raise UsageError(f"illegal branch name {name!r}: {fault}", hint=hint)
@@ -73,9 +71,6 @@ def check_tag_name(name: str) -> None:
     the end. In addition, none of ``~ ^ @ $``: lakeFS accepts most of these in a tag, but they have
     a meaning in its ref expressions, so no expression could name such a tag. 64 hex digits are
     refused for the same reason: they always mean a commit.
-
-    Raises:
-        UsageError: the name is not allowed; the hint gives the rule.
     """
     for fault, hint in _tag_faults(name):
         raise UsageError(f"illegal tag name {name!r}: {fault}", hint=hint)

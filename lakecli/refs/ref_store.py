@@ -41,11 +41,7 @@ class DamagedHistory(IntegrityError):
 
 
 def get_commit(reader: CommitReader, id: CommitId) -> Commit:
-    """Return a commit that another record refers to.
-
-    Raises:
-        DamagedHistory: this clone does not have it.
-    """
+    """Return a commit that another record refers to, or raise `DamagedHistory`."""
     commit = reader.find_commit(id)
     if commit is None:
         raise DamagedHistory(f"missing commit {id}", hint="look for more damage: `fsck REPOSITORY`")
@@ -94,11 +90,7 @@ class RefStore:
             yield _load_branch(name, data)
 
     def put_branch(self, branch: Branch) -> None:
-        """Create or replace a branch; fields that this version does not know are kept.
-
-        Raises:
-            UsageError: the name is too long for a key.
-        """
+        """Create or replace a branch; fields that this version does not know are kept."""
         fields = {
             "commit_id": branch.commit_id,
             "staging_token": branch.staging_token.hex(),
@@ -121,11 +113,7 @@ class RefStore:
             yield _load_tag(name, data)
 
     def put_tag(self, tag: Tag) -> None:
-        """Create or replace a tag; fields that this version does not know are kept.
-
-        Raises:
-            UsageError: the name is too long for a key.
-        """
+        """Create or replace a tag; fields that this version does not know are kept."""
         self._put(Table.TAGS, tag.name, {"commit_id": tag.commit_id})
 
     def delete_tag(self, name: str) -> bool:
@@ -145,11 +133,7 @@ class RefStore:
         return None if data is None else _load_commit(id, data)
 
     def get_commit(self, id: CommitId) -> Commit:
-        """Return a commit.
-
-        Raises:
-            NotFound: this clone does not have it.
-        """
+        """Return a commit, or raise `NotFound`."""
         commit = self.find_commit(id)
         if commit is None:
             raise NotFound(f"no commit {id}")

@@ -103,13 +103,11 @@ def resolve(expression: RefExpression, reader: RefReader, past: PastRef | None =
     """Resolve an expression for reading.
 
     Args:
-        expression: the parsed expression.
         past: the base with its braces, if it has some.
 
     Raises:
         NotFound: the base names nothing (without a hint: the caller knows the repository to list),
             or a modifier goes past the first commit or the last parent.
-        AmbiguousRef: the base is a prefix of several commit IDs.
         UsageError: ``@`` or ``$`` follows something other than a branch.
         DamagedHistory: a commit on the way is missing.
     """
@@ -165,11 +163,7 @@ def commit_of(resolved: Resolved, expression: str) -> Commit:
 def resolve_base(
     expression: RefExpression, reader: RefReader
 ) -> tuple[RefKind, str, Branch | None, CommitId]:
-    """Return what the base of an expression is, its name, the branch if it is one, and its commit.
-
-    Raises:
-        NotFound: as of `resolve`.
-    """
+    """Return the kind, the name, the branch (if it is one) and the commit of the base."""
     base = expression.base
     if is_full_commit_id(base):
         commit_id = CommitId(base.lower())

@@ -153,11 +153,7 @@ class NewerState(DamagedState):
 
 
 def state_record(store: ObjectStore) -> bytes:
-    """Return the object of the state; if it is too large, at least one byte too many.
-
-    Raises:
-        ObjectNotFound: there is none.
-    """
+    """Return the object of the state; if it is too large, at least one byte too many."""
     return store.get(GC_STATE, start=0, length=MAX_STATE_SIZE + 1)
 
 
@@ -381,8 +377,6 @@ def write_keep(store: ObjectStore, epoch: int, keep_id: str, keys: Collection[st
     """Ask the sweep of an epoch to spare objects; read the state again afterwards.
 
     Args:
-        epoch: the epoch in which they are condemned.
-        keep_id: a new random ID.
         keys: of data objects, ranges or metaranges; objects that these refer to are spared too.
     """
     remaining = iter(sorted(keys))

@@ -111,7 +111,6 @@ def read_pack(store: ObjectStore, pack_id: PackId) -> Pack:
     """Read a pack by one GET, verify it, and recompute the IDs of its commits.
 
     Raises:
-        ObjectNotFound: the pack does not exist.
         DamagedPack: it cannot be read, or its bytes do not match its name.
     """
     try:
@@ -138,7 +137,6 @@ def read_new_packs(
     and reading was replaced by another, so the packs are then listed again.
 
     Args:
-        known: IDs of packs whose commits this clone has.
         also: IDs named by the moves of refs: they are read even if a late listing lacks them, and
             skipped if another pack replaced them.
     """
@@ -159,9 +157,6 @@ def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack
     """Yield packs, except deleted ones and those replaced by one that was read before.
 
     In place of a damaged pack, its ID and the defect are yielded.
-
-    Args:
-        ids: of the packs, the newest first.
     """
     for _, pack in _read_each(store, ids, set()):
         if pack is not None:
@@ -228,7 +223,6 @@ def write_pack(
 
     Args:
         commits: in any order, each once.
-        replaces: IDs of the packs whose commits are all included.
 
     Raises:
         NotText: a commit has text that is not UTF-8.
@@ -249,10 +243,6 @@ def choose_replaced(packs: Sequence[PackInfo], new_size: int) -> list[PackId]:
     """Return the packs that a new pack should replace, to keep their number small; often none.
 
     At most seven packs of each level remain. A level ends at eight times the size of the previous.
-
-    Args:
-        packs: the packs in the bucket that are not replaced yet.
-        new_size: approximate size of the new pack, in bytes.
     """
     levels: dict[int, list[PackInfo]] = {}
     for info in packs:

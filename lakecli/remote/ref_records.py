@@ -190,11 +190,7 @@ def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> Remote
 
 
 def dump_ref(ref: RemoteRef) -> bytes:
-    """Return the bytes of a ref's object.
-
-    Raises:
-        Unwritable: `parse_ref` would refuse it.
-    """
+    """Return the bytes of a ref's object."""
     fields = {
         **ref.extra,
         "format": FORMAT,
@@ -229,11 +225,7 @@ def parse_moves(what: str, data: bytes) -> tuple[RecordedMove, ...]:
 
 
 def dump_moves(moves: tuple[RecordedMove, ...]) -> bytes:
-    """Return the bytes of an object of the reflog.
-
-    Raises:
-        Unwritable: `parse_moves` would refuse it.
-    """
+    """Return the bytes of an object of the reflog."""
     fields = {"format": FORMAT, "moves": [move_fields(move) for move in moves]}
     return _dump(_CHUNK, fields)
 

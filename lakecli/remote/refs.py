@@ -75,11 +75,7 @@ class ListedRef(NamedTuple):
 
 
 def find_ref(store: ObjectStore, kind: RefKind, name: str) -> RemoteRef | None:
-    """Return a ref, deleted or not, or ``None`` if it never existed.
-
-    Raises:
-        NotOurs: the object is not a ref that lakecli wrote.
-    """
+    """Return a ref, deleted or not, or ``None`` if it never existed."""
     try:
         data, version = store.get_versioned(ref_key(kind, name), length=MAX_REF_SIZE + 1)
     except ObjectNotFound:
@@ -175,9 +171,6 @@ def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[RecordedMove]:
     """Yield all moves of a ref, newest first; those in its object cost no request.
 
     One GET reads 16 older moves. The result ends early where older chunks were deleted.
-
-    Raises:
-        NotOurs: an object of the reflog is not ours.
     """
     yield from ref.moves
     wanted = (ref.moves[-1].sequence if ref.moves else ref.sequence + 1) - 1

@@ -152,11 +152,7 @@ def _line_of(text: str, name: str) -> int:
 
 
 def set_value(path: StrPath, name: str, text: str) -> None:
-    """Write one setting, and keep the rest of the file unchanged.
-
-    Raises:
-        UsageError: there is no such setting, the value is malformed, or the file is.
-    """
+    """Write one setting, and keep the rest of the file unchanged."""
     import tomlkit
     from tomlkit.items import InlineTable
 
@@ -185,12 +181,7 @@ def set_value(path: StrPath, name: str, text: str) -> None:
 
 
 def unset_value(path: StrPath, name: str) -> None:
-    """Remove one setting from the file.
-
-    Raises:
-        UsageError: there is no such setting, or the file is malformed.
-        NotFound: the file does not set it.
-    """
+    """Remove one setting from the file."""
     import tomlkit
 
     find_key(name)
@@ -225,9 +216,6 @@ def _edit(
     Args:
         after: its name and new value; empty: it is removed.
         ways: take the text of the file, and return it changed.
-
-    Raises:
-        UsageError: the file is malformed, or none of the ways succeeds.
     """
     from tomlkit.exceptions import TOMLKitError
 

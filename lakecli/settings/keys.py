@@ -1,4 +1,7 @@
-"""The settings: how each kind of value is written, and the names and meaning of all settings."""
+"""The settings: how each kind of value is written, and the names and meaning of all settings.
+
+Each parser raises `UsageError` for a text that it does not take, with an example as the hint.
+"""
 
 import re
 from collections.abc import Callable
@@ -36,11 +39,7 @@ _PLACE: Final = r"(((s3|gs)://[^/]|az://[^/]+/[^/]|(local|file):///[^/])|/[^/]).
 
 
 def parse_text(text: str) -> str:
-    """Return a line of text without surrounding blanks.
-
-    Raises:
-        UsageError: the text is empty or has control characters.
-    """
+    """Return a line of text without surrounding blanks."""
     stripped = text.strip()
     if not stripped or not stripped.isprintable():
         raise UsageError(f"not a line of text: {_shown(text)}")
@@ -48,21 +47,13 @@ def parse_text(text: str) -> str:
 
 
 def parse_name(text: str) -> str:
-    """Return the name of a person without surrounding blanks.
-
-    Raises:
-        UsageError: as of `parse_text`, but for what letters of some scripts need between them.
-    """
+    """Return the name of a person without surrounding blanks."""
     parse_text(re.sub(_BETWEEN, "", text))
     return text.strip()
 
 
 def parse_email(text: str) -> str:
-    """Return an e-mail address as committers are recorded with it.
-
-    Raises:
-        UsageError: it has blanks, ``<`` or ``>``, or not one ``@`` with something on both sides.
-    """
+    """Return an e-mail address as committers are recorded with it."""
     address = parse_text(text)
     user, _, host = address.partition("@")
     if not user or not host or "@" in host or any(each in " <>" for each in address):
@@ -71,11 +62,7 @@ def parse_email(text: str) -> str:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return a duration written as ``90s``, ``30m``, ``12h`` or ``7d``.
-
-    Raises:
-        UsageError: it has another form, or is zero.
-    """
+    """Return a duration written as ``90s``, ``30m``, ``12h`` or ``7d``."""
     match = re.fullmatch(_DURATION, text.strip())
     if match and len(match[1]) <= len(str(_MAX_DAYS * 86400)):
         seconds = timedelta(**{_DURATION_UNITS[match[2]]: 1}).total_seconds() * int(match[1])
@@ -85,11 +72,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_timeout(text: str) -> timedelta:
-    """Return how long to wait for a server.
-
-    Raises:
-        UsageError: it is no duration, or longer than a day.
-    """
+    """Return how long to wait for a server."""
     timeout = parse_duration(text)
     if timeout > timedelta(days=1):
         raise UsageError(f"longer than a day: {_shown(text)}", hint="the default is 60s")
@@ -97,20 +80,12 @@ def parse_timeout(text: str) -> timedelta:
 
 
 def parse_grace(text: str) -> timedelta:
-    """Return a grace period of garbage collection.
-
-    Raises:
-        UsageError: it is no duration, or not from `SHORTEST_GRACE` to `LONGEST_GRACE`.
-    """
+    """Return a grace period of garbage collection."""
     return check_grace(parse_duration(text))
 
 
 def check_grace(grace: timedelta) -> timedelta:
-    """Return a grace period that is possible.
-
-    Raises:
-        UsageError: it is shorter than `SHORTEST_GRACE`, or longer than `LONGEST_GRACE`.
-    """
+    """Return a grace period that is possible."""
     if grace < SHORTEST_GRACE:
         raise UsageError(
             f"the grace period is less than {SHORTEST_GRACE.total_seconds() / 3600:.0f} hours",
@@ -124,11 +99,7 @@ def check_grace(grace: timedelta) -> timedelta:
 
 
 def parse_base_uri(text: str) -> str:
-    """Return what URIs begin with that are written without a scheme.
-
-    Raises:
-        UsageError: it begins neither with ``lakefs://`` nor with a storage namespace.
-    """
+    """Return what URIs begin with that are written without a scheme."""
     base = parse_text(text)
     check_no_password(base)
     if not base.startswith(SCHEME) and not is_namespace(base):
@@ -140,11 +111,7 @@ def parse_base_uri(text: str) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Return a size in bytes written as ``500 MB``, ``10 GiB``, ``1.5GB`` or a plain number.
-
-    Raises:
-        UsageError: it has another form.
-    """
+    """Return a size in bytes written as ``500 MB``, ``10 GiB``, ``1.5GB`` or a plain number."""
     # Without a pattern: every command reads the size of the cache.
     written = text.strip().lower()
     number = written.rstrip(_SIZE_LETTERS)
@@ -162,11 +129,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_count(text: str) -> int:
-    """Return a whole number from 1.
-
-    Raises:
-        UsageError: it is no such number.
-    """
+    """Return a whole number from 1."""
     stripped = text.strip()
     is_number = stripped.isascii() and stripped.isdecimal() and len(stripped) <= _MAX_DIGITS
     if not is_number or not 1 <= int(stripped) <= _MAX_COUNT:
@@ -180,11 +143,7 @@ def _shown(text: str) -> str:
 
 
 def parse_sync(text: str) -> bool:
-    """Return ``True`` for ``auto`` and ``False`` for ``manual``.
-
-    Raises:
-        UsageError: the text is neither.
-    """
+    """Return ``True`` for ``auto`` and ``False`` for ``manual``."""
     word = text.strip().lower()
     if word not in ("auto", "manual"):
         raise UsageError(
@@ -195,11 +154,7 @@ def parse_sync(text: str) -> bool:
 
 
 def parse_link(text: str) -> str:
-    """Return the way in which files are linked with objects.
-
-    Raises:
-        UsageError: there is no such way.
-    """
+    """Return the way in which files are linked with objects."""
     word = text.strip().lower()
     if word not in {"auto", "reflink", "hardlink", HARDLINK_ROOT, "copy"}:
         raise UsageError(
@@ -276,11 +231,7 @@ def _demand(
 
 
 def parse_endpoint(text: str) -> str:
-    """Return the URL of a server.
-
-    Raises:
-        UsageError: it is no such URL, or has credentials or a query, which may be secret.
-    """
+    """Return the URL of a server."""
     url = text.strip()
     if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", url, re.IGNORECASE):
         raise UsageError(
@@ -291,11 +242,7 @@ def parse_endpoint(text: str) -> str:
 
 
 def parse_directories(text: str) -> tuple[str, ...]:
-    """Return the absolute directories of a list separated by commas; ``*`` stands for all.
-
-    Raises:
-        UsageError: an item is neither.
-    """
+    """Return the absolute directories of a list separated by commas; ``*`` stands for all."""
     directories = tuple(filter(None, (each.strip() for each in text.split(","))))
     for each in directories:
         if each != "*" and not each.startswith("/"):
@@ -310,9 +257,6 @@ def parse_places(text: str) -> tuple[str, ...]:
     """Return the buckets, prefixes and directories of a list separated by blanks or commas.
 
     A name that contains a blank or a comma cannot be listed.
-
-    Raises:
-        UsageError: an item is no bucket, prefix or directory.
     """
     places = tuple(filter(None, re.split(r"[,\s]+", text)))
     for place in places:
@@ -535,11 +479,7 @@ _OF_REPOSITORIES: Final = {key.name: key for key in REPOSITORY_KEYS}
 
 
 def find_key(name: str) -> Key:
-    """Return a setting by its name.
-
-    Raises:
-        UsageError: there is no such setting; the hint names the nearest.
-    """
+    """Return a setting by its name."""
     key = BY_NAME.get(name)
     if key is not None:
         return key

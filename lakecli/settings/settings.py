@@ -61,7 +61,6 @@ class Settings:
     """All settings of one run; each value is read and checked on access.
 
     Args:
-        flags: of the command line, by key name.
         read_file: returns the file's values by key name, as text; called once, on first access.
         read_lakectl: returns the values of lakectl's file in the same form, if there is one.
     """
@@ -86,11 +85,7 @@ class Settings:
         self._lakectl: Mapping[str, str] | None = None
 
     def find(self, name: str) -> Setting:
-        """Return a setting and its source; empty values count as unset.
-
-        Raises:
-            UsageError: there is no such setting, or the file is malformed.
-        """
+        """Return a setting and its source; empty values count as unset."""
         key = find_key(name)
         if text := self._flags.get(name):
             return Setting(key, text, "flag", f"--{name.replace('_', '-')}")

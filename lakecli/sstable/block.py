@@ -69,11 +69,7 @@ def seal(payload: bytes, *, compress: bool) -> bytes:
 
 
 def verify(stored: bytes, size: int) -> None:
-    """Verify the size and the checksum of a stored block.
-
-    Raises:
-        Malformed: either is wrong.
-    """
+    """Verify the size and the checksum of a stored block."""
     if len(stored) != size or size < MIN_STORED_SIZE:
         raise Malformed(f"{len(stored)} bytes, not a block of {size}")
     crc = crc32c(stored[:-4])
@@ -83,11 +79,7 @@ def verify(stored: bytes, size: int) -> None:
 
 
 def payload_of(stored: bytes) -> bytes:
-    """Return the uncompressed payload of a stored block whose checksum was verified.
-
-    Raises:
-        Malformed: the type is unknown, or the data is not Snappy.
-    """
+    """Return the uncompressed payload of a stored block whose checksum was verified."""
     if len(stored) < MIN_STORED_SIZE:
         raise Malformed("a block too short to be one")
     kind = stored[-BLOCK_TRAILER_SIZE]
@@ -115,11 +107,7 @@ def payload_size(stored: bytes) -> int:
 
 
 def entries_end(payload: bytes) -> int:
-    """Return the position where the entries of a block end and its restart points begin.
-
-    Raises:
-        Malformed: the restart points do not fit.
-    """
+    """Return the position where the entries of a block end and its restart points begin."""
     size = len(payload)
     count = _u32(payload, size - 4)[0] if size > KEY_TRAILER_SIZE - 1 else 0
     end = size - 4 - 4 * count
@@ -131,11 +119,7 @@ def entries_end(payload: bytes) -> int:
 def decode_records(  # noqa: C901, PLR0912 - calls inside the loop would make it slower
     payload: bytes,
 ) -> tuple[list[bytes], list[bytes]]:
-    """Decode a data block into its user keys and its values, both in key order.
-
-    Raises:
-        Malformed: it does not consist of plain records in strictly ascending order.
-    """
+    """Decode a data block into its user keys and its values, both in key order."""
     keys: list[bytes] = []
     values: list[bytes] = []
     add_key = keys.append
@@ -184,11 +168,7 @@ def decode_records(  # noqa: C901, PLR0912 - calls inside the loop would make it
 
 
 def find_value(payload: bytes, wanted: bytes) -> bytes | None:
-    """Return the value of one user key of a data block, or ``None``.
-
-    Raises:
-        Malformed: the block is not a data block.
-    """
+    """Return the value of one user key of a data block, or ``None``."""
     found = seek(payload, wanted)
     return found[1] if found is not None and found[0] == wanted + RECORD_TRAILER else None
 
@@ -200,9 +180,6 @@ def seek(payload: bytes, wanted: bytes) -> tuple[bytes, bytes] | None:
 
     Returns:
         The key with its trailer, and the value.
-
-    Raises:
-        Malformed: the block is not one whose keys have trailers.
     """
     header = _header
     one_byte = CONTINUES
@@ -272,11 +249,7 @@ def _wide_header(payload: bytes, position: int) -> tuple[int, int, int, int]:
 
 
 def decode_pairs(payload: bytes, *, limit: int) -> list[tuple[bytes, bytes]]:
-    """Decode a block other than a data block, of keys as they are.
-
-    Raises:
-        Malformed: it is not such a block, or has more than `limit` entries.
-    """
+    """Decode a block other than a data block, of keys as they are."""
     pairs: list[tuple[bytes, bytes]] = []
     end = entries_end(payload)
     position = 0
@@ -339,7 +312,6 @@ def encode_block(
     Args:
         keys: user keys, ascending.
         checksums: the CRC32C of each key.
-        start: position of the first record.
 
     Returns:
         The fields of `lakecli.sstable.writer.EncodedBlock`.
@@ -495,8 +467,6 @@ def blocks_between(ends: Sequence[int], start: int, stop: int) -> tuple[int, int
 
     Args:
         ends: for each block, the position after its last record.
-        start: position of the first record.
-        stop: position after the last record.
     """
     first = bisect_left(ends, start) + 1 if start else 0
     return first, max(first, bisect_right(ends, stop))

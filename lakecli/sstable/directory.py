@@ -180,11 +180,7 @@ class Directory:
             raise CorruptTable(tail.name, at, str(error)) from None
 
     def blocks(self) -> Blocks:
-        """Decode the whole index.
-
-        Raises:
-            CorruptTable: the index is damaged.
-        """
+        """Decode the whole index."""
         at, end = self.top_offset, self.top_offset if self.is_deep else self.data_size
         try:
             # The top index holds handles of data blocks, or of index partitions.
@@ -202,11 +198,7 @@ class Directory:
 
 
 def payload_at(file: ReadableFile, offset: int, size: int) -> bytes:
-    """Return the uncompressed payload of a stored block, whose checksum is verified.
-
-    Raises:
-        Malformed: it is damaged.
-    """
+    """Return the uncompressed payload of a stored block, whose checksum is verified."""
     stored = file.read(offset, size)
     verify(stored, size)
     return payload_of(stored)
@@ -270,7 +262,6 @@ def decode_index(payload: bytes, *, start: int, end: int) -> Blocks:
     """Decode an index block.
 
     Args:
-        payload: uncompressed.
         start: no block may begin before it.
         end: no block may end after it.
 
@@ -296,11 +287,7 @@ def decode_index(payload: bytes, *, start: int, end: int) -> Blocks:
 
 
 def decode_handles(payload: bytes, *, limit: int) -> tuple[list[bytes], list[int]]:
-    """Decode an index block into its user keys, and the offset and the size of each block in turn.
-
-    Raises:
-        Malformed: it is not an index, or has more than `limit` entries.
-    """
+    """Decode an index block into its user keys, and the offset and size of each block in turn."""
     keys: list[bytes] = []
     numbers: list[int] = []
     for key, handle in decode_pairs(payload, limit=limit):
@@ -315,12 +302,7 @@ def search_index(payload: bytes, key: bytes, *, end: int) -> Handle | None:
     """Return where the first block lies that may hold a key no less than `key`, or ``None``.
 
     Args:
-        payload: an index block, uncompressed.
-        key: a user key.
         end: no block may end after it.
-
-    Raises:
-        Malformed: the part of the block that leads there is damaged.
     """
     core = native.core()
     found = NotImplemented if core is None else core.find_handle(payload, key)
@@ -334,11 +316,7 @@ def search_index(payload: bytes, key: bytes, *, end: int) -> Handle | None:
 
 
 def find_handle(payload: bytes, key: bytes) -> tuple[int, int] | None:
-    """Return the two numbers of the first entry of an index whose key is no less than `key`.
-
-    Raises:
-        Malformed: the part of the block that leads there is not of an index.
-    """
+    """Return the two numbers of the first entry of an index whose key is no less than `key`."""
     found = seek(payload, key)
     if found is None:
         return None

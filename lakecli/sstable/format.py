@@ -156,22 +156,14 @@ def encode_value(identity: bytes, data: bytes) -> bytes:
 
 
 def decode_value(value: bytes) -> tuple[bytes, bytes]:
-    """Return the identity and the data of a value.
-
-    Raises:
-        MalformedValue: the framing is damaged.
-    """
+    """Return the identity and the data of a value, or raise `MalformedValue`."""
     identity, position = read_component(value, 0)
     data, _ = read_component(value, position)
     return identity, data
 
 
 def read_component(value: bytes, position: int) -> tuple[bytes, int]:
-    """Return the component that begins at `position`, and the position behind it.
-
-    Raises:
-        MalformedValue: the framing is damaged.
-    """
+    """Return the component that begins at `position`, and the position behind it."""
     try:
         zigzag, position = decode_varint(value, position)
     except Malformed:

@@ -59,7 +59,6 @@ class KeyLookup:
     Safe to share between threads if its source is.
 
     Args:
-        directory: of the table.
         source: of the bytes; stays the caller's to close.
 
     Attributes:
@@ -99,11 +98,7 @@ class KeyLookup:
         """Return the value of `key`, or ``None``; reads one block of each level at most.
 
         Args:
-            key: the key.
             file: the source, if it is open.
-
-        Raises:
-            CorruptTable: one of the blocks is damaged.
         """
         core = native.core()
         if core is not None and file is not None and file.descriptor >= 0:
@@ -116,11 +111,7 @@ class KeyLookup:
         return None if handle is None else self.value(file or self.source, handle, key)
 
     def locate(self, file: ReadableFile, key: bytes) -> Handle | None:
-        """Return where the block is that may hold a key, or ``None``.
-
-        Raises:
-            CorruptTable: the index is damaged.
-        """
+        """Return where the block is that may hold a key, or ``None``."""
         at, index = self._top_offset, self.top
         try:
             if self.is_deep:
@@ -134,11 +125,7 @@ class KeyLookup:
             raise CorruptTable(self.name, at, str(error)) from None
 
     def value(self, file: ReadableFile, handle: Handle, key: bytes) -> bytes | None:
-        """Return the value of a key in a block, or ``None``; only the key is decoded.
-
-        Raises:
-            CorruptTable: the block is damaged.
-        """
+        """Return the value of a key in a block, or ``None``; only the key is decoded."""
         core = native.core()
         try:
             payload = payload_at(file, *handle)
@@ -148,11 +135,7 @@ class KeyLookup:
             raise CorruptTable(self.name, handle[0], str(error)) from None
 
     def block_at(self, file: ReadableFile, handle: Handle) -> Block:
-        """Return a decoded block.
-
-        Raises:
-            CorruptTable: the block is damaged.
-        """
+        """Return a decoded block."""
         try:
             stored = file.read(*handle)
             verify(stored, handle[1])
@@ -172,10 +155,6 @@ class SSTable(KeyLookup):
         separators: for each data block a key, no less than its last and less than the first of the
             next block; ascending.
         offsets: of each data block.
-
-    Raises:
-        CorruptTable: the file is damaged.
-        UnknownTableFormat: it is not of this format at all.
     """
 
     def __init__(self, source: Source) -> None:
@@ -191,11 +170,7 @@ class SSTable(KeyLookup):
         return bisect_left(self.separators, key)
 
     def stored_block(self, number: int) -> bytes:
-        """Return a block as stored, trailer included; its checksum is verified.
-
-        Raises:
-            CorruptTable: the block is damaged.
-        """
+        """Return a block as stored, trailer included; its checksum is verified."""
         stored = self._read(self.offsets[number], self._sizes[number])
         try:
             verify(stored, self._sizes[number])
@@ -213,10 +188,6 @@ class SSTable(KeyLookup):
 
         The same bytes are the same records, so no checksum is verified. Twice as many blocks are
         compared each time, until some differ.
-
-        Args:
-            number: of the first block.
-            at: number of its first block.
         """
         count, step, grows = 0, 1, True
         while step:
@@ -239,11 +210,7 @@ class SSTable(KeyLookup):
         )
 
     def block(self, number: int) -> Block:
-        """Return a decoded block, its checksum verified.
-
-        Raises:
-            CorruptTable: the block is damaged, or has keys outside the bounds of its index entry.
-        """
+        """Return a decoded block, its checksum verified."""
         return self._decoded(number, self._read(self.offsets[number], self._sizes[number]))
 
     def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
@@ -251,9 +218,6 @@ class SSTable(KeyLookup):
 
         Args:
             numbers: of the blocks, ascending, at least one.
-
-        Raises:
-            CorruptTable: a block is damaged, or has keys outside the bounds of its index entry.
         """
         offsets, sizes = self.offsets, self._sizes
         for at in range(0, len(numbers), _BLOCKS_AT_ONCE):
@@ -266,11 +230,7 @@ class SSTable(KeyLookup):
                 yield self._decoded(number, data[position : position + sizes[number]])
 
     def verify(self) -> None:
-        """Compare the checksums of all blocks with their bytes; no record is decoded.
-
-        Raises:
-            CorruptTable: a block is damaged.
-        """
+        """Compare the checksums of all blocks with their bytes; no record is decoded."""
         for number in range(self.block_count):
             self.stored_block(number)
 
@@ -295,12 +255,7 @@ class SSTable(KeyLookup):
             raise self._corrupt(number, "a block with keys outside the bounds of its index entry")
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield keys and values in key order.
-
-        Raises:
-            CorruptTable: a block is damaged, or the number of records is not that of the
-                properties.
-        """
+        """Yield keys and values in key order."""
         seen = 0
         for number in range(self.block_count):
             block = self.block(number)
@@ -311,19 +266,11 @@ class SSTable(KeyLookup):
             raise CorruptTable(self.name, self.offsets[-1], what)
 
     def read_all(self) -> Run:
-        """Return all blocks, of a table that is known to be small.
-
-        Raises:
-            CorruptTable: a block is damaged, or has keys outside the bounds of its index entry.
-        """
+        """Return all blocks, of a table that is known to be small."""
         return self._run(0, self.block_count)
 
     def runs(self) -> Iterator[Run]:
-        """Yield all blocks, many at a time.
-
-        Raises:
-            CorruptTable: a block is damaged, or has keys outside the bounds of its index entry.
-        """
+        """Yield all blocks, many at a time."""
         return (self._run(start, stop) for start, stop in self._parts())
 
     def _parts(self) -> Iterator[tuple[int, int]]:

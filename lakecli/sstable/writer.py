@@ -164,17 +164,9 @@ class TableWriter:
         as are those before the first block that both tables start, so that the bytes still depend
         on the records alone.
 
-        Args:
-            run: blocks of the other table.
-            start: position of the first record.
-            stop: position after the last record; ``None``: all that follow.
-
         Returns:
             Which blocks were copied: the number of the first one in this table, that in the other,
             and that after the last one there; ``None``: none.
-
-        Raises:
-            ValueError: the keys do not ascend.
         """
         keys, values = run.keys, run.values
         if stop is None:
@@ -313,7 +305,6 @@ def separator(last: bytes, following: bytes | None) -> bytes:
     The key is shortened if possible, and then has its own trailer.
 
     Args:
-        last: user key of the block's last record.
         following: user key of the next record, or ``None`` at the end of the table.
     """
     short = _successor(last) if following is None else _between(last, following)
@@ -435,11 +426,7 @@ class IndexWriter:
         return offset
 
     def finish(self, offset: int) -> WrittenIndex:
-        """Encode the index.
-
-        Args:
-            offset: position of the index in the file.
-        """
+        """Encode the index."""
         if not self._level.entries:
             self._level.add(EMPTY_TABLE_TRAILER, 0, EMPTY_BLOCK_SIZE)
         if not self._full:

@@ -36,8 +36,6 @@ def init(
 
     Args:
         root: the directory, absolute; it is made if it is missing.
-        exclude: patterns of what is not in it.
-        force: link it anew if it is linked.
 
     Raises:
         NotFound: no such ref.
@@ -75,7 +73,6 @@ def clone(
     Repeated after a kill, it goes on.
 
     Raises:
-        NotFound: no such ref.
         Refused: the directory is not empty, or as `init`.
         UsageError: as `init`.
     """
@@ -111,10 +108,6 @@ def link_target(repository: Repository, uri: LakeUri) -> tuple[LakeUri, Commit]:
     """Return what a directory is linked with, and the commit that it names now.
 
     A branch or tag stays a name; any other expression is replaced by its commit.
-
-    Raises:
-        NotFound: no such ref.
-        UsageError: the path is an object.
     """
     expression = ref_of(uri)
     with repository.lake.kv.read() as txn:
@@ -132,12 +125,7 @@ def link_target(repository: Repository, uri: LakeUri) -> tuple[LakeUri, Commit]:
 
 
 def _check_place(repository: Repository, root: Path) -> None:
-    """Refuse a directory that cannot be a working directory.
-
-    Raises:
-        Refused: it lies in another one, or holds the storage namespace or the local store.
-        UsageError: it is a file.
-    """
+    """Refuse a directory that cannot be a working directory."""
     if root.exists() and not root.is_dir():
         raise UsageError(f"not a directory: {root}")
     above = find_root(root.parent)

@@ -190,8 +190,6 @@ class Fetcher:
     """Fetches objects into the directory of incoming files.
 
     Args:
-        worktree: the working directory.
-        options: of the downloads.
         report: gets the failures.
     """
 

@@ -72,10 +72,6 @@ def keep(
         paths: of the files, relative to it, in ascending order.
         commit: whose files take their place; ``None``: they are deleted.
         resolves: whether this resolves conflicts at these paths.
-
-    Raises:
-        OSError: a file cannot be read.
-        FileChanged: a file was written to meanwhile.
     """
     repository = worktree.repository
     if not paths:
@@ -152,13 +148,9 @@ class DirectoryGone(Refused):
 
 
 def check_directory(repository: Repository, operation: Operation) -> None:
-    """Check that the files that an operation has kept can be written back; called before an undo.
+    """Raise `DirectoryGone` if the files that an operation has kept cannot be written back.
 
-    Args:
-        operation: the operation that will be undone.
-
-    Raises:
-        DirectoryGone: they cannot.
+    Called before the operation is undone.
     """
     if DIRECTORY in operation.metadata and _find_directory(repository, operation) is None:
         raise _gone(repository, operation)
@@ -349,9 +341,6 @@ def overwrite_again(
 
     Only a file with the bytes that undo has given back is overwritten or removed, and its bytes are
     kept first. If this is killed, repeating it goes on.
-
-    Args:
-        operation: the operation that will be redone.
 
     Returns:
         ``None`` if it kept nothing, or the directory is at another commit, or not found.

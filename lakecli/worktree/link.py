@@ -150,11 +150,7 @@ def read_link(root: Path, *, trust: Collection[str] = ()) -> Link | None:
 
 
 def _check_owner(root: Path, owners: set[int], trust: Collection[str]) -> None:
-    """Refuse a link that somebody else may have put above this user's files.
-
-    Raises:
-        Refused: an owner is neither this user nor root, and the directory is not trusted.
-    """
+    """Refuse a link that somebody else may have put above this user's files."""
     names = {"*", str(root), os.path.realpath(root)}
     if owners <= {0, os.geteuid()} or not names.isdisjoint(trust):
         return

@@ -88,10 +88,7 @@ class Scanner:
 
     Args:
         index: of the base; states of files that were read are recorded in it.
-        ignore: the rules for files that are not in the base.
-        selection: of a sparse directory: other paths are not in it.
         left_out: paths that cannot be files here.
-        links: what to do about symbolic links and special files.
         is_same: tells whether a file has the bytes of the base, where the index lacks the digest.
     """
 
@@ -346,9 +343,6 @@ def _is_below(path: bytes, places: list[bytes]) -> bool:
 
 def hash_file(root: bytes, relative: bytes, *, follow: bool) -> tuple[str, os.stat_result]:
     """Return the BLAKE3 of a file, 64 hex digits, and its state before it was read.
-
-    Args:
-        relative: the path of the file below it.
 
     Raises:
         OSError: it cannot be read, or is no regular file.

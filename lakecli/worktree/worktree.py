@@ -73,7 +73,6 @@ class Worktree:
 
     Args:
         root: the directory, absolute.
-        links: what to do about symbolic links and special files in it.
         linking: how its files come from a namespace that is a directory.
 
     Attributes:
@@ -162,11 +161,7 @@ class Worktree:
     # -- commits -----------------------------------------------------------------------------
 
     def commit(self, commit_id: CommitId) -> Commit:
-        """Return a commit.
-
-        Raises:
-            NotFound: this machine does not have it.
-        """
+        """Return a commit."""
         with self.repository.lake.kv.read() as txn:
             commit = RefStore(txn, self.repository.key).find_commit(commit_id)
         if commit is None:
@@ -183,11 +178,7 @@ class Worktree:
         return EMPTY_TREE if at_head is None else self.commit(at_head).metarange_id
 
     def head(self) -> Commit:
-        """Return the commit that the ref of the link names now.
-
-        Raises:
-            NotFound: the ref is gone.
-        """
+        """Return the commit that the ref of the link names now."""
         with self.repository.lake.kv.read() as txn:
             return commit_at(self.repository, txn, self.link.ref)
 
@@ -413,11 +404,7 @@ def unseen_file(entry: Entry) -> TrackedFile:
 
 
 def identity_of(root: Path) -> str:
-    """Return device and inode of a directory, by which it is known whatever its name.
-
-    Raises:
-        OSError: there is none.
-    """
+    """Return device and inode of a directory, by which it is known whatever its name."""
     status = root.stat()
     return f"{status.st_dev:x}-{status.st_ino:x}"
 
@@ -433,7 +420,6 @@ def lock(root: Path) -> Iterator[None]:
 
     Raises:
         Busy: another process holds it.
-        NotFound: there is no such directory.
     """
     try:
         descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -458,7 +444,6 @@ def not_linked(directory: Path, otherwise: str = "") -> NotFound:
     """Return the error for a directory that is neither linked nor below one that is.
 
     Args:
-        directory: an absolute path.
         otherwise: what does the same without a linked directory, for the hint.
     """
     return NotFound(

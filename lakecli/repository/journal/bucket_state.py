@@ -103,12 +103,7 @@ def accept_rollback(
     *,
     packs: Collection[str],
 ) -> None:
-    """Forget what was recorded of refs that went back; the caller tracks them again.
-
-    Args:
-        seen: the refs as they were last seen.
-        packs: the IDs of all packs in the bucket.
-    """
+    """Forget what was recorded of refs that went back; the caller tracks them again."""
     refs = {(each.kind, each.name): each.commit_id for each in seen}
     moves, positions = ReflogStore(txn, repository.key), TrackingStore(txn, repository.key)
     for kind, name in refs:

@@ -112,7 +112,6 @@ def make_move(
 
     Args:
         wanted: the move; the bucket has all that it makes reachable.
-        pack: a commit pack that has the new commit.
         is_push: the ref stands on `WantedMove.after` here. If it is moved back here before the
             request, nothing is sent; afterwards, moving it back waits for the outcome.
 
@@ -191,11 +190,7 @@ def _is_same(begun: Begun, wanted: Begun) -> bool:
 
 
 def iter_begun(txn: ReadTransaction, repository: Repository) -> Iterator[Begun]:
-    """Yield the moves that were begun and whose outcome is not recorded.
-
-    Raises:
-        IntegrityError: one of them cannot be read.
-    """
+    """Yield the moves that were begun and whose outcome is not recorded."""
     for _, fields in IntentStore(txn, repository.key).iter():
         if _ID_FIELD in fields:
             yield _load(fields)
@@ -295,8 +290,6 @@ def _land(
     which `status` shows. If the branch was deleted, only the commit is written.
 
     Args:
-        txn: the transaction to do it in.
-        commit: may be in the local store already.
         move: the write ID of the move in the bucket; ``""`` if the bucket does not have it.
     """
     refs = RefStore(txn, repository.key)
@@ -417,9 +410,6 @@ def _mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> b
 
     The branch of a commit must be what the commit was built from. A ref that is pushed must stand
     on what is pushed, or be a branch that has moved on from there.
-
-    Args:
-        txn: the transaction right before the request.
     """
     intent = begun.intent
     if intent.after is None:
@@ -447,13 +437,10 @@ def check_none_sent(
     *,
     ignores_stale: bool = False,
 ) -> None:
-    """Refuse to change a branch while a commit of it is on its way to the bucket.
+    """Raise `CommitUnderWay` while a commit of a branch, which is to change, is sent to the bucket.
 
     Args:
         ignores_stale: let a stale one pass, and leave it to a later command.
-
-    Raises:
-        CommitUnderWay: naming the commit.
     """
     for begun in _iter_sent(txn, repository, RefKind.BRANCH, branch):
         is_ignored = ignores_stale and _is_stale(repository, begun)
@@ -469,14 +456,10 @@ def check_none_taken_back(
     *,
     to: CommitId | None,
 ) -> None:
-    """Refuse to move a ref back here while a push of what it stands on is on its way to the bucket.
+    """Raise `CommitUnderWay` while what a ref stands on, which is to go back here, is pushed.
 
     Args:
-        kind: ``branch`` or ``tag``.
         to: its new position; ``None``: it is deleted.
-
-    Raises:
-        CommitUnderWay: naming the commit that is pushed.
     """
     for begun in _iter_sent(txn, repository, kind, name):
         if begun.landing is None and not _stands_for(txn, repository, begun.intent, to):
@@ -532,9 +515,6 @@ def when_none_under_way(repository: Repository, act: Callable[[], R]) -> R:
     """Change refs; if a commit or push of one is under way, ask the bucket what became of it.
 
     Stale ones whose outcome is open are dropped.
-
-    Args:
-        act: makes the change, in one transaction.
 
     Raises:
         CommitUnderWay: it still is, or the bucket cannot be asked; nothing was changed.

@@ -61,11 +61,7 @@ def append(
     bucket has a move already, `drop_notes` of that module follows.
 
     Args:
-        kind: the command's words, such as ``branch create``.
-        refs: each ref that it changed, before and after.
-        staging: the areas that it wrote to.
         sealed: tokens that belong to the operation from now on, until it expires.
-        metadata: what else the log should show.
         id: the ID under which images were saved already; ``None``: a fresh one.
     """
     lake = repository.lake
@@ -156,9 +152,6 @@ def move_token_on(
     """Record a token as started on `head`, because what is staged there has seen `head`.
 
     Args:
-        txn: the transaction that moves the branch.
-        token: the token; if it is unknown, nothing happens.
-        head: the new head of the branch.
         since: do it only if the token was started on this commit; ``None``: always.
     """
     fields = token_fields(txn, token)
@@ -188,12 +181,7 @@ def note_copies(
     *,
     kept_for: timedelta = ABANDONED_AFTER,
 ) -> None:
-    """Record that tokens belong to a commit that has not landed yet, as of now.
-
-    Args:
-        txn: the transaction to do it in.
-        kept_for: how long from now housekeeping leaves them.
-    """
+    """Record that tokens belong to a commit that has not landed yet, as of now."""
     made = repository.lake.runtime.now() + kept_for - ABANDONED_AFTER
     for token in tokens:
         txn.put(Table.META, _COPY + repository.key + token, b"%d" % made.timestamp())
@@ -238,7 +226,6 @@ def follow_head(txn: WriteTransaction, branch: Branch, *, since: CommitId | None
     seen its result.
 
     Args:
-        txn: the transaction that moves the branch.
         since: the old head, if the new one holds only what staged changes could be written on top
             of: then areas that were started on the old head have seen the new one, too.
     """

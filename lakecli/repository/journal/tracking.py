@@ -61,11 +61,7 @@ def put_known_moves(
 def iter_known_moves(
     txn: ReadTransaction, repository: Refs, kind: RefKind, name: str
 ) -> Iterator[RecordedMove]:
-    """Yield the moves of a ref in the bucket that this clone has read, newest first.
-
-    Raises:
-        IntegrityError: a record in the local store is damaged.
-    """
+    """Yield the moves of a ref in the bucket that this clone has read, newest first."""
     try:
         yield from map(move_of, ReflogStore(txn, repository.key).iter_moves(kind, name))
     except Invalid as error:

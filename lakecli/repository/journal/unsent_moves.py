@@ -116,11 +116,7 @@ def note(
 
 
 def extend(txn: WriteTransaction, repository: Repository, change: RefChange, kind: str) -> None:
-    """Extend the note of a ref, if there is one, in the transaction that moves the ref here.
-
-    Args:
-        kind: the kind of the operation that moves it.
-    """
+    """Extend the note of a ref, if there is one, in the transaction that moves the ref here."""
     before, after = change.commits
     if before == after:
         return
@@ -234,10 +230,6 @@ def note_taken_back(
     Undoing a move that is still to be sent deletes its note, since nothing is left to send. If it
     was on its way by then, the bucket has it nevertheless.
 
-    Args:
-        txn: the transaction that records the outcome of the move.
-        move: the move, which the bucket has now.
-
     Returns:
         The note of the way back; ``None`` if the ref was not put back, or made again if deleted.
     """
@@ -279,11 +271,7 @@ def _row(what: str, kind: RefKind, name: str) -> bytes:
 def find_lease(
     txn: ReadTransaction, repository: Repository, deletion: RefChange
 ) -> CommitId | None:
-    """Return the position in the bucket that a ref may be deleted from, or ``None``.
-
-    Args:
-        txn: the state of the local store, before the deletion or in it.
-    """
+    """Return the position in the bucket that a ref may be deleted from, or ``None``."""
     there = _there(txn, repository, deletion)
     here = deletion.commit_before
     if there is None or here is None or there == here:
@@ -295,9 +283,6 @@ def find_lease(
 
 def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> None:
     """Refuse to delete a ref here that could not be deleted in the bucket after it.
-
-    Args:
-        txn: as of `find_lease`.
 
     Raises:
         LostRace: naming the position in the bucket.

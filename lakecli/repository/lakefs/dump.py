@@ -350,7 +350,6 @@ def find_manifest(store: ObjectStore) -> RefsManifest:
 
     Raises:
         NotFound: there is none.
-        UsageError: the object there is no manifest.
     """
     try:
         return parse_manifest(get_bounded(store, MANIFEST_KEY, MAX_SIZE))

@@ -113,12 +113,7 @@ def _patterns(event: Any) -> Iterator[str]:  # noqa: ANN401 - as above
 def notify_hooks(
     repository: Repository, events: Iterable[str], branch: str, *trees: MetarangeId
 ) -> None:
-    """Leave a notice if lakeFS would have run hooks for what was done to a branch.
-
-    Args:
-        events: the names of the events, in lakeFS.
-        trees: where lakeFS would have looked for action files.
-    """
+    """Leave a notice if lakeFS would have run hooks for what was done to a branch."""
     if not repository.record.is_from_lakefs:
         return
     with suppress(LakeError):  # whatever is damaged, is reported by who needs it

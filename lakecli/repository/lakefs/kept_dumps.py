@@ -135,7 +135,6 @@ def keep_dump(
     """Record a dump whose tables are in the namespace and claimed.
 
     Args:
-        record_id: a new random ID.
         lakefs_made_at: when lakeFS made it, if it came in; ``None``: it goes out.
     """
     key = DUMPS + record_id
@@ -154,11 +153,7 @@ def recorded_times(made_at: datetime, now: datetime) -> dict[str, str]:
 
 
 def iter_kept(store: ObjectStore, now: datetime) -> Iterator[KeptDump]:
-    """Yield the dumps that are kept at a time.
-
-    Raises:
-        BadRecord: the record of one of them is not valid.
-    """
+    """Yield the dumps that are kept at a time."""
     yield from _read(store, (info for info in store.list(DUMPS) if not _is_expired(info, now)))
 
 
@@ -199,11 +194,7 @@ def iter_expired_records(store: ObjectStore, now: datetime) -> Iterator[ObjectIn
 
 
 def find_left(store: ObjectStore) -> KeptDump | None:
-    """Return the dump of which a lakeFS server left the manifest in a namespace, if it did.
-
-    Raises:
-        BadRecord: the object there is no manifest.
-    """
+    """Return the dump of which a lakeFS server left the manifest in a namespace, if it did."""
     try:
         manifest = parse_manifest(get_bounded(store, MANIFEST_KEY, MAX_SIZE))
         since = store.head(MANIFEST_KEY).modified_at
@@ -247,9 +238,6 @@ def find_last_dump(store: ObjectStore, first: KeptDump) -> LastDump:
 
     Args:
         first: the dump that the repository was made of.
-
-    Raises:
-        BadRecord: the record of a dump is not valid.
     """
     dumps = [first, *_read(store, store.list(DUMPS))]
     is_copy = any(each.is_copy for each in dumps)
@@ -344,11 +332,7 @@ def find_take_over(store: ObjectStore) -> TakenOver | None:
 
 
 def all_kept(store: ObjectStore, taken: TakenOver | None, now: datetime) -> list[KeptDump]:
-    """Return the dumps that are kept at a time, with the one that the repository was made of.
-
-    Raises:
-        BadRecord: the record of one of them is not valid.
-    """
+    """Return the dumps that are kept at a time, with the one that the repository was made of."""
     kept = list(iter_kept(store, now))
     if taken is not None and taken.dump.until > now:
         kept.append(taken.dump)
@@ -380,11 +364,7 @@ def confirm_stopped(store: ObjectStore, *, stopped: bool = True) -> None:
 
 
 def written_at(lakefs_object: str) -> datetime | None:
-    """Return when lakeFS named an object, by its server's clock; ``None`` if the name has no time.
-
-    Args:
-        lakefs_object: as `layout.lakefs_object` returns it.
-    """
+    """Return when lakeFS named an object, by its server's clock; ``None``: the name has no time."""
     name = lakefs_object.rpartition("/")[2]
     if len(name) > len("0" * 20):
         return None  # a UUID

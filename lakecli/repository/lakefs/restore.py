@@ -174,13 +174,9 @@ def clone_from_lakefs(
     """Make a repository of a lakeFS namespace and a refs dump of it.
 
     Args:
-        lake: where its refs and staging live.
-        storage_namespace: a URI or an absolute path.
-        name: of the repository on this machine.
         manifest: ``None``: the one that a lakeFS server left in the namespace.
         default_branch: ``None``: the one that the manifest names, else ``main`` or the only branch.
         take_over: claim the namespace for lakecli; otherwise nothing is ever written to it.
-        range_entries: the tree parameter N of commits to come.
 
     Raises:
         AlreadyExists: the name or the namespace is taken.
@@ -389,10 +385,6 @@ def _verified(
 
     Args:
         known: commits whose trees may be missing, as their loss is nothing new.
-
-    Raises:
-        BadDump: the dump is incomplete, damaged or forged.
-        IntegrityError: a tree is missing.
     """
     dump = read_dump(repository.trees, manifest)
     trees = (each.metarange_id for each in dump.commits.values() if each.id not in known)
@@ -466,11 +458,7 @@ def _restored(
 
 
 class _TakingDump:
-    """One transaction that moves refs to where a dump has them.
-
-    Args:
-        changes: what it changed before, for the log.
-    """
+    """One transaction that moves refs to where a dump has them."""
 
     def __init__(
         self, txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange] = ()

@@ -76,9 +76,6 @@ class Resolver:
     Args:
         trusting: what may be read outside it; or the repository, which is asked again before
             anything is refused, since another command may have allowed the place meanwhile.
-        open_store: given the URI of a bucket or directory and its region, returns its store.
-        find_region: returns the region of a bucket.
-        region: of the namespace's bucket, or ``""``.
 
     Attributes:
         compared: see `AddressResolver`.
@@ -183,11 +180,7 @@ def is_key(address: str) -> bool:
 
 
 def check_key(address: str) -> None:
-    """Refuse a relative address that leads out of the namespace, or that nothing writes.
-
-    Raises:
-        IntegrityError: it is not a key, as of `is_key`.
-    """
+    """Refuse a relative address that leads out of the namespace, or that nothing writes."""
     if not is_key(address):
         raise IntegrityError(
             f"not an address in the storage namespace: {address!r}",
@@ -289,11 +282,7 @@ def pinned(uri: str, version_id: str) -> str:
 
 
 def pinned_bytes(uri: bytes, version_id: str) -> bytes:
-    """Return what `pinned` does, as bytes.
-
-    Raises:
-        UsageError: as `pinned`.
-    """
+    """Return what `pinned` does, as bytes."""
     return uri + pinned("", version_id).encode()
 
 
@@ -332,9 +321,6 @@ class Trust(NamedTuple):
     def check(self, bucket: str, key: str) -> None:
         """Refuse an address outside the namespace that lies in no allowed place.
 
-        Args:
-            bucket: URI of the bucket, container or directory, normalised.
-
         Raises:
             OutsideAddress: naming the place and the command that allows it.
         """
@@ -346,11 +332,7 @@ class Trust(NamedTuple):
             raise self.refusal(self.place_to_allow(bucket, key))
 
     def narrowest(self, bucket: str, key: str) -> str | None:
-        """Return the longest of the allowed places that contain an object, or ``None``.
-
-        Args:
-            bucket: URI of the bucket, container or directory, normalised.
-        """
+        """Return the longest of the allowed places that contain an object, or ``None``."""
         if is_local(bucket):
             found = [each for each in self.allowed if lies_below(bucket, key, [each])]
         else:
@@ -362,9 +344,6 @@ class Trust(NamedTuple):
         """Return the place that contains an object and is allowed, or has to be before it is read.
 
         In another bucket than that of the namespace, the latter is the first directory of the key.
-
-        Args:
-            bucket: URI of the bucket, container or directory, normalised.
         """
         if is_local(bucket):
             return bucket
@@ -417,10 +396,6 @@ def place_of(namespace: str, bucket: str, key: str) -> str:
     That is its bucket or directory. In the namespace's own bucket, which others may share, it is
     the shortest prefix of the key that is no prefix of the namespace; and for an object inside the
     namespace, the namespace itself. A key that has no such prefix needs the whole bucket.
-
-    Args:
-        namespace: the storage namespace, normalised.
-        bucket: URI of the object's bucket, container or directory, normalised.
     """
     if is_local(bucket) or bucket != bucket_of(namespace):
         return bucket
@@ -444,7 +419,6 @@ def lies_below(directory: str, name: str, roots: Iterable[str]) -> bool:
     """Tell whether a file is in one of some directories, wherever symbolic links lead.
 
     Args:
-        directory: of the file, as a ``local://`` URI.
         roots: places; those that are no directories do not count.
     """
     path = real_path(f"{directory}/{name}")
@@ -452,11 +426,7 @@ def lies_below(directory: str, name: str, roots: Iterable[str]) -> bool:
 
 
 def check_host(bucket: str) -> None:
-    """Refuse a bucket whose name is the address of a machine.
-
-    Raises:
-        OutsideAddress: the name is an address.
-    """
+    """Refuse a bucket whose name is the address of a machine."""
     if re.fullmatch(_HOST_ADDRESS, parse(bucket).bucket.rpartition("/")[2], re.ASCII):
         raise OutsideAddress(
             f"never followed: an address in {bucket}",
@@ -465,11 +435,7 @@ def check_host(bucket: str) -> None:
 
 
 def normalise_place(text: str) -> str:
-    """Return the one spelling of a place.
-
-    Raises:
-        UsageError: it is no place in a store that lakecli knows.
-    """
+    """Return the one spelling of a place."""
     return str(parse(text))
 
 
@@ -518,11 +484,7 @@ def remember(repository: Repository, places: Iterable[str]) -> None:
 
 
 def trust_of(repository: Repository) -> Trust:
-    """Return what a repository of this machine may read outside its namespace.
-
-    Raises:
-        UsageError: the setting is malformed.
-    """
+    """Return what a repository of this machine may read outside its namespace."""
     configured = _normalised(repository.lake.runtime.trusted(repository.name))
     with repository.lake.kv.read() as txn:
         known = remembered(txn, repository)

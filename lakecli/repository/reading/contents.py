@@ -62,13 +62,7 @@ def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
 def read_located(uri: str, store: ObjectStore, key: str, entry: Entry) -> Iterator[bytes]:
     """Yield an entry's bytes from a store, as `read_object` does.
 
-    Args:
-        uri: the URI of the repository, for errors.
-        store: the store that holds the bytes.
-        key: their key in `store`.
-
     Raises:
-        NotFound: the data object is missing.
         IntegrityError: the bytes are not those that were uploaded. Raised after the last piece,
             or before the only one. No more of them are yielded than the entry says.
     """
@@ -101,15 +95,7 @@ def read_small(uri: str, store: ObjectStore, key: str, *, size: int, digest: str
     """Return the bytes of a small object by one call, verified.
 
     Args:
-        uri: the URI of the repository, for errors.
-        store: the store that holds the bytes.
-        key: their key in `store`.
-        size: the size that the entry says.
         digest: the BLAKE3 or MD5 that the bytes must have; ``None``: unknown.
-
-    Raises:
-        NotFound: the data object is missing.
-        IntegrityError: the bytes are not those that were uploaded.
     """
     try:
         # One byte more: an object that has grown is not read to its end.
@@ -236,7 +222,6 @@ def ask_all(
     """Yield the result for each object, in order; check several at a time.
 
     Args:
-        addresses: resolves the addresses of the repository.
         reads: read objects whose digest has to be computed even if their time is the recorded one.
     """
     from concurrent.futures import ThreadPoolExecutor

@@ -64,9 +64,6 @@ def merge_base_of(reader: CommitReader, bases: tuple[Commit, ...]) -> MergeBase:
     """Return the base that best common ancestors make, with what is needed to merge them.
 
     A commit that is missing below them makes what it would decide undecided.
-
-    Args:
-        bases: the best common ancestors, in the order of `iter_merge_bases`.
     """
     pairs: list[tuple[CommitId, CommitId]] = []
     ancestors = [_ancestors(bases, pairs)]

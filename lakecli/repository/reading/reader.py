@@ -98,7 +98,6 @@ class Reader:
 
         Args:
             prefix: only paths that begin with it; any text, not only whole components.
-            start: only paths no less than it.
         """
         with self._turn:
             self._check_open()
@@ -116,9 +115,6 @@ class Reader:
 
     def wait_filled(self, timeout: float | None = None) -> bool:
         """Wait until the thread ends that reads entries into memory; no read has to wait for it.
-
-        Args:
-            timeout: seconds to wait at most.
 
         Returns:
             Whether the committed entries below ``fill`` are all in memory. They are not if
@@ -159,12 +155,7 @@ def open_reader(
     fill: bytes | str | None = None,
     above: Mapping[bytes, bytes] = MappingProxyType({}),
 ) -> Iterator[Reader]:
-    """Open a reader; see `Repository.reader`, and for `above` `open_view`.
-
-    Raises:
-        UsageError: the expression is malformed.
-        NotFound: it names nothing.
-    """
+    """Open a reader; see `Repository.reader`, and for `above` `open_view`."""
     with ExitStack() as stack, ExitStack() as transaction:
         view = transaction.enter_context(open_view(repository, ref, above=above))
         filling = None

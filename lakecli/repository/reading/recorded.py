@@ -64,11 +64,7 @@ class Recorded(NamedTuple):
 
 
 def locate(repository: Repository, entry: Entry) -> tuple[ObjectStore, str]:
-    """Return the store and the key of an entry's bytes; see `locate_recorded`.
-
-    Raises:
-        LakeError: what `AddressResolver.locate` raises.
-    """
+    """Return the store and the key of an entry's bytes; see `locate_recorded`."""
     return locate_recorded(repository.addresses, Recorded.of(entry), repository.uri)
 
 
@@ -78,12 +74,6 @@ def locate_recorded(
     """Return the store and the key of the bytes of an entry.
 
     The store of an object that may change is an `AsRecorded`.
-
-    Args:
-        uri: the URI of the repository, for errors.
-
-    Raises:
-        LakeError: what `AddressResolver.locate` raises.
     """
     address = recorded.address
     store, key = addresses.locate(address)
@@ -108,8 +98,6 @@ class AsRecorded(ReadOnlyStore):
     """A store from which one object is read, as long as it is the recorded one.
 
     Args:
-        recorded: what the entry says of it.
-        uri: the URI of the repository, for errors.
         compared: the `matching` of objects that were compared before.
 
     Attributes:
@@ -204,7 +192,6 @@ def compare(
         reads: compute a digest even if the time is the recorded one.
 
     Raises:
-        NotFound: it does not exist.
         ConditionFailed: it was replaced while it was read.
     """
     info = store.head(key)

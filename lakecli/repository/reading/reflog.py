@@ -259,7 +259,6 @@ def find_past_ref(expression: RefExpression, reader: RefReader, past: Past) -> P
     Raises:
         NotFound: no such branch or tag, or it did not stand anywhere then.
         UsageError: the base is a commit, or the date in the braces is malformed.
-        DamagedHistory: the head of the branch or tag is missing.
     """
     branch, commit_id = None, None
     seen = past.find_kind(expression.base)

@@ -1,7 +1,8 @@
 """The readable state of a ref: its committed tree, and for a branch the staging area on top.
 
 A view is consistent: branch record, staging and commit come from one read transaction, which stays
-open as long as the view.
+open as long as the view. What is named and does not exist raises `NotFound`, with a hint that lists
+what there is; a workspace that takes no more writes raises `WorkspaceEnded`.
 """
 
 import os
@@ -86,11 +87,7 @@ class View:
         return find(self.repository.trees, self.commit.metarange_id, path)
 
     def entry(self, path: bytes) -> Entry:
-        """Return the entry at a path.
-
-        Raises:
-            NotFound: nothing is there.
-        """
+        """Return the entry at a path."""
         from lakecli.committed.values import decode_entry
 
         value = self.find(path)
@@ -158,8 +155,6 @@ def no_such_path(
     """Return the error for a path that a ref does not have.
 
     Args:
-        ref: the ref expression, as typed.
-        is_prefix: whether there are objects below the path.
         nearest: a path that the ref has, and that is probably meant.
     """
     if nearest is not None:
@@ -195,12 +190,7 @@ def branch_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
 
 
 def staged_on(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
-    """Return where changes are staged by a name: a branch, or a workspace that has its form.
-
-    Raises:
-        NotFound: no such branch.
-        WorkspaceEnded: the workspace takes no more writes.
-    """
+    """Return where changes are staged by a name: a branch, or a workspace that has its form."""
     workspace = _workspace_at(repository, txn, name)
     return branch_at(repository, txn, name) if workspace is None else workspace
 
@@ -214,23 +204,13 @@ def _workspace_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch |
 
 
 def check_branch(repository: Refs, name: str) -> None:
-    """Require a branch or workspace to stage on, where a ref expression is not allowed.
-
-    Raises:
-        NotFound: no such branch.
-        WorkspaceEnded: the workspace takes no more writes.
-    """
+    """Require a branch or workspace to stage on, where a ref expression is not allowed."""
     with repository.lake.kv.read() as txn:
         staged_on(repository, txn, name)
 
 
 def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> View:
-    """Return a branch or workspace with what is staged there, as long as the transaction lasts.
-
-    Raises:
-        NotFound: no such branch.
-        WorkspaceEnded: the workspace takes no more writes.
-    """
+    """Return a branch or workspace with what is staged there, as long as the transaction lasts."""
     branch = staged_on(repository, txn, name)
     commit = RefStore(txn, repository.key).get_commit(branch.commit_id)
     return View(repository, txn, commit, (branch.staging_token, *branch.sealed_tokens), name)
@@ -286,7 +266,6 @@ def commit_at(repository: Refs, txn: ReadTransaction, expression: str) -> Commit
 
     Raises:
         UsageError: it is malformed, or names a staging area.
-        NotFound: it names nothing, or is ambiguous.
     """
     from lakecli.refs.resolve import commit_of
 
@@ -309,10 +288,6 @@ def open_view(
 
     Args:
         above: values and tombstones by path that are read on top of it.
-
-    Raises:
-        UsageError: the expression is malformed.
-        NotFound: it names nothing.
     """
     with repository.lake.kv.read() as txn:
         resolved = resolve_ref(repository, txn, expression)

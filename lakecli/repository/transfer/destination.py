@@ -4,6 +4,9 @@ Names come from a bucket and are not trusted: every component is checked, direct
 one by one without following symbolic links, and a file gets its name only when it is complete. A
 large object is collected in a `Partial` file, which is filled in any order and resumed after a
 kill.
+
+Names are relative to the root, with slashes. One that leads out of it, or that no file can have,
+raises `UnsafeName`; the errors of the disk are those that `translated` raises.
 """
 
 from __future__ import annotations
@@ -129,14 +132,10 @@ class Destination:
         """Write one file, return its size, and replace an existing file once it is complete.
 
         Args:
-            name: relative to the root, with slashes.
             pieces: of the file, in order. If drawing one raises, nothing is written.
-            mtime: modification time to set, in unix seconds.
 
         Raises:
             UnsafeName: the name leads out of the root, or cannot be a file.
-            UnwritableFile: the destination cannot be written.
-            NoRoom: the disk is full.
         """
         components = _components(name)
         remaining = iter(pieces)
@@ -157,16 +156,10 @@ class Destination:
         """Compare an existing file with the object that is to be written there.
 
         Args:
-            name: relative to the root, with slashes.
-            size: of the object, in bytes.
             digest: its BLAKE3 in 64 hex digits, or its MD5 in 32; ``None`` if unknown: then no
                 file is the same.
-            mtime: modification time to set on a file that is the same, in unix seconds.
             trusts_time: if the digest is unknown, a file of this size and time is the same.
             check: called often while the file is read; an error that it raises ends the reading.
-
-        Raises:
-            UnsafeName: as `write`.
         """
         components = _components(name)
         try:
@@ -208,16 +201,6 @@ class Destination:
         Its name is ``.lakecli-TAG.partial``, beside the file that it will become. It stays if the
         block raises, so that the next process can resume. While another process uses it, a new
         file is opened, which is removed if the block raises.
-
-        Args:
-            name: relative to the root, with slashes.
-            tag: unique to the object and its name.
-            size: of the object, in bytes.
-
-        Raises:
-            UnsafeName: as `write`.
-            UnwritableFile: the destination cannot be written.
-            NoRoom: the disk is full.
         """
         components = _components(name)
         with translated(self._path + b"/" + name), self._directory(components[:-1]) as directory:
@@ -243,22 +226,13 @@ class Destination:
         return os.fsencode(temporary), descriptor, False
 
     def make_directory(self, name: bytes) -> None:
-        """Make a directory and its parents, unless they exist.
-
-        Raises:
-            UnsafeName: as `write`.
-            UnwritableFile: the destination cannot be written.
-        """
+        """Make a directory and its parents, unless they exist."""
         with translated(self._path + b"/" + name), self._directory(_components(name)):
             pass
 
     @contextmanager
     def open_directory(self, name: bytes) -> Iterator[int]:
-        """Open a directory below the root, ``b""`` for the root itself; make it if it is missing.
-
-        Raises:
-            UnsafeName: as `write`.
-        """
+        """Open a directory below the root (``b""``: the root itself); make it if it is missing."""
         with self._directory(_components(name) if name else []) as directory:
             yield directory
 
@@ -274,7 +248,6 @@ class Destination:
         A symbolic link is removed itself.
 
         Args:
-            name: relative to the root, with slashes.
             seen: the file stays if it is not in this state any more.
             keeps: tells of a directory whether it stays even if it is empty.
 
@@ -283,7 +256,6 @@ class Destination:
 
         Raises:
             UnsafeName: as `write`, or a directory has this name.
-            UnwritableFile: the destination cannot be written.
         """
         components = _components(name)
         is_removed = False
@@ -330,11 +302,7 @@ class Destination:
         return size
 
     def _publish(self, directory: int, temporary: bytes | str, components: list[bytes]) -> None:
-        """Give a complete file its name, in place of a file or of an empty directory.
-
-        Raises:
-            ObstructedFile: a file has another name, and the file system takes both for one.
-        """
+        """Give a complete file its name, in place of a file or of an empty directory."""
         name = components[-1]
         replace = partial(os.replace, temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         with self._lock:  # another thread may write a file whose name is the same here
@@ -352,9 +320,6 @@ class Destination:
         """Refuse a name by which a file of another name was found.
 
         Some file systems ignore upper and lower case, or how Unicode writes a letter.
-
-        Raises:
-            ObstructedFile: the file has another name.
         """
         for other in _other_forms(b"/".join(components)):
             with suppress(OSError):

@@ -189,7 +189,6 @@ class Selection:
 
     Args:
         include: patterns of the objects to transfer; empty for all.
-        exclude: patterns of objects to leave out of these.
 
     Raises:
         UsageError: a pattern can match nothing.

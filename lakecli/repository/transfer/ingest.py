@@ -153,11 +153,9 @@ class Ingest:
     Objects are durable after `flush`, and claimed.
 
     Args:
-        guard: claims the objects against garbage collection.
         repository: remembers in the local store the digests of large files, so that an unchanged
             one is not read again, and which parts of large files a bucket has; ``None``: nothing is
             remembered, and each file is sent in one call.
-        progress: counts the bytes that the namespace holds.
 
     Attributes:
         workers: the threads in which files may be brought in, and which send their parts; if one of
@@ -300,12 +298,7 @@ class Ingest:
         return self._copy(_pieces_of(file), self._batch, Digests(None))
 
     def stream(self, source: BinaryIO, *, expected: ExpectedObject | None = None) -> Ingested:
-        """Bring in a stream of unknown length, such as standard input.
-
-        Args:
-            source: the stream, read to its end.
-            expected: as for `file`.
-        """
+        """Bring in a stream of unknown length, such as standard input."""
         first = read_exactly(source, SMALL + 1)
         if len(first) <= SMALL:
             done = self._bytes(first, expected)
@@ -328,8 +321,6 @@ class Ingest:
         Args:
             pieces: its bytes; must raise an error behind the last piece if they have another
                 digest.
-            digest: BLAKE3 of its contents, 64 hex digits.
-            size: in bytes.
         """
         if size <= SMALL:
             with self._memory.held(size):
@@ -435,7 +426,6 @@ class Ingest:
 
         Raises:
             Swept: some of these were deleted since.
-            SweepRunning: a sweep does not end.
         """
         if self._batch is not None:
             self._batch.flush()
@@ -463,8 +453,6 @@ def look(
     """Return what `Ingest.file` would bring in, without writing anything.
 
     Args:
-        expected: as for `Ingest.file`.
-        lake: remembers the digests of large files; ``None``: they are not remembered.
         progress: called without a number while the file is read.
         workers: the threads of the command; if one of them fails, the reading ends.
     """

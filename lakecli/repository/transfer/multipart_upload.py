@@ -159,9 +159,6 @@ class Sender:
     def read(self, file: BinaryIO, size: int, digests: Hasher) -> FileContents:
         """Read and hash `size` bytes of a file from its position, before it is sent.
 
-        Args:
-            digests: compute the digests of the whole file.
-
         Raises:
             FileChanged: the file has another size.
         """
@@ -189,8 +186,6 @@ class Sender:
         """Send a file, unless the namespace holds its contents.
 
         Args:
-            descriptor: of the open file.
-            contents: returned by `read`.
             status: of the file before `read`.
 
         Raises:

@@ -62,13 +62,7 @@ Listed = Callable[[PathStep], None]
 
 
 class RecordingStager(Stager):
-    """Tells which removals would be staged on a branch, and stages nothing.
-
-    Args:
-        repository: the repository of the branch.
-        branch: the branch.
-        listed: gets each object that would be removed.
-    """
+    """Tells which removals would be staged on a branch, and stages nothing."""
 
     def __init__(self, repository: Repository, branch: str, listed: Listed) -> None:
         super().__init__(repository, branch)

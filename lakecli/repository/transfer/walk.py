@@ -124,11 +124,7 @@ def _problem_of(root: bytes, name: bytes, *, follow: bool) -> tuple[str | None, 
 
 
 def by_own_names(sources: Sequence[Path]) -> list[WalkedFile]:
-    """Return files with their own names, in the order of these.
-
-    Raises:
-        UsageError: two have the same name.
-    """
+    """Return files with their own names, in the order of these."""
     found: dict[bytes, WalkedFile] = {}
     for source in sources:
         name = os.fsencode(source.name)
@@ -147,8 +143,6 @@ def open_below(root: bytes, relative: bytes, flags: int, *, follow: bool = False
 
     Args:
         root: the root, which may be a link itself.
-        relative: the path below it; ``b""`` for the root.
-        flags: of `os.open`.
 
     Raises:
         OSError: it cannot be opened; with ``ELOOP`` or ``ENOTDIR``, because of a link.
@@ -236,10 +230,6 @@ class FileOpener:
         """Return many files below the root that do not change while they are read.
 
         There is ``None`` for a file that is to be opened by itself.
-
-        Args:
-            files: the files, one directory after the other.
-            limit: bytes of the largest file.
         """
         core, root = native.core(), self._lead
         if core is None or root is None:

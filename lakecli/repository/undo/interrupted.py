@@ -106,7 +106,6 @@ def begin(
 
     Args:
         operation: the ID of the operation, which is appended in a transaction that is still open.
-        moved: the refs that are to be moved in the bucket.
     """
     directory = _directory(repository)
     try:

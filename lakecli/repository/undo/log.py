@@ -155,10 +155,8 @@ def repository_at(repository: Repository, operation: str) -> Repository:
 
     Args:
         repository: as `logged_repository` gives it; it may be deleted.
-        operation: the ID, or the beginning of it.
 
     Raises:
-        UsageError: that is no ID.
         NotFound: there is no such operation, or no longer, or no repository after it.
     """
     lake, found = repository.lake, find_operation(repository, operation).operation

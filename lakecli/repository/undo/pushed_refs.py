@@ -58,12 +58,11 @@ class PushedRef(NamedTuple):
 def find_to_move_back(
     repository: Repository, taken: Sequence[Operation], *, remote: bool
 ) -> list[PushedRef]:
-    """Return the refs to move back in the bucket where operations are undone.
+    """Return the refs to move back in the bucket where operations, the newest first, are undone.
 
     Nothing is moved. Where there is anything to move, the bucket is asked whether it can be.
 
     Args:
-        taken: the operations, newest first.
         remote: whether refs are to be moved; if not, an error is raised where there are any.
 
     Raises:
@@ -101,15 +100,7 @@ def check_none_pushed(
     *,
     remote: bool,
 ) -> None:
-    """Refuse to undo operations that were pushed since `find_to_move_back` looked.
-
-    Args:
-        taken: the operations, newest first.
-        remote: as it was given then.
-
-    Raises:
-        LostRace: naming the refs.
-    """
+    """Raise `LostRace` if operations were pushed since `find_to_move_back` looked."""
     pushed = find_pushed(txn, repository, taken, remote=remote)
     if found := [each for each in pushed if each not in planned]:
         names = ", ".join(f"{each.kind} {each.name}" for each in found)
@@ -122,15 +113,10 @@ def check_none_pushed(
 def find_pushed(
     txn: ReadTransaction, repository: Repository, taken: Sequence[Operation], *, remote: bool
 ) -> list[PushedRef]:
-    """Return the refs that would fall behind what was pushed of these operations.
+    """Return the refs that would fall behind what was pushed of operations, the newest first.
 
     With `remote`, these are also branches that an undo or restore has moved back in the bucket, and
     branches with commits on top that were never pushed.
-
-    Args:
-        txn: the state of the local store.
-        taken: the operations, newest first.
-        remote: whether refs are to be moved in the bucket.
     """
     anywhere = {RESET, *(_BACK if remote else ())}
     moves: dict[tuple[RefKind, str], list[Moved]] = {}
@@ -359,12 +345,7 @@ def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
 
 
 class _Sent:
-    """What this clone has moved one ref to in the bucket, as far as the log was read.
-
-    Args:
-        txn: the state of the local store.
-        kind: a branch or a tag.
-    """
+    """What this clone has moved one ref to in the bucket, as far as the log was read."""
 
     def __init__(
         self, txn: ReadTransaction, repository: Repository, kind: RefKind, name: str
@@ -453,7 +434,6 @@ def _back(
     """Return the position in the bucket that a ref goes back to.
 
     Args:
-        txn: the state of the local store.
         tracked: the ref. If others have moved it last there, it may stay where it is.
         own: the write IDs of moves that this clone made since the oldest one that is undone.
         before: where the oldest of the undone moves that this clone made there began.

@@ -71,7 +71,6 @@ def note(
     at once, which would take back the undo.
 
     Args:
-        appended: the operation that was appended in it.
         holds: whether to hold branches; not where nobody wants them where they are put.
     """
     for each in pushed:
@@ -118,7 +117,6 @@ def send(
     """Move refs back in the bucket that `note` has noted.
 
     Args:
-        appended: the operation by which they were moved back here.
         puts_back: put everything back here if nothing could be moved, unless another command came
             between.
 
@@ -177,9 +175,6 @@ def _newest(txn: ReadTransaction, repository: Repository) -> Operation | None:
 
 def complete(repository: Repository, kind: str, *, committer: str) -> list[PushedRef]:
     """Send what an interrupted command has noted; with automatic sharing, it was sent already.
-
-    Args:
-        kind: the kind of the operation of that command.
 
     Returns:
         The refs that the bucket has moved back.

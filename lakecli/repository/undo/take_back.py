@@ -89,7 +89,6 @@ def iter_unstaged(
 
     Args:
         operation: the operation that is to be undone or redone; it is older than the step.
-        change: one of `step.operation.staging`.
     """
     for path, image in log.iter_images(txn, step.operation.id, change.token):
         if _wrote(txn, operation, change.branch, path) and not any(
@@ -171,8 +170,6 @@ class TakeBack:
     """Undoes operations, newest first, and appends one operation with what that changed.
 
     Args:
-        txn: the transaction to do it in.
-        repository: the repository of the operations; it may be deleted.
         claims: the claims for all that they bring back, by `claim_operations`.
     """
 
@@ -225,7 +222,6 @@ class TakeBack:
         Refs that clone, fetch, pull or sync had moved are moved on this machine only.
 
         Args:
-            metadata: what it undoes, for the log.
             is_undo: whether it undoes; a redo is pushed as any new operation is.
 
         Raises:

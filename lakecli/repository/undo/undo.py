@@ -54,7 +54,6 @@ def undo(
         repository: as `lakecli.repository.undo.log.logged_repository` returns it; it may be
             deleted.
         remote: move refs back in the bucket too, if the operation was pushed.
-        committer: who moves refs in the bucket.
         check: called with the operation before anything is undone; an error that it raises ends
             the undo.
 
@@ -179,9 +178,6 @@ def restore(
     Args:
         repository: as `lakecli.repository.undo.log.logged_repository` returns it; it may be
             deleted.
-        id: the ID of the operation, or the beginning of it.
-        remote: move refs back in the bucket too, if what is undone was pushed.
-        committer: who moves refs in the bucket.
 
     Raises:
         NotFound: no such operation, or no longer.
@@ -347,8 +343,6 @@ def complete(
     With automatic sharing, `BranchMover.catch_up` has moved it. The first call on a handle says it.
 
     Args:
-        kind: ``undo``, ``redo`` or ``op restore``.
-        remote: move refs back in the bucket.
         restores: the ID of the operation that was restored, for ``op restore``.
 
     Returns:
