@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Final
 
 MAX_VARINT_SIZE: Final = 10
@@ -10,8 +9,6 @@ MAX_VARINT_SIZE: Final = 10
 
 CONTINUES: Final = 0x80
 """The top bit: another byte follows. A number below this is encoded as one byte, itself."""
-
-_SMALL: Final = 1 << 12
 
 _ONE_BYTE: Final = [bytes((value,)) for value in range(CONTINUES)]
 _ENDLESS: Final = "a number that does not end, or is longer than it should be"
@@ -38,17 +35,6 @@ def encode_varint(value: int) -> bytes:
     if value < 1 << 35:
         return bytes((first, second, third, fourth, value >> 28))
     return bytes((first, second, third, fourth)) + encode_varint(value >> 28)
-
-
-@cache
-def small_varints() -> list[bytes]:
-    """Return the encoded forms of the numbers below 4,096, made on first use: a loop's table."""
-    highs = range(_SMALL // CONTINUES)
-    joined = bytearray(2 * _SMALL)
-    joined[::2] = bytes(range(CONTINUES, 2 * CONTINUES)) * len(highs)
-    joined[1::2] = b"".join([bytes((high,)) * CONTINUES for high in highs])
-    pairs = bytes(joined)  # slices of it take a third of the time that the numbers one by one take
-    return _ONE_BYTE + [pairs[at : at + 2] for at in range(2 * CONTINUES, 2 * _SMALL, 2)]
 
 
 def decode_varint(

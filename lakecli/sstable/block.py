@@ -1,15 +1,14 @@
 """One block: its stored form, and the encoding of its entries.
 
 Decoding trusts nothing: for any bytes it returns lists or raises `Malformed`, in time and memory
-proportional to the block. Reading spends its time in `decode_records` and `find_value`, so these
-are one loop each, with one call per header and none per field.
+proportional to the block. `lakecli.native` has in C what tables spend their time in.
 
 Runs of data blocks: many blocks of a table, handled at the cost of one.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from itertools import islice, repeat
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from operator import lt
 from struct import Struct, pack
 from typing import NamedTuple
@@ -22,7 +21,6 @@ from lakecli.proto.varint import (
     Malformed,
     decode_canonical_varint,
     encode_varint,
-    small_varints,
 )
 from lakecli.sstable.format import (
     BLOCK_CUT_MASK,
@@ -44,10 +42,12 @@ from lakecli.sstable.format import (
 )
 
 _SHARING_BUDGET = 64 << 20
-"""Bytes that shared prefixes of 128 bytes or more may add to the keys of a block, at most."""
+"""Bytes that shared prefixes may add to the keys of a block, at most."""
 
 _header = Struct("4B").unpack_from
 """The start of an entry; the eight bytes of restarts after the entries keep it inside the block."""
+
+_UNEVEN = "entries that do not end where the restart points begin"
 
 _u32 = Struct("<I").unpack_from
 _pack_u32 = Struct("<I").pack
@@ -116,52 +116,51 @@ def entries_end(payload: bytes) -> int:
     return end
 
 
-def decode_records(  # noqa: C901, PLR0912 - calls inside the loop would make it slower
-    payload: bytes,
-) -> tuple[list[bytes], list[bytes]]:
-    """Decode a data block into its user keys and its values, both in key order."""
-    keys: list[bytes] = []
-    values: list[bytes] = []
-    add_key = keys.append
-    add_value = values.append
-    header = _header
-    one_byte = CONTINUES
-    end = entries_end(payload)
-    position = 0
+def _iter_entries(payload: bytes, position: int, end: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yield the key of each entry as it is stored, and where its value begins and ends.
+
+    The last value does not end at `end` if the block is damaged.
+
+    Raises:
+        Malformed: a key shares more than there is, or than a block can hold.
+    """
     key = b""
     budget = _SHARING_BUDGET
-    for _ in repeat(None, MAX_BLOCK_ENTRIES):
-        if position >= end:
-            break
-        shared, unshared, size, more = header(payload, position)
-        if shared | unshared | more < one_byte:
-            if size < one_byte:
-                position += 3
-            else:
-                size += (more - 1) << 7
-                position += 4
-        elif shared | unshared | size < one_byte:
+    while position < end:
+        shared, unshared, size, _ = _header(payload, position)
+        if shared | unshared | size < CONTINUES:
             position += 3
         else:
-            shared, unshared, size, position = _wide_header(payload, position)
-            budget -= shared
-            if budget < 0:
-                raise Malformed("keys that share more than a block can hold")
-        middle = position + unshared
-        start = middle - KEY_TRAILER_SIZE
-        if unshared < KEY_TRAILER_SIZE or payload[start:middle] != RECORD_TRAILER:
-            raise Malformed("a key that is not a plain record's")
+            shared, position = decode_canonical_varint(payload, position)
+            unshared, position = decode_canonical_varint(payload, position)
+            size, position = decode_canonical_varint(payload, position)
         if shared > len(key):
-            if not keys or shared > len(key) + KEY_TRAILER_SIZE:
-                raise Malformed("a key that shares more than there is")
-            key = (key + RECORD_TRAILER)[:shared] + payload[position:start]
-        else:
-            key = key[:shared] + payload[position:start]
-        add_key(key)
-        position = middle + size
-        add_value(payload[middle:position])
-    if position != end:
-        raise Malformed("entries that do not end where the restart points begin")
+            raise Malformed("a key that shares more than there is")
+        budget -= shared
+        if budget < 0:
+            raise Malformed("keys that share more than a block can hold")
+        start = position + unshared
+        key = key[:shared] + payload[position:start]
+        position = start + size
+        yield key, start, position
+
+
+def decode_records(payload: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Decode a data block into its user keys and its values, both in key order.
+
+    Raises:
+        Malformed: it does not consist of plain records in strictly ascending order.
+    """
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    end, stop = entries_end(payload), 0
+    for key, start, stop in islice(_iter_entries(payload, 0, end), MAX_BLOCK_ENTRIES):
+        if key[-KEY_TRAILER_SIZE:] != RECORD_TRAILER:
+            raise Malformed("a key that is not a plain record's")
+        keys.append(key[:-KEY_TRAILER_SIZE])
+        values.append(payload[start:stop])
+    if stop != end:
+        raise Malformed(_UNEVEN)
     if not all(map(lt, keys, islice(keys, 1, None))):
         raise Malformed("keys that are not in ascending order")
     return keys, values
@@ -181,36 +180,13 @@ def seek(payload: bytes, wanted: bytes) -> tuple[bytes, bytes] | None:
     Returns:
         The key with its trailer, and the value.
     """
-    header = _header
-    one_byte = CONTINUES
-    end = entries_end(payload)
-    position = 0 if len(payload) - end == EMPTY_BLOCK_SIZE else _find_run(payload, end, wanted)
-    key = b""  # with its trailer, because the next key may share that too
-    budget = _SHARING_BUDGET
-    for _ in repeat(None, MAX_BLOCK_ENTRIES):
-        if position >= end:
-            break
-        shared, unshared, size, more = header(payload, position)
-        if shared | unshared | more < one_byte:
-            if size < one_byte:
-                position += 3
-            else:
-                size += (more - 1) << 7
-                position += 4
-        elif shared | unshared | size < one_byte:
-            position += 3
-        else:
-            shared, unshared, size, position = _wide_header(payload, position)
-            budget -= shared
-            if budget < 0:
-                raise Malformed("keys that share more than a block can hold")
-        middle = position + unshared
-        key = key[:shared] + payload[position:middle]
-        position = middle + size
-        if key > wanted and position <= end and key[:-KEY_TRAILER_SIZE] >= wanted:
-            return key, payload[middle:position]
-    if position != end:
-        raise Malformed("entries that do not end where the restart points begin")
+    end = stop = entries_end(payload)
+    at = 0 if len(payload) - end == EMPTY_BLOCK_SIZE else _find_run(payload, end, wanted)
+    for key, start, stop in islice(_iter_entries(payload, at, end), MAX_BLOCK_ENTRIES):
+        if key > wanted and stop <= end and key[:-KEY_TRAILER_SIZE] >= wanted:
+            return key, payload[start:stop]
+    if stop != end:
+        raise Malformed(_UNEVEN)
     return None
 
 
@@ -226,10 +202,9 @@ def _find_run(payload: bytes, end: int, wanted: bytes) -> int:
         position = _u32(payload, end + 4 * middle)[0]
         if position >= end:
             raise Malformed("a restart point outside the entries")
-        shared, unshared, size, more = _header(payload, position)
-        start = position + (3 if size < CONTINUES else 4)
-        if unshared >= CONTINUES or (size >= CONTINUES and more >= CONTINUES):
-            shared, unshared, _, start = _wide_header(payload, position)
+        shared, start = decode_canonical_varint(payload, position)
+        unshared, start = decode_canonical_varint(payload, start)
+        _, start = decode_canonical_varint(payload, start)
         if shared or unshared < KEY_TRAILER_SIZE:
             raise Malformed("a restart point at a key that is not complete")
         if payload[start : start + unshared - KEY_TRAILER_SIZE] <= wanted:
@@ -240,39 +215,19 @@ def _find_run(payload: bytes, end: int, wanted: bytes) -> int:
     return found
 
 
-def _wide_header(payload: bytes, position: int) -> tuple[int, int, int, int]:
-    """Decode an entry's header of any width: three numbers and the position after them."""
-    shared, position = decode_canonical_varint(payload, position)
-    unshared, position = decode_canonical_varint(payload, position)
-    size, position = decode_canonical_varint(payload, position)
-    return shared, unshared, size, position
-
-
 def decode_pairs(payload: bytes, *, limit: int) -> list[tuple[bytes, bytes]]:
-    """Decode a block other than a data block, of keys as they are."""
-    pairs: list[tuple[bytes, bytes]] = []
+    """Decode a block other than a data block, of keys as they are.
+
+    Raises:
+        Malformed: it is not such a block, or has more than `limit` entries.
+    """
     end = entries_end(payload)
-    position = 0
-    key = b""
-    budget = _SHARING_BUDGET
-    while position < end and len(pairs) <= limit:
-        shared, unshared, size, _ = _header(payload, position)
-        if shared | unshared | size < CONTINUES:
-            position += 3
-        else:
-            shared, unshared, size, position = _wide_header(payload, position)
-        budget -= shared
-        if shared > len(key) or budget < 0:
-            raise Malformed("a key that shares more than there is")
-        middle = position + unshared
-        key = key[:shared] + payload[position:middle]
-        position = middle + size
-        pairs.append((key, payload[middle:position]))
-    if len(pairs) > limit:
+    entries = list(islice(_iter_entries(payload, 0, end), limit + 1))
+    if len(entries) > limit:
         raise Malformed(f"more than {limit} entries")
-    if position != end:
-        raise Malformed("entries that do not end where the restart points begin")
-    return pairs
+    if entries and entries[-1][2] != end:
+        raise Malformed(_UNEVEN)
+    return [(key, payload[start:stop]) for key, start, stop in entries]
 
 
 def encode_pairs(pairs: Iterable[tuple[bytes, bytes]], *, restart_interval: int) -> bytes:
@@ -283,31 +238,25 @@ def encode_pairs(pairs: Iterable[tuple[bytes, bytes]], *, restart_interval: int)
     last = b""
     for number, (key, value) in enumerate(pairs):
         shared = 0
-        if number % restart_interval == 0:
-            restarts.append(size)
-        else:
+        if number % restart_interval:
             shared = shared_prefix_size(last, key)
-        entry = b"".join(
-            (
-                encode_varint(shared),
-                encode_varint(len(key) - shared),
-                encode_varint(len(value)),
-                key[shared:],
-                value,
-            )
-        )
-        parts.append(entry)
-        size += len(entry)
+        else:
+            restarts.append(size)
+        parts.append(_encode_entry(shared, key, value))
+        size += len(parts[-1])
         last = key
     return b"".join(parts) + encode_restarts(restarts)
+
+
+def _encode_entry(shared: int, key: bytes, value: bytes) -> bytes:
+    sizes = shared, len(key) - shared, len(value)
+    return b"".join((*map(encode_varint, sizes), key[shared:], value))
 
 
 def encode_block(
     keys: Sequence[bytes], values: Sequence[bytes], checksums: Sequence[int], start: int
 ) -> tuple[bytes, int, bool]:
     """Encode records from a position on, up to the end of a block.
-
-    Building a table spends its time here; `lakecli.native` has the same in C.
 
     Args:
         keys: user keys, ascending.
@@ -316,52 +265,24 @@ def encode_block(
     Returns:
         The fields of `lakecli.sstable.writer.EncodedBlock`.
     """
-    small = small_varints()
-    join = b"".join
-    integer = int.from_bytes
     restarts: list[int] = []
     records: list[bytes] = []
-    size = last_length = last_number = 0
+    size = 0
+    last = b""
     for at in range(start, len(keys)):
-        # Two keys share the bytes before the highest bit in which they differ as numbers.
-        key, value = keys[at], values[at]
-        length = len(key)
-        number = integer(key)
-        if len(records) % RESTART_INTERVAL == 0:
-            shared = 0
-            restarts.append(size)
-        elif length == last_length:
-            shared = length - ((number ^ last_number).bit_length() + 7 >> 3)
-        elif length > last_length:
-            aligned = number >> (length - last_length << 3)
-            shared = last_length - ((aligned ^ last_number).bit_length() + 7 >> 3)
+        shared = 0
+        if len(records) % RESTART_INTERVAL:
+            shared = shared_prefix_size(last, keys[at])
         else:
-            aligned = last_number >> (last_length - length << 3)
-            shared = length - ((aligned ^ number).bit_length() + 7 >> 3)
-        last_length = length
-        last_number = number
-        try:
-            record = join(
-                (
-                    small[shared],
-                    small[length - shared + KEY_TRAILER_SIZE],
-                    small[len(value)],
-                    key[shared:],
-                    RECORD_TRAILER,
-                    value,
-                )
-            )
-        except IndexError:
-            sizes = (shared, length - shared + KEY_TRAILER_SIZE, len(value))
-            record = join((*map(encode_varint, sizes), key[shared:], RECORD_TRAILER, value))
-        records.append(record)
-        size += len(record)
+            restarts.append(size)
+        last = keys[at]
+        records.append(_encode_entry(shared, last + RECORD_TRAILER, values[at]))
+        size += len(records[-1])
         if size >= BLOCK_SIZE_MIN and (
             size >= BLOCK_SIZE_MAX or checksums[at] & BLOCK_CUT_MASK == 0
         ):
-            payload = join(records) + encode_restarts(restarts)
-            return payload, at + 1, True
-    return join(records) + encode_restarts(restarts), len(keys), False
+            return b"".join(records) + encode_restarts(restarts), at + 1, True
+    return b"".join(records) + encode_restarts(restarts), len(keys), False
 
 
 def encode_restarts(restarts: list[int]) -> bytes:
