@@ -34,6 +34,7 @@ from lakecli.base.ids import CommitId, MalformedId, PackId, WriteId
 from lakecli.base.model import RefKind, StagingToken
 from lakecli.errors import IntegrityError
 from lakecli.kv.local_store import ReadTransaction, Table, owner_key
+from lakecli.kv.store_errors import malformed
 
 _REMEMBERED: Final = 1 << 14
 """Records that are parsed once: a push of many branches reads all of them for each branch."""
@@ -84,7 +85,7 @@ class LocalMove(NamedTuple):
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "LocalMove":
-        """Return what an intent stores; raises `ValueError`, `KeyError` or `TypeError`."""
+        """Return the move that an intent stores, or raise ValueError, KeyError or TypeError."""
         sealed, left = (
             tuple(StagingToken(bytes.fromhex(token)) for token in fields[name])
             for name in ("sealed", "left")
@@ -136,10 +137,7 @@ def _load_fields(data: bytes, what: str) -> dict[str, Any]:
 
 
 def _malformed(what: str) -> IntegrityError:
-    return IntegrityError(
-        f"the record of {what} in the local store is malformed",
-        hint="the store may be damaged: move it away and start a new one",
-    )
+    return malformed(f"the record of {what} in the local store is malformed")
 
 
 class TrackingStore(_Rows):

@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from itertools import chain, islice
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from lakecli.base.directories import StrPath
@@ -208,12 +207,7 @@ class ReadTransaction:
         self._txn = self._environment.begin(write=self._writes)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """End the transaction. Errors of LMDB leave the block as errors of lakecli."""
         self._txn.abort()
         if isinstance(error, self._environment.lmdb_error):
@@ -312,12 +306,7 @@ class WriteTransaction(ReadTransaction):
                 self._environment.abort(begun)
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Make everything durable, or undo everything if the block raised."""
         try:
             if error is None:
@@ -325,7 +314,7 @@ class WriteTransaction(ReadTransaction):
         finally:
             self._environment.abort(self._txn)  # an interrupt must leave no writer behind
         if error is not None:
-            super().__exit__(kind, error, traceback)
+            super().__exit__(_kind, error, _trace)
         elif self.afterwards is not None:
             self.afterwards()
 

@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from lakecli.base.identity import blake3_of
 from lakecli.base.model import NO_METADATA, CommitId, RefKind
-from lakecli.errors import IntegrityError, LakeError, NotFound
+from lakecli.errors import LakeError, NotFound
 from lakecli.kv.lmdb_environment import LmdbEnvironment
 from lakecli.kv.local_store import (
     OWNER_SIZE,
@@ -46,6 +46,7 @@ from lakecli.kv.local_store import (
     put_paths,
     scan_paths,
 )
+from lakecli.kv.store_errors import malformed
 
 _COUNTER: Final = b"n"
 _BY_SEQUENCE: Final = b"s"
@@ -355,10 +356,7 @@ def _load(repository: bytes, data: bytes) -> Operation:
             parts=fields.get("parts", 0),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise IntegrityError(
-            "an operation in the local store is malformed",
-            hint="the store may be damaged: move it away and start a new one",
-        ) from error
+        raise malformed("an operation in the local store is malformed") from error
 
 
 Rows = dict[bytes, bytes | None]
@@ -390,11 +388,11 @@ class PastStore(LocalStore):
         return PastTransaction(self.usable(), self._repository, self._operation)
 
     def write(self) -> NoReturn:
-        """Refuse: what was cannot be changed."""
+        """Refuse: the past cannot be changed."""
         raise LakeError("the past of a repository is for reading only")
 
     def close(self) -> None:
-        """Do nothing: the environment is that of the other handle."""
+        """Do nothing: the environment belongs to the other handle."""
 
 
 class PastTransaction(ReadTransaction):
@@ -443,7 +441,7 @@ class PastTransaction(ReadTransaction):
     def scan_batches(
         self, table: Table, *, prefix: bytes = b"", start: bytes = b"", cut: int = 0
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield what was there, as of `ReadTransaction.scan_batches`."""
+        """Yield the records as they were, as `ReadTransaction.scan_batches` does."""
         rows = self._rows.get(table)
         if not rows:
             yield from super().scan_batches(table, prefix=prefix, start=start, cut=cut)
@@ -479,7 +477,7 @@ class PastStaging:
     """What was staged at that time; `lakecli.staging.area` reads it.
 
     Args:
-        writers: by token, the operations to look past, newest first.
+        writers: the operations to look past by the token that they wrote to, newest first.
     """
 
     def __init__(self, txn: ReadTransaction, writers: dict[bytes, list[bytes]]) -> None:

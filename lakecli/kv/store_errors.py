@@ -112,6 +112,13 @@ def damaged_store(directory: StrPath, reason: str) -> IntegrityError:
     )
 
 
+def malformed(message: str) -> IntegrityError:
+    """Return the error for a record that is not valid."""
+    return IntegrityError(
+        message, hint="the store may be damaged: move it away and start a new one"
+    )
+
+
 def store_in_use(directory: StrPath) -> Refused:
     """Return the error for a store that may not be rewritten, because somebody has it open."""
     return Refused(

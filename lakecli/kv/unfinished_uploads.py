@@ -29,7 +29,7 @@ class UnfinishedTransfer(NamedTuple):
     Attributes:
         digest: BLAKE3 of the file, 64 hex digits.
         upload: the store's ID of the upload.
-        part_size: of every part but the last, in bytes.
+        part_size: bytes of every part but the last.
     """
 
     digest: str

@@ -98,9 +98,9 @@ class Modifier(NamedTuple):
     """One modifier as written.
 
     Attributes:
-        symbol: of its row in `MODIFIERS`.
+        symbol: the symbol of its row in `MODIFIERS`.
         number: the number after it, 1 by default.
-        text: as typed.
+        text: the modifier as typed.
     """
 
     symbol: str
@@ -119,7 +119,7 @@ class RefExpression(NamedTuple):
 
     Attributes:
         base: a branch, a tag, a commit ID or a prefix of one, as typed.
-        modifiers: in the order they apply.
+        modifiers: the modifiers, in the order in which they apply.
     """
 
     base: str

@@ -44,7 +44,6 @@ def iter_log(
     since: datetime | None = None,
     stop_at: CommitId | None = None,
     after: CommitId | None = None,
-    no_merges: bool = False,
     hidden: CommitId | None = None,
 ) -> Iterator[Commit]:
     """Yield `start` and its ancestors, each commit before its parents, otherwise newest first.
@@ -53,7 +52,6 @@ def iter_log(
 
     Args:
         since: leave out older commits and everything reached only through them.
-        no_merges: leave out commits with several parents, but follow their parents.
         hidden: leave out this commit and all its ancestors.
 
     Raises:
@@ -65,8 +63,7 @@ def iter_log(
     awaited = after
     for commit in _iter_children_first(part, start):
         if awaited is None:
-            if not (no_merges and len(commit.parents) > 1):
-                yield commit
+            yield commit
         elif commit.id == awaited:
             awaited = None
         if commit.id == stop_at:

@@ -21,6 +21,7 @@ from lakecli.base.ids import MalformedId
 from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RefKind, StagingToken, Tag
 from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.kv.local_store import MAX_KEY_SIZE, ReadTransaction, Table, owner_key
+from lakecli.kv.store_errors import malformed
 
 MAX_NAME_SIZE: Final = MAX_KEY_SIZE - 16
 """Bytes of a branch's or tag's name that fit into a key."""
@@ -39,12 +40,15 @@ class CommitReader(Protocol):
 class DamagedHistory(IntegrityError):
     """A commit of the history is missing, or contradicts its parents."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="look for more damage: `fsck REPOSITORY`")
+
 
 def get_commit(reader: CommitReader, id: CommitId) -> Commit:
     """Return a commit that another record refers to, or raise `DamagedHistory`."""
     commit = reader.find_commit(id)
     if commit is None:
-        raise DamagedHistory(f"missing commit {id}", hint="look for more damage: `fsck REPOSITORY`")
+        raise DamagedHistory(f"missing commit {id}")
     return commit
 
 
@@ -56,15 +60,11 @@ def get_parent(reader: CommitReader, child: Commit, id: CommitId) -> Commit:
     """
     parent = reader.find_commit(id)
     if parent is None:
-        raise DamagedHistory(
-            f"missing commit {id}, a parent of {child.id}",
-            hint="look for more damage: `fsck REPOSITORY`",
-        )
+        raise DamagedHistory(f"missing commit {id}, a parent of {child.id}")
     if parent.generation >= child.generation:
         raise DamagedHistory(
             f"generation {child.generation} of commit {child.id} is not above "
-            f"{parent.generation}, that of its parent {id}",
-            hint="look for more damage: `fsck REPOSITORY`",
+            f"{parent.generation}, that of its parent {id}"
         )
     return parent
 
@@ -91,12 +91,7 @@ class RefStore:
 
     def put_branch(self, branch: Branch) -> None:
         """Create or replace a branch; fields that this version does not know are kept."""
-        fields = {
-            "commit_id": branch.commit_id,
-            "staging_token": branch.staging_token.hex(),
-            "sealed_tokens": [token.hex() for token in branch.sealed_tokens],
-        }
-        self._put(Table.BRANCHES, branch.name, fields)
+        self._put(Table.BRANCHES, branch.name, branch_fields(branch))
 
     def delete_branch(self, name: str) -> bool:
         """Delete a branch; return whether it existed."""
@@ -114,11 +109,18 @@ class RefStore:
 
     def put_tag(self, tag: Tag) -> None:
         """Create or replace a tag; fields that this version does not know are kept."""
-        self._put(Table.TAGS, tag.name, {"commit_id": tag.commit_id})
+        self._put(Table.TAGS, tag.name, tag_fields(tag))
 
     def delete_tag(self, name: str) -> bool:
         """Delete a tag; return whether it existed."""
         return self._delete(Table.TAGS, name)
+
+    def iter_refs(self) -> Iterator[tuple[RefKind, str, CommitId]]:
+        """Yield the branches, then the tags, each with the commit that it points to."""
+        for branch in self.iter_branches():
+            yield RefKind.BRANCH, branch.name, branch.commit_id
+        for tag in self.iter_tags():
+            yield RefKind.TAG, tag.name, tag.commit_id
 
     def position(self, kind: RefKind, name: str) -> CommitId | None:
         """Return the commit of a branch or tag; ``None`` if there is none of that name."""
@@ -205,6 +207,20 @@ class RefStore:
         return self._txn.for_writing().delete(table, self._repository + _encode(name))
 
 
+def branch_fields(branch: Branch) -> dict[str, Any]:
+    """Return the fields of a branch's record but its name, as JSON."""
+    return {
+        "commit_id": branch.commit_id,
+        "staging_token": branch.staging_token.hex(),
+        "sealed_tokens": [token.hex() for token in branch.sealed_tokens],
+    }
+
+
+def tag_fields(tag: Tag) -> dict[str, Any]:
+    """Return the fields of a tag's record but its name, as JSON."""
+    return {"commit_id": tag.commit_id}
+
+
 def _encode(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
@@ -264,7 +280,4 @@ def _load_commit(id: CommitId, data: bytes) -> Commit:
 
 
 def _damaged(name: str) -> IntegrityError:
-    return IntegrityError(
-        f"a record in the local store is not valid: {name}",
-        hint="the store may be damaged: move it away and start a new one",
-    )
+    return malformed(f"a record in the local store is not valid: {name}")

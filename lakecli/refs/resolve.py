@@ -70,7 +70,7 @@ class Resolved(NamedTuple):
 
     Attributes:
         commit: the commit after all modifiers; for a branch that is read with staging, its head.
-        name: of the branch or tag, or the full commit ID of the base.
+        name: the name of the branch or tag, or the full commit ID of the base.
         base_id: the commit of the base, before any modifier; for a base that only the bucket has,
             the commit that the braces name.
         branch: the branch, if the base is one, whatever the modifiers.

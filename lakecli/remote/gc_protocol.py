@@ -257,7 +257,7 @@ class ObservedState(NamedTuple):
     """A state that was read in order to change it.
 
     Attributes:
-        version: of its object; ``None`` if there is none.
+        version: the version of its object; ``None`` if there is none.
         since: when it was written, by the store's clock; ``None`` if there is none.
     """
 

@@ -63,7 +63,6 @@ class DamagedPack(IntegrityError):
     """A commit pack that cannot be read, or whose bytes do not match its name."""
 
     def __init__(self, pack_id: PackId, what: str) -> None:
-        self.pack_id = pack_id
         super().__init__(
             f"damaged commit pack {pack_key(pack_id)}: {what}",
             hint="write it again from a clone that has its commits: "

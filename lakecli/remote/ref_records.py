@@ -145,8 +145,8 @@ class RemoteRef(NamedTuple):
     Attributes:
         kind: a branch or a tag.
         commit_id: the commit it points at; ``None`` if it is deleted.
-        sequence: of its last move.
-        write_id: of its last move.
+        sequence: the number of its last move.
+        write_id: the write ID of its last move.
         moves: newest first, at most `MAX_MOVES`.
         extra: fields that this version does not know.
     """

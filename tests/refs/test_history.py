@@ -64,10 +64,6 @@ def test_first_parent() -> None:
     assert names_of(iter_log(graph(MERGED), id_of("f"), first_parent=True)) == "f c b a"
 
 
-def test_no_merges() -> None:
-    assert names_of(iter_log(graph(MERGED), id_of("f"), no_merges=True)) == "e d c b a"
-
-
 def test_since_does_not_look_past_older_commits() -> None:
     refs = graph(MERGED, minutes={"d": -1, "b": 9})
     assert names_of(iter_log(refs, id_of("e"), since=_at(0))) == "e"
@@ -80,16 +76,11 @@ def test_stop_at_is_the_last() -> None:
     assert names_of(iter_log(graph(MERGED), id_of("f"), stop_at=id_of("d"))) == "f e d"
     assert names_of(iter_log(graph(MERGED), id_of("f"), stop_at=id_of("f"))) == "f"
     assert names_of(iter_log(graph(MERGED), id_of("c"), stop_at=id_of("f"))) == "c b a"
-    stopped = iter_log(graph(MERGED), id_of("f"), stop_at=id_of("f"), no_merges=True)
-    assert names_of(stopped) == ""
 
 
 def test_after_leaves_out_up_to_and_including() -> None:
     assert names_of(iter_log(graph(MERGED), id_of("f"), after=id_of("d"))) == "c b a"
     assert names_of(iter_log(graph(MERGED), id_of("f"), after=id_of("a"))) == ""
-    assert names_of(iter_log(graph(MERGED), id_of("f"), after=id_of("f"), no_merges=True)) == (
-        "e d c b a"
-    )
     both = iter_log(graph(MERGED), id_of("f"), after=id_of("d"), stop_at=id_of("d"))
     assert names_of(both) == ""
 

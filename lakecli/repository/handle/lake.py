@@ -21,7 +21,6 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from lakecli.base.directories import make_private
@@ -170,12 +169,7 @@ class LocalRepository:
         """Return the repository itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Push what is still to be pushed, unless there was an error; close the lake.
 
         Raises:

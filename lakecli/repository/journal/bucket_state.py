@@ -18,7 +18,7 @@ verifies data that was uploaded before, however young it is.
 import json
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.base.model import CommitId, RefKind
 from lakecli.kv.bucket import PackedStore, ReflogStore, Tracked, TrackingStore
@@ -26,6 +26,19 @@ from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Notice, Repository
+
+_FETCHED: Final = b"fetched/"
+_PUSHED: Final = b"pushed/"
+_ROLLBACK: Final = b"rollback/"
+
+
+def _find(txn: ReadTransaction, repository: Repository, what: bytes) -> Any:  # noqa: ANN401 - of JSON
+    data = txn.get(Table.META, what + repository.key)
+    return None if data is None else json.loads(data)
+
+
+def _put(txn: WriteTransaction, repository: Repository, what: bytes, value: object) -> None:
+    txn.put(Table.META, what + repository.key, json.dumps(value).encode("ascii"))
 
 
 class LastFetch(NamedTuple):
@@ -43,45 +56,32 @@ class LastFetch(NamedTuple):
 
 def find_fetched(txn: ReadTransaction, repository: Repository) -> LastFetch | None:
     """Return when all refs were last read, or ``None`` if they never were."""
-    data = txn.get(Table.META, _key(repository))
-    if data is None:
-        return None
-    fields = json.loads(data)
-    at = datetime.fromtimestamp(fields["at"], UTC)
-    return LastFetch(at, fields["phase"], fields["epoch"])
+    fields = _find(txn, repository, _FETCHED)
+    return fields and LastFetch(**{**fields, "at": datetime.fromtimestamp(fields["at"], UTC)})
 
 
 def put_fetched(txn: WriteTransaction, repository: Repository, fetched: LastFetch) -> None:
     """Record that all refs were read."""
-    fields = {**fetched._asdict(), "at": int(fetched.at.timestamp())}
-    txn.put(Table.META, _key(repository), json.dumps(fields).encode("ascii"))
+    _put(txn, repository, _FETCHED, {**fetched._asdict(), "at": int(fetched.at.timestamp())})
 
 
 def find_pushed_at(txn: ReadTransaction, repository: Repository) -> datetime | None:
     """Return when this clone last moved a ref in the bucket, by its own clock, or ``None``."""
-    data = txn.get(Table.META, _pushed_key(repository))
-    return None if data is None else datetime.fromtimestamp(json.loads(data), UTC)
+    at = _find(txn, repository, _PUSHED)
+    return None if at is None else datetime.fromtimestamp(at, UTC)
 
 
 def put_pushed_at(txn: WriteTransaction, repository: Repository, at: datetime) -> None:
     """Record that a ref was moved in the bucket."""
-    txn.put(Table.META, _pushed_key(repository), b"%d" % int(at.timestamp()))
+    _put(txn, repository, _PUSHED, int(at.timestamp()))
 
 
 def forget_all(txn: WriteTransaction, repository: Repository) -> None:
     """Forget every tracked ref, their moves, and that they were ever read."""
     for table in (Table.TRACKING, Table.REFLOG):
         txn.delete_owned(table, repository.key)
-    txn.delete(Table.META, _key(repository))
-    txn.delete(Table.META, _pushed_key(repository))
-
-
-def _pushed_key(repository: Repository) -> bytes:
-    return b"pushed/" + repository.key
-
-
-def _key(repository: Repository) -> bytes:
-    return b"fetched/" + repository.key
+    for what in (_FETCHED, _PUSHED):
+        txn.delete(Table.META, what + repository.key)
 
 
 class Rollback(NamedTuple):
@@ -114,21 +114,20 @@ def accept_rollback(
     before = find_rollback(txn, repository)
     known = {} if before is None else {(kind, name): id_ for kind, name, id_ in before.refs}
     stood = [[*ref, id_] for ref, id_ in sorted((known | refs).items()) if id_ is not None]
-    fields = {"at": int(repository.lake.runtime.now().timestamp()), "refs": stood}
-    txn.put(Table.META, _rollback_key(repository), json.dumps(fields).encode("ascii"))
+    at = int(repository.lake.runtime.now().timestamp())
+    _put(txn, repository, _ROLLBACK, {"at": at, "refs": stood})
 
 
 def forget_rollback(txn: WriteTransaction, repository: Repository) -> None:
     """Forget that the bucket went back: somebody accepts the refs as they are now."""
-    txn.delete(Table.META, _rollback_key(repository))
+    txn.delete(Table.META, _ROLLBACK + repository.key)
 
 
 def find_rollback(txn: ReadTransaction, repository: Repository) -> Rollback | None:
     """Return the last time that the bucket went back, or ``None``."""
-    data = txn.get(Table.META, _rollback_key(repository))
-    if data is None:
+    fields = _find(txn, repository, _ROLLBACK)
+    if fields is None:
         return None
-    fields = json.loads(data)
     refs = tuple(
         (RefKind(kind), name, CommitId(commit_id)) for kind, name, commit_id in fields["refs"]
     )
@@ -159,7 +158,3 @@ def notify_rollback(repository: Repository, refs: Iterable[tuple[RefKind, str]])
             f"lakecli push --all {repository.uri}",
         )
     )
-
-
-def _rollback_key(repository: Repository) -> bytes:
-    return b"rollback/" + repository.key

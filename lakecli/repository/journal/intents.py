@@ -326,7 +326,7 @@ def _land(
 
 
 def _was_landed(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
-    """Return whether an operation of the log has moved the branch here to what was sent."""
+    """Return whether an operation of the log has moved the branch here to the sent commit."""
     wanted = (RefKind.BRANCH, begun.intent.name, begun.intent.after)
     return any(
         (change.kind, change.name, change.commit_after) == wanted

@@ -17,15 +17,16 @@ each of them outlives a killed process, and housekeeping finds it::
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from lakecli.base.model import Branch, CommitId, RefKind, StagingToken, Tag
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
+from lakecli.refs.ref_store import branch_fields, tag_fields
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.readable import Refs
 from lakecli.staging import area
@@ -86,32 +87,24 @@ def tidy_after(txn: WriteTransaction, repository: Repository) -> None:
     txn.afterwards = partial(repository.lake.tidy, repository)
 
 
+Ref = TypeVar("Ref", Branch, Tag)
+
+
 def branch_change(before: Branch | None, after: Branch | None) -> RefChange:
     """Describe how a branch changed; ``None`` for its absence."""
-    name = before.name if before is not None else after.name if after is not None else ""
-    return RefChange(
-        RefKind.BRANCH, name, before=_branch_fields(before), after=_branch_fields(after)
-    )
+    return _change(RefKind.BRANCH, before, after, branch_fields)
 
 
 def tag_change(before: Tag | None, after: Tag | None) -> RefChange:
     """Describe how a tag changed; ``None`` for its absence."""
+    return _change(RefKind.TAG, before, after, tag_fields)
+
+
+def _change(
+    kind: RefKind, before: Ref | None, after: Ref | None, fields_of: Callable[[Ref], dict[str, Any]]
+) -> RefChange:
     name = before.name if before is not None else after.name if after is not None else ""
-    return RefChange(RefKind.TAG, name, before=_tag_fields(before), after=_tag_fields(after))
-
-
-def _branch_fields(branch: Branch | None) -> dict[str, Any] | None:
-    if branch is None:
-        return None
-    return {
-        "commit_id": branch.commit_id,
-        "staging_token": branch.staging_token.hex(),
-        "sealed_tokens": [token.hex() for token in branch.sealed_tokens],
-    }
-
-
-def _tag_fields(tag: Tag | None) -> dict[str, Any] | None:
-    return None if tag is None else {"commit_id": tag.commit_id}
+    return RefChange(kind, name, before and fields_of(before), after and fields_of(after))
 
 
 def start_token(

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from lakecli.base.model import CommitId, RefKind
 from lakecli.base.validation import Invalid
-from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import ReflogStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
+from lakecli.kv.store_errors import malformed
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RecordedMove, RemoteRef, move_fields, move_of
 from lakecli.remote.refs import find_move
@@ -65,10 +65,7 @@ def iter_known_moves(
     try:
         yield from map(move_of, ReflogStore(txn, repository.key).iter_moves(kind, name))
     except Invalid as error:
-        raise IntegrityError(
-            "the local store holds a move of a ref that is not valid",
-            hint="the store may be damaged: move it away and start a new one",
-        ) from error
+        raise malformed("the local store holds a move of a ref that is not valid") from error
 
 
 def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:

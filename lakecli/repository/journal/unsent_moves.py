@@ -67,7 +67,7 @@ def append_moves(
     refs: Sequence[RefChange],
     sealed: Sequence[StagingToken] = (),
 ) -> None:
-    """Append an operation that moves refs here first, and note what the bucket is to get of it.
+    """Append an operation that moves refs here first, and note the moves that the bucket needs.
 
     Arguments are those of `operation_log.append`.
 
@@ -136,7 +136,7 @@ def extend(txn: WriteTransaction, repository: Repository, change: RefChange, kin
 
 
 def drop_notes(txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange]) -> None:
-    """Drop what is noted of refs, in the transaction that moves them as the bucket has them."""
+    """Drop the notes of refs in the transaction that moves them to where the bucket has them."""
     rows = IntentStore(txn, repository.key)
     for change in changes:
         if change.moves_commit:
@@ -245,7 +245,7 @@ def note_taken_back(
 
 
 def command_of(repository: Repository) -> tuple[str, ...]:
-    """Return the ID of the command whose moves go to the bucket, as notes have it; else nothing."""
+    """Return the ID of the command for its notes; nothing if its moves do not go to the bucket."""
     return () if repository.mover is None else (repository.mover.command_id.hex(),)
 
 
