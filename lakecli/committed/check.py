@@ -39,8 +39,8 @@ class Problem(NamedTuple):
     """A defect of a table.
 
     Attributes:
-        key: of the object in the namespace.
-        path: of the affected entry, if the defect concerns one.
+        key: the key of the object in the namespace.
+        path: the path of the affected entry, if the defect concerns one.
     """
 
     key: str
@@ -181,7 +181,7 @@ def _check_entry(
         return
     if is_ours and identity != identify(entry) and identity not in _lakefs_identities(entry):
         yield Problem(key, "the entry does not match its identity", path)
-    yield CheckedEntry(path, entry.physical_address, entry.size, entry.checksum, entry.modified_at)
+    yield CheckedEntry(path, *entry[:4])
 
 
 def _lakefs_identities(entry: Entry) -> Iterator[bytes]:

@@ -412,9 +412,7 @@ def _file(repository: Repository, name: str, entry: Entry) -> Info:
 
 def _list_refs(repository: Repository, place: LakePath) -> list[Info]:
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
-        names = [branch.name for branch in refs.iter_branches()]
-        names += [tag.name for tag in refs.iter_tags()]
+        names = [name for _, name, _ in RefStore(txn, repository.key).iter_refs()]
     return [_directory(place._replace(ref=name).name(b"")) for name in names]
 
 

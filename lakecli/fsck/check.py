@@ -204,8 +204,7 @@ class _Checker:
 
     def iter_ranges(self) -> Iterator[RangeRecord]:
         """Yield every range that a ref reaches, each once; skip metaranges that are unreadable."""
-        heads = [branch.commit_id for branch in self._refs.iter_branches()]
-        heads += [tag.commit_id for tag in self._refs.iter_tags()]
+        heads = [commit_id for _, _, commit_id in self._refs.iter_refs()]
         trees: set[MetarangeId] = set()
         ranges: set[RangeId] = set()
         for _, commit in iter_reached(self._refs, heads):
@@ -239,14 +238,11 @@ class _Checker:
 
     def check_refs(self) -> Iterator[Finding]:
         """Check what every branch and tag reaches: their own trees first, then their history."""
-        named: list[tuple[str, CommitId]] = []
         for branch in self._refs.iter_branches():
-            named.append((branch.name, branch.commit_id))
             yield from self._check_staging(branch)
-        named += [(tag.name, tag.commit_id) for tag in self._refs.iter_tags()]
-        self._counts.refs = len(named)
         heads: list[tuple[str, Commit]] = []
-        for name, commit_id in named:
+        for _, name, commit_id in self._refs.iter_refs():
+            self._counts.refs += 1
             if (commit := self._refs.find_commit(commit_id)) is not None:
                 heads.append((name, commit))
                 self._heads.add(commit.metarange_id)
@@ -267,13 +263,10 @@ class _Checker:
                 finding = Finding("entry", branch.name, error.message, path, branch.name)
                 yield from self.report(finding)
                 continue
-            checked = CheckedEntry(
-                path, entry.physical_address, entry.size, entry.checksum, entry.modified_at
-            )
-            yield from self._check_entry(checked, branch.name, None)
+            yield from self._check_entry(CheckedEntry(path, *entry[:4]), branch.name, None)
 
     def _check_history(self, name: str, head: Commit) -> Iterator[Finding]:
-        """Check the ancestors of a head; those of other heads that it reaches are theirs."""
+        """Check the ancestors of a head that no other head has reached before."""
         waiting = list(head.parents)
         while waiting:
             commit_id = waiting.pop()
@@ -345,7 +338,7 @@ class _Checker:
         return frozenset(iter_expired(self._store))
 
     def _find_sound(self, range_id: RangeId) -> RangeResult | None:
-        """Return what is known of a range that need not be read."""
+        """Return the result of a range that need not be read; ``None``: it has to be."""
         sound = None if self._ahead is None else self._ahead.sound(range_id)
         return None if sound and sound.outside and self._reads_external is not None else sound
 
@@ -423,10 +416,7 @@ class _Checker:
     def check_external(self) -> Iterator[Finding]:
         """Check the objects outside the namespace that were found since the last call."""
         waiting, self._external = self._external, []
-        recorded = [
-            Recorded(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
-            for entry, _, _ in waiting
-        ]
+        recorded = [Recorded(*entry[1:]) for entry, _, _ in waiting]
         checks = ask_all(self._repository.addresses, recorded, reads=bool(self._reads_external))
         for (entry, name, commit_id), check in zip(waiting, checks, strict=True):
             self._counts.external_asked += check.asked

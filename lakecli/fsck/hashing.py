@@ -10,6 +10,7 @@ a part of ``data/`` and divides it, others list the intervals again and read the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from lakecli.base.layout import DATA, data_digest
@@ -23,6 +24,7 @@ from lakecli.repository.reading.contents import read_located
 from lakecli.repository.reading.lakefs_digests import LakeFsHasher
 from lakecli.repository.stored_objects import Hashed, check_object
 from lakecli.stores.contract import ObjectInfo, ObjectStore
+from lakecli.stores.streams import groups_of
 
 PART_OBJECTS: Final = 500
 PART_BYTES: Final = 256 << 20
@@ -38,7 +40,7 @@ class ObjectInterval(NamedTuple):
     Attributes:
         low: the first key.
         high: the first key after the interval.
-        size: bytes of these.
+        size: bytes of all these objects.
     """
 
     low: str
@@ -141,16 +143,8 @@ def hash_part(
 
 def object_parts(objects: Iterator[ObjectInfo]) -> Iterator[tuple[str, ...]]:
     """Yield the keys of data objects in parts of bounded size."""
-    keys: list[str] = []
-    size = 0
-    for info in objects:
-        if keys and (len(keys) == PART_OBJECTS or size + info.size > PART_BYTES):
-            yield tuple(keys)
-            keys, size = [], 0
-        keys.append(info.key)
-        size += info.size
-    if keys:
-        yield tuple(keys)
+    for group in groups_of(objects, attrgetter("size"), most=PART_BYTES, count=PART_OBJECTS):
+        yield tuple(info.key for info in group)
 
 
 class LakeFsContents(NamedTuple):
@@ -158,7 +152,7 @@ class LakeFsContents(NamedTuple):
 
     Attributes:
         size: in bytes.
-        checksum: as lakeFS recorded it; see `lakefs_digests`.
+        checksum: the checksum that lakeFS recorded; see `lakefs_digests`.
     """
 
     key: str

@@ -156,7 +156,7 @@ class JoinedIndex(ObjectIndex):
         return facts_in(facts)
 
     def sound(self, range_id: RangeId) -> RangeResult | None:
-        """Return what is known of a range without problems; ``None`` if it has to be read."""
+        """Return the result of a range without problems; ``None`` if it has to be read."""
         found = self._results.get(range_id)
         return found if found and found.is_sound else None
 

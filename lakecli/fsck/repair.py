@@ -18,7 +18,7 @@ from typing import Final
 
 from lakecli.base.ids import PackId
 from lakecli.base.layout import MAX_REF_SIZE, REFS, REPOSITORY, SHARING, SSTABLES, pack_key, ref_key
-from lakecli.base.model import Commit, CommitId, MetarangeId
+from lakecli.base.model import Commit, CommitId, MetarangeId, RefKind
 from lakecli.committed.point_reads import find
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
@@ -67,7 +67,7 @@ def repair(
     dry_run: bool = False,
     counts: RepairCounts | None = None,
 ) -> Iterator[Finding | Repaired | Unrecoverable]:
-    """Repair what can be repaired; yield the findings, the repairs, and last what is lost.
+    """Repair what can be repaired; yield the findings, the repairs, and at the end the losses.
 
     Args:
         check: runs `fsck` with the given counts.
@@ -185,8 +185,7 @@ def repair_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
 def _wrong_commits(repository: Repository, txn: ReadTransaction) -> Iterator[CommitId]:
     """Yield the reachable commits that are missing or do not match their ID."""
     refs = RefStore(txn, repository.key)
-    heads = [branch.commit_id for branch in refs.iter_branches()]
-    heads += [tag.commit_id for tag in refs.iter_tags()]
+    heads = [commit_id for _, _, commit_id in refs.iter_refs()]
     for commit_id, commit in iter_reached(refs, heads):
         if commit is None:
             yield commit_id
@@ -309,7 +308,7 @@ def _put_ref(repository: Repository, key: str, known: Tracked, version: Version 
 
 
 def describe_losses(repository: Repository, defects: Iterable[Defect]) -> Iterator[Unrecoverable]:
-    """Yield what is lost, with the refs and paths that need it now."""
+    """Yield the losses, with the refs and paths that need them now."""
     with repository.lake.kv.read() as txn:
         losses = _Losses(repository, txn, list(defects))
         yield from map(losses.describe, losses.defects)
@@ -321,21 +320,25 @@ class _Losses:
         self._refs = RefStore(txn, repository.key)
         self.defects = defects
         self._lost = {defect.name.removeprefix(SSTABLES) for defect in defects}
-        self._heads: list[tuple[str, bool, CommitId, MetarangeId]] = []
-        heads = [(branch.name, True, branch.commit_id) for branch in self._refs.iter_branches()]
-        heads += [(tag.name, False, tag.commit_id) for tag in self._refs.iter_tags()]
-        for name, is_branch, commit_id in heads:
-            commit = self._refs.find_commit(commit_id)
-            if commit is not None:
-                self._heads.append((name, is_branch, commit_id, commit.metarange_id))
+        self._heads = [
+            (name, kind is RefKind.BRANCH, commit.id, commit.metarange_id)
+            for kind, name, commit_id in self._refs.iter_refs()
+            if (commit := self._refs.find_commit(commit_id)) is not None
+        ]
 
     def describe(self, defect: Defect) -> Unrecoverable:
-        if defect.kind == "data":
-            return self._data(defect)
-        return self._table(defect) if defect.kind in TABLES else self._other(defect)
-
-    def _data(self, defect: Defect) -> Unrecoverable:
         paths = tuple(dict.fromkeys(each.path for each in defect.affected if each.path is not None))
+        count = defect.count
+        if defect.kind == "data":
+            refs, advice = self._data(defect, paths)
+        elif defect.kind in TABLES:
+            refs, count, advice = self._table(defect)
+        else:
+            refs = tuple(dict.fromkeys(each.ref for each in defect.affected if each.ref))
+            advice = self._advice(defect)
+        return Unrecoverable(defect.kind, defect.name, defect.what, refs, paths, count, advice)
+
+    def _data(self, defect: Defect, paths: tuple[bytes, ...]) -> tuple[tuple[str, ...], str]:
         staged = {each.ref for each in defect.affected if each.commit_id is None and each.ref}
         now = [
             (name, is_branch, path)
@@ -365,9 +368,9 @@ class _Losses:
             advice = "only earlier commits need it, no branch or tag: nothing to do"
         else:
             advice = f"no ref of this clone needs it; if you have a file with these bytes: {again}"
-        return Unrecoverable("data", defect.name, defect.what, refs, paths, defect.count, advice)
+        return refs, advice
 
-    def _table(self, defect: Defect) -> Unrecoverable:
+    def _table(self, defect: Defect) -> tuple[tuple[str, ...], int, str]:
         table_id = defect.name.removeprefix(SSTABLES)
         refs = []
         count = 0
@@ -387,30 +390,21 @@ class _Losses:
                 f"; else continue from the last complete commit: lakecli branch create "
                 f"{self._repository.uri}/rescued -s {self._repository.uri}/{sound}"
             )
-        paths = tuple(each.path for each in defect.affected if each.path is not None)
-        return Unrecoverable(
-            defect.kind, defect.name, defect.what, tuple(refs), paths, count, advice
-        )
+        return tuple(refs), count, advice
 
-    def _other(self, defect: Defect) -> Unrecoverable:
+    def _advice(self, defect: Defect) -> str:
         uri = self._repository.uri
-        refs = tuple(dict.fromkeys(each.ref for each in defect.affected if each.ref))
         if defect.kind == "pack" or (defect.kind == "commit" and "in no pack" in defect.what):
-            advice = f"run this in a clone that has its commits: lakecli fsck {uri} --repair"
-        elif defect.name.startswith(REFS):
-            advice = f"run this in a clone that has seen it: lakecli fsck {uri} --repair"
-        elif defect.kind in {"ref", "commit"}:
-            advice = "run `lakecli push` in a clone that has the commit, then repeat this here"
-        elif defect.name == SHARING:
-            advice = f"test the store again: lakecli doctor {uri} --again"
-        elif defect.kind == "entry":
-            advice = "upload the path again, or delete it with lakecli fs rm"
-        else:
-            advice = "restore the object from a backup, or use the namespace's own repository"
-        paths = tuple(each.path for each in defect.affected if each.path is not None)
-        return Unrecoverable(
-            defect.kind, defect.name, defect.what, refs, paths, defect.count, advice
-        )
+            return f"run this in a clone that has its commits: lakecli fsck {uri} --repair"
+        if defect.name.startswith(REFS):
+            return f"run this in a clone that has seen it: lakecli fsck {uri} --repair"
+        if defect.kind in {"ref", "commit"}:
+            return "run `lakecli push` in a clone that has the commit, then repeat this here"
+        if defect.name == SHARING:
+            return f"test the store again: lakecli doctor {uri} --again"
+        if defect.kind == "entry":
+            return "upload the path again, or delete it with lakecli fs rm"
+        return "restore the object from a backup, or use the namespace's own repository"
 
     def _address(self, tree: MetarangeId, path: bytes) -> str | None:
         try:

@@ -90,7 +90,7 @@ class ToRead(NamedTuple):
     Attributes:
         first: number of the first range; the others follow.
         staged: references that the driver found, in place of ranges.
-        contents: what entries that the driver found say of lakeFS's objects.
+        contents: lakeFS's objects as the entries describe them that the driver found.
     """
 
     first: int
@@ -246,7 +246,7 @@ class _Left:
             self._facts[name] = present
 
     def result(self, number: int, checking: Checking) -> RangeResult:
-        """Return what is known of the range."""
+        """Return the result of the range."""
         entries, places, is_sound = self._counts
         is_sound = is_sound and not self._facts and not self._has_damaged
         body = b"".join(
@@ -414,7 +414,7 @@ def compare_all(
 
 
 def recorded_by(address: str, size: int, checksum: str) -> LakeFsContents | None:
-    """Return what an entry says of an object of lakeFS; ``None`` if it names another object."""
+    """Return an entry's record of an object of lakeFS; ``None`` if it names another object."""
     is_lakefs = data_digest(address) is None and (address.startswith(DATA) or is_old_key(address))
     return LakeFsContents(address, size, checksum) if is_lakefs and 0 <= size < _MOST else None
 

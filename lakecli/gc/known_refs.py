@@ -79,7 +79,7 @@ class UncertainRefs(IntegrityError):
     """It is uncertain whether the refs are all there; a person may accept the present ones.
 
     Attributes:
-        what: what is known.
+        what: the reason for the doubt, in words.
         lost: refs that are missing, or older than they were.
     """
 
@@ -202,7 +202,7 @@ class LostRef(NamedTuple):
     now: str
 
     def __str__(self) -> str:
-        """Return what is known of it."""
+        """Describe the ref, and where it was seen."""
         return f"{self.kind} {self.name!r} {self.now}; {self.seen_by} saw it {_where(self)}"
 
 

@@ -22,6 +22,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -43,6 +44,7 @@ from lakecli.gc.policy import Work
 from lakecli.gc.state import DIGEST, RECORD, Garbage, Marks, split, total_of
 from lakecli.gc.tasks import DataPart, ListingPart, PartListing, list_part, list_parts
 from lakecli.stores.contract import ObjectStore, Version
+from lakecli.stores.streams import groups_of
 
 NAMES: Final = ["part", "digest", "size", "key", "version", "stat"]
 COLUMNS: Final = "part int, digest binary, size bigint, key string, version string, stat binary"
@@ -72,8 +74,8 @@ class PartGarbage(NamedTuple):
 
     Attributes:
         spared: number of condemned objects that are in use.
-        size: bytes of these.
-        garbage: the same objects; to be iterated once.
+        size: bytes of the objects.
+        garbage: the objects that are still there and unreached; to be iterated once.
     """
 
     name: str
@@ -111,7 +113,7 @@ class LiveSet(ABC):
     def iter_garbage(
         self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage | None]:
-        """Yield what of the condemned objects of some parts is still there, old and unreached.
+        """Yield the condemned objects of some parts that are still there, old and unreached.
 
         While that is still unknown, yield ``None`` every few seconds.
 
@@ -260,7 +262,7 @@ def read_digests(
 
 
 def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
-    """Write what is left of a part on an executor; yield the name of the result."""
+    """Write the remaining rows of a part on an executor; yield the name of the result."""
     part = Remainder(batches)
     objects = size = foreign = later = 0
     newest = ""
@@ -284,10 +286,10 @@ class Remainder:
     """The rows of one part that are left, ascending by digest.
 
     Attributes:
-        counts: of the tasks that listed it.
-        records: of the rows that have a size: those in the listing.
-        keys: of the same rows; empty where they follow from the digests.
-        versions: of the same rows; empty where they were not requested.
+        counts: the counts of the tasks that listed the part.
+        records: the records of the rows that have a size: those in the listing.
+        keys: the keys of the same rows; empty where they follow from the digests.
+        versions: the versions of the same rows; empty where they were not requested.
     """
 
     def __init__(self, batches: Iterator[Any]) -> None:
@@ -418,7 +420,7 @@ class SparkLiveSet(LiveSet):
     def iter_garbage(
         self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage | None]:
-        """Yield what of the condemned objects is still there and unreached; see `LiveSet`."""
+        """Yield the condemned objects that are still there and unreached; see `LiveSet`."""
         names = [part.name for part in parts]
         tasks, read = tasks_of(work.store, parts), self._read()
         condemned = self._frame(
@@ -488,13 +490,4 @@ def tasks_of(store: ObjectStore, parts: Sequence[ListingPart]) -> list[PartTask]
 
 def group_names(names: Iterable[Kept]) -> list[tuple[Kept, ...]]:
     """Return the names of digests in groups of at most `BYTES_PER_TASK`, at least one group."""
-    groups: list[tuple[Kept, ...]] = []
-    group: list[Kept] = []
-    size = 0
-    for kept in names:
-        if group and size + kept.size > BYTES_PER_TASK:
-            groups.append(tuple(group))
-            group, size = [], 0
-        group.append(kept)
-        size += kept.size
-    return [*groups, tuple(group)]
+    return [*map(tuple, groups_of(names, attrgetter("size"), most=BYTES_PER_TASK))] or [()]

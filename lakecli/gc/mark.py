@@ -313,7 +313,7 @@ def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]
 
 
 def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int) -> GarbageSummary:
-    """Return what is about to be deleted, by branch and tag.
+    """Summarise by branch and tag what is about to be deleted.
 
     Args:
         objects: number of data objects that are garbage.

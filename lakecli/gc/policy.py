@@ -29,12 +29,7 @@ from lakecli.gc.known_refs import KnownRefs
 from lakecli.remote.gc_protocol import DEFAULT_GRACE, RULES_KEY, STALE_AFTER, ObservedState, Phase
 from lakecli.remote.refs import iter_refs
 from lakecli.repository.contract import Repository
-from lakecli.repository.lakefs.kept_dumps import (
-    CLOCKS,
-    LastDump,
-    TakenOver,
-    written_at,
-)
+from lakecli.repository.lakefs.kept_dumps import CLOCKS, LastDump, TakenOver, written_at
 from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore
 
 
@@ -76,11 +71,11 @@ class Work(NamedTuple):
     """What a collection works with, as its run finds it at the beginning.
 
     Attributes:
-        times: which objects are old.
+        times: decides which objects are old.
         rules: retention rules; ``None``: keep what refs reach.
         taken: how the namespace was taken over from lakeFS; ``None``: it was not.
         last_dump: when the last refs dump was made that went out or came in; ``None``: as above.
-        known: what is known of the refs in the bucket.
+        known: the refs in the bucket, as far as they were seen before.
         progress: counts the parts of the work that are done.
     """
 
@@ -120,10 +115,6 @@ MAX_DAYS: Final = 36_500
 EXAMPLE: Final = (
     '{"default_retention_days": 21, "branches": [{"branch_id": "main", "retention_days": 28}]}'
 )
-
-
-class NoRules(NotFound):
-    """There are no retention rules."""
 
 
 class Rules(NamedTuple):
@@ -184,7 +175,7 @@ def get_rules(store: ObjectStore) -> Rules:
     """Return the rules of a namespace."""
     rules = find_rules(store)
     if rules is None:
-        raise NoRules(
+        raise NotFound(
             "there are no retention rules: everything that branches and tags reach is kept",
             hint="set some: lakecli gc set-config lakefs://REPOSITORY -f FILE",
         )
@@ -214,10 +205,6 @@ class SharedNamespace(Refused):
 
 class NotConfirmed(SharedNamespace):
     """Nobody has confirmed yet that lakeFS has stopped in a namespace that was taken over."""
-
-
-class NothingPublished(SharedNamespace):
-    """No branch of a namespace that was taken over is in the bucket."""
 
 
 class LakeFsWrites(SharedNamespace):
@@ -288,7 +275,7 @@ def check_published(work: Work) -> None:
     """
     if work.lakefs is None or next(iter_refs(work.store), None) is not None:
         return
-    raise NothingPublished(
+    raise SharedNamespace(
         f"{work.store.uri} was taken over from lakeFS, and no branch of it was pushed, so "
         "everything of lakeFS looks like garbage",
         hint="push all branches in the clone that took over: "
@@ -307,11 +294,12 @@ def check_stopped(work: Work, key: str) -> None:
     """
     name = lakefs_object(key)
     at = None if name is None else written_at(name)
-    if at is not None and work.lakefs is not None:
-        check_not_newer(work, key, at, work.lakefs.stopped_at)
+    if at is not None:
+        check_not_newer(work, key, at)
 
 
-def check_not_newer(work: Work, key: str, at: datetime, stopped_at: datetime | None) -> None:
+def check_not_newer(work: Work, key: str, at: datetime) -> None:
     """Refuse to delete objects of lakeFS if one is younger than the confirmation."""
+    stopped_at = None if work.lakefs is None else work.lakefs.stopped_at
     if stopped_at is not None and at > stopped_at + CLOCKS:
         raise LakeFsWrites(work, key, stopped_at)

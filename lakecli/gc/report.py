@@ -102,13 +102,8 @@ class GarbageTotal(NamedTuple):
 
     def fields(self) -> dict[str, str | int]:
         """Return the fields of reports."""
-        return {
-            "kind": self.kind,
-            "prefix": self.prefix,
-            "why": self.why,
-            "objects": self.objects,
-            "size": self.size,
-        }
+        named = {"kind": self.kind, "prefix": self.prefix, "why": self.why}
+        return {**named, **self._asdict()}
 
 
 class GarbageCounter:
@@ -322,7 +317,7 @@ class GcReport(NamedTuple):
 
 
 def write_report(store: ObjectStore, epoch: int, report: GcReport, now: datetime) -> None:
-    """Write a report into the bucket: of what was condemned, or of what was deleted."""
+    """Write a report of what was condemned or deleted into the bucket."""
     fields = {
         "action": report.action,
         "spared": report.spared,

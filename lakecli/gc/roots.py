@@ -252,10 +252,8 @@ def own_positions(
 ) -> Iterator[OwnPosition]:
     """Yield where this clone's refs stand, and where undo could move them."""
     refs = RefStore(txn, repository.key)
-    for branch in refs.iter_branches():
-        yield OwnPosition(branch.commit_id, branch.name)
-    for tag in refs.iter_tags():
-        yield OwnPosition(tag.commit_id, "")
+    for kind, name, head in refs.iter_refs():
+        yield OwnPosition(head, name if kind is RefKind.BRANCH else "")
     for operation in iter_operations(txn, repository, now):
         for change in operation.refs:
             for fields in (change.before, change.after):

@@ -120,7 +120,7 @@ class Step(NamedTuple):
     """The next step of a collection, which `take` takes.
 
     Attributes:
-        question: what it deletes or accepts, for a person to confirm; ``""``: nothing.
+        question: the deletion or the refs that a person has to confirm; ``""``: none.
         status: the state before the step.
         waits: whether nothing is to be done yet.
         accepts: the refusal of the refs that the step accepts; ``None``: there is none.
@@ -200,7 +200,7 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
 
 
 def _begin(repository: Repository, runner: Runner, options: GcOptions) -> Work:
-    """Return what a collection works with; a dry run does not even write to learn the time."""
+    """Read the inputs of a collection; a dry run does not even write to learn the time."""
     store = repository.store
     now = repository.lake.runtime.now() if options.dry_run else gc_protocol.store_now(store)
     rules, taken = find_rules(store), find_take_over(store)

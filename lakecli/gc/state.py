@@ -25,11 +25,7 @@ from typing import Any, Final
 from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.layout import GC
 from lakecli.base.parsing import parse_json_object
-from lakecli.errors import (
-    IntegrityError,
-    NothingToDo,
-    Refused,
-)
+from lakecli.errors import IntegrityError, NothingToDo, Refused
 from lakecli.gc.report import (
     KINDS,
     MAX_SUMMARY_SIZE,
@@ -120,11 +116,11 @@ class Marks:
         self._put("others", "".join(lines).encode("ascii"))
 
     def put_summary(self, summary: GarbageSummary) -> None:
-        """Write what is condemned, by branch and tag."""
+        """Write the summary by branch and tag."""
         self._put("summary", dump_summary(summary))
 
     def summary(self) -> GarbageSummary | None:
-        """Return what is condemned, by branch and tag; ``None`` if it is not known.
+        """Return the summary by branch and tag; ``None`` if it is not known.
 
         Nothing depends on it, so a missing or damaged one stops nobody.
         """

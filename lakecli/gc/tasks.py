@@ -45,13 +45,7 @@ from lakecli.repository.lakefs.kept_dumps import LAKEFS_DIGITS, LastDump, writte
 from lakecli.sstable.block import payload_of
 from lakecli.sstable.directory import Directory
 from lakecli.sstable.reader import BytesSource, SSTable
-from lakecli.stores.contract import (
-    ObjectInfo,
-    ObjectNotFound,
-    ObjectStore,
-    Version,
-    get_bounded,
-)
+from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore, Version, get_bounded
 from lakecli.stores.streams import batches
 
 P = TypeVar("P")
@@ -187,7 +181,7 @@ def _names_between(first: datetime, last: datetime) -> Iterator[str]:
 
 
 def part_named(work: Work, name: str, *, keys: bool = False) -> ListingPart:
-    """Return the part with a name, of which only what is old enough may be garbage.
+    """Return the part with a name; only objects that are old enough may be garbage.
 
     Of lakeFS's objects, only those that are no younger than the last refs dump may be.
 
@@ -470,20 +464,19 @@ def kinds_of(
     Those of lakeFS may be garbage if it has stopped.
 
     Args:
-        renewed: those of them whose date a writer has renewed.
+        renewed: the tables whose date a writer has renewed.
 
     Raises:
         LakeFsWrites: lakeFS wrote one of them after it was confirmed to have stopped.
         LakeFsAhead: lakeFS wrote one of them after the last refs dump.
     """
     sizes = ((each, tables[each].size) for each in sorted(ids))
-    lakefs = work.lakefs
     found = {}
     for _, kinds in _run(work, read_kinds, list(batches(sizes, _PART_KINDS))):
         for each in kinds:
-            if not each.ours and lakefs is not None and each.kind in KINDS_OF_TABLES:
+            if not each.ours and work.lakefs is not None and each.kind in KINDS_OF_TABLES:
                 key, at = SSTABLES + each.id, tables[each.id].modified_at
-                check_not_newer(work, key, at, lakefs.stopped_at)
+                check_not_newer(work, key, at)
                 dumped = work.last_dump
                 is_later = dumped is not None and dumped.is_before(at, None)
                 if dumped is not None and is_later and each.id not in renewed:

@@ -120,9 +120,7 @@ def _iter_others(view: View) -> Iterator[tuple[bytes]]:
     repository, trees = view.repository, view.repository.trees
     refs = RefStore(view.txn, repository.key)
     own = (parse_expression(view.name).base, view.commit.id)
-    named = [(each.name, each.commit_id) for each in refs.iter_branches()]
-    named += [(each.name, each.commit_id) for each in refs.iter_tags()]
-    heads = [commit_id for name, commit_id in named if (name, commit_id) != own]
+    heads = [commit_id for _, name, commit_id in refs.iter_refs() if (name, commit_id) != own]
     seen: set[RangeId] = set()
     for tree_id in {refs.get_commit(head).metarange_id for head in heads}:
         for record in trees.metarange(tree_id).records():

@@ -210,9 +210,7 @@ def push_all(
     fetch(repository)
     present = _all_tracked(repository)
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
-        here = [(RefKind.BRANCH, branch.name, branch.commit_id) for branch in refs.iter_branches()]
-        here += [(RefKind.TAG, tag.name, tag.commit_id) for tag in refs.iter_tags()]
+        here = list(RefStore(txn, repository.key).iter_refs())
     pushed: list[RefPush] = []
     failed: list[PushFailure] = []
     for kind, name, commit_id in here:

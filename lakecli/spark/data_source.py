@@ -219,11 +219,10 @@ def look_at_commits(uri: str, home: str | None) -> list[Row]:
 def look_at_refs(uri: str, home: str | None) -> list[Row]:
     """Return branches, then tags, each ordered by name."""
     with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
-        rows: list[Row] = []
-        for kind, found in (("branch", refs.iter_branches()), ("tag", refs.iter_tags())):
-            rows += [{"kind": kind, "name": ref.name, "commit_id": ref.commit_id} for ref in found]
-        return rows
+        return [
+            {"kind": kind.value, "name": name, "commit_id": commit_id}
+            for kind, name, commit_id in RefStore(txn, repository.key).iter_refs()
+        ]
 
 
 class RecordsReader(DataSourceReader):

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar, cast
 
 from lakecli.base.temporary_files import temporary_space
@@ -99,6 +100,27 @@ def batches(items: Iterable[Part], size: int) -> Iterator[list[Part]]:
     remaining = iter(items)
     while batch := list(islice(remaining, size)):
         yield batch
+
+
+def groups_of(
+    items: Iterable[Part], size_of: Callable[[Part], int], *, most: int, count: float = inf
+) -> Iterator[list[Part]]:
+    """Yield lists of neighbouring items, of `most` bytes together, unless one alone has more.
+
+    Args:
+        count: items of a list, at most.
+    """
+    group: list[Part] = []
+    total = 0
+    for item in items:
+        size = size_of(item)
+        if group and (len(group) >= count or total + size > most):
+            yield group
+            group, total = [], 0
+        group.append(item)
+        total += size
+    if group:
+        yield group
 
 
 def parts_of(first: bytes, body: BinaryIO) -> Iterator[bytes]:
