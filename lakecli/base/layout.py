@@ -196,7 +196,7 @@ def escape_name(name: str) -> str:
 
 
 def unescape_name(escaped: str) -> str:
-    """Return the name of which `escaped` is the escaped form."""
+    """Return the name of a ref that is written as `escaped` in keys."""
     data = escaped.encode("utf-8", "surrogateescape")
     plain = re.sub(_UNESCAPED, lambda found: bytes([int(found[1], 16)]), data)
     return plain.decode("utf-8", "surrogateescape")

@@ -82,7 +82,7 @@ class Account(NamedTuple):
     demands: tuple[tuple[str, str, str], ...] = ()
 
     def demand(self, name: Demand, bucket: str) -> str:
-        """Return what a bucket demands, or ``""``; its own value counts before that of all."""
+        """Return the demand of a bucket, or ``""``; its own value counts before that of all."""
         values = {place: value for each, place, value in self.demands if each == name}
         return values.get(bucket, values.get("", ""))
 

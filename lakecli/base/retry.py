@@ -97,7 +97,7 @@ class Retries(NamedTuple):
                 return
 
     def call(self, attempt: Callable[[], T]) -> T:
-        """Return what `attempt` returns, repeated while the store is unreachable.
+        """Call `attempt` until the store can be reached, and return its result.
 
         Raises:
             Unreachable: the last attempt failed, too, or a second one was too slow.

@@ -112,7 +112,7 @@ def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
     """Parse a repository, ref or path URI.
 
     Args:
-        text: as typed. A path may hold any bytes; undecodable ones are surrogates.
+        text: the URI as typed. A path may hold any bytes; undecodable ones are surrogates.
         base: prepended unchanged to a text that is no URI.
         anywhere: whether the repository may be named by its storage namespace.
 
@@ -193,7 +193,7 @@ def parse_ref(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
 
 
 def _joined(uri: LakeUri) -> LakeUri:
-    """Return a URI; that of two refs, if it is two URIs with ``..`` or ``...`` between them."""
+    """Return a URI with a range of refs if it is two URIs joined by ``..`` or ``...``."""
     ref = ref_of(uri)
     if not ref.endswith(f"..{SCHEME[:-2]}"):
         return uri

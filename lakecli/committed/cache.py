@@ -38,7 +38,7 @@ class SstableCache:
     Args:
         directory: for one repository only, since tables of equal name may differ between
             repositories. Created on the first write.
-        size_limit: of all files together, in bytes.
+        size_limit: bytes of all files together, at most.
         secret: returns 32 bytes that whoever writes into the directory does not know, so that an
             outline is believed only if this home wrote it; ``None``: no outlines are kept.
     """
@@ -57,7 +57,7 @@ class SstableCache:
         self._used: set[str] = set()
 
     def find_outline(self, table_id: str) -> Outlined | None:
-        """Return what `put_outline` kept, and mark it as used, or ``None``."""
+        """Return the outline that `put_outline` kept, and mark it as used; or ``None``."""
         path = self._path(table_id) + OUTLINE_SUFFIX
         with suppress(OSError):
             os.utime(path)
@@ -103,7 +103,7 @@ class SstableCache:
         if not any(reads.values()):
             return
         file = os.path.join(self._directory, READS_FILE)
-        record = _RECORD.pack(reads[MEMORY], reads[DISK], reads[BUCKET])
+        record = _RECORD.pack(*map(reads.__getitem__, _TIERS))
         with suppress(OSError):
             make_private(self._directory)
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -115,7 +115,7 @@ class SstableCache:
             if size >= _MAX_SIZE:
                 total = kept_reads(self._directory)
                 with replacing(file, is_durable=False) as written:
-                    written.write(_RECORD.pack(total[MEMORY], total[DISK], total[BUCKET]))
+                    written.write(_RECORD.pack(*total.values()))
 
     def _write(self, path: str, *parts: bytes) -> bool:
         """Write a file of the cache, and evict others; return whether it was written."""
@@ -215,6 +215,9 @@ DISK: Final = "disk"
 """Files of the cache, or of a namespace that is a directory."""
 BUCKET: Final = "bucket"
 
+_TIERS: Final[tuple[Tier, ...]] = (MEMORY, DISK, BUCKET)
+"""In the order of a record of counts."""
+
 OUTLINE_SUFFIX: Final = ".outline1"
 """Follows the ID of a metarange in the name of the file of its outline: the format's version."""
 
@@ -229,16 +232,13 @@ _MOST: Final = (1 << 64) - 1
 
 def kept_reads(directory: StrPath) -> Reads:
     """Return the counts kept in a directory; a file that cannot be read counts as empty."""
-    total: Reads = {MEMORY: 0, DISK: 0, BUCKET: 0}
     data = b""
     with suppress(OSError), open(os.path.join(directory, READS_FILE), "rb") as file:
         data = file.read(2 * _MAX_SIZE)
     whole = len(data) - len(data) % _RECORD.size
-    for memory, disk, bucket in _RECORD.iter_unpack(data[:whole]):
-        total[MEMORY] += memory
-        total[DISK] += disk
-        total[BUCKET] += bucket
-    return {tier: min(count, _MOST) for tier, count in total.items()}
+    columns = zip(*_RECORD.iter_unpack(data[:whole]), strict=True)
+    totals = [min(sum(column), _MOST) for column in columns] or [0] * len(_TIERS)
+    return dict(zip(_TIERS, totals, strict=True))
 
 
 def reads_text(reads: Reads) -> str:

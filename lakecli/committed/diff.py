@@ -15,11 +15,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, Entry, MetarangeId, RangeId
-from lakecli.committed.metaranges import (
-    Metarange,
-    RangeRecord,
-    range_id_of,
-)
+from lakecli.committed.metaranges import Metarange, RangeRecord, range_id_of
 from lakecli.committed.point_reads import find
 from lakecli.committed.scan import (
     Cursor,
@@ -187,7 +183,7 @@ def _touched_between(
     wanted: Sequence[bytes],
     items: Items,
 ) -> set[bytes]:
-    """Return those of some neighbouring items that differ.
+    """Return the items that differ among some neighbouring ones.
 
     A range that no range of the other tree overlaps stays closed: everything in it differs.
     """
@@ -284,7 +280,7 @@ def count_changes(differences: Iterable[Difference], *, depth: int) -> Iterator[
     prefix come when all of its paths have been counted, so those below it come before.
 
     Args:
-        differences: in path order.
+        differences: the differences of two trees, in path order.
     """
     total = ChangeCounts(None)
     open_counts: list[ChangeCounts] = []

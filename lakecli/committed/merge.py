@@ -297,7 +297,7 @@ class MergeConflict(ConflictError):
 
     Attributes:
         count: number of paths; ``paths`` lists the first `MAX_CONFLICTS_LISTED` of them.
-        unlike_checksums: those of ``paths`` that `may_be_none`.
+        unlike_checksums: the ones of ``paths`` for which `may_be_none` holds.
     """
 
     def __init__(

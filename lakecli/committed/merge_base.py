@@ -27,7 +27,7 @@ class Ancestors(NamedTuple):
     """The best common ancestors of two commits.
 
     Attributes:
-        trees: theirs; none if they are unknown, or too many to be merged.
+        trees: the trees of the ancestors; none if they are unknown, or too many to be merged.
         below: where in `MergeBase.ancestors` those of a pair of them are, by the positions of their
             trees, the smaller first. A pair is missing if it was not followed.
     """

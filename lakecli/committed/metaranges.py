@@ -57,7 +57,7 @@ class RangeRecord(NamedTuple):
     """A metarange's record of one range.
 
     Attributes:
-        size: of its file, in bytes; exact in trees that lakecli wrote.
+        size: bytes of its file; exact in trees that lakecli wrote.
     """
 
     id: RangeId
@@ -210,12 +210,12 @@ class Metarange:
         return bisect_left(self.keys, key, first)
 
     def has_ranges(self, first: int, last: int, other: Metarange, at: int) -> bool:
-        """Return whether consecutive ranges are those of another tree from a position on."""
+        """Return whether consecutive ranges are the same as those at a position of another tree."""
         theirs = other.record_ids[at * DIGEST_SIZE : (at + last - first) * DIGEST_SIZE]
         return self.record_ids.startswith(theirs, first * DIGEST_SIZE, last * DIGEST_SIZE)
 
     def count_equal(self, first: int, other: Metarange, at: int, most: int) -> int:
-        """Return how many ranges, at most `most`, from `first` on are those of another tree.
+        """Return how many ranges from `first` on, at most `most`, are the same in another tree.
 
         Twice as many are compared each time, until some differ.
 

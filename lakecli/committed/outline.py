@@ -44,15 +44,15 @@ class Outline(NamedTuple):
     """The outline of a metarange.
 
     Attributes:
-        size: of the metarange, in bytes.
+        size: bytes of the metarange.
         range_entries: N of its tree; ``None``: it was not cut by this version's rule.
-        sizes: of the blocks, trailers included.
+        sizes: bytes of each block, its trailer included.
         counts: records of each block.
         key_sizes: bytes of the keys of each block.
         value_sizes: bytes of the values of each block.
         separators: the key of each block in the index, with its trailer.
-        digests: of each group of blocks as they are stored, joined.
-        record_ids: of all records, joined.
+        digests: the digests of each group of blocks as they are stored, joined.
+        record_ids: the IDs of all records, joined.
     """
 
     size: int
@@ -115,7 +115,7 @@ class Copied(NamedTuple):
 
     Attributes:
         at: number of the first one in the metarange.
-        outline: of the other one.
+        outline: the outline of the other one.
         first: number of the first one there.
         last: number after the last one there.
     """
@@ -132,7 +132,7 @@ def outline_of(
     """Return the outline of a metarange of lakecli that was verified, or was just written.
 
     Args:
-        copied: what it has of others, ascending; their outlines say the same of it.
+        copied: the blocks that it shares with others, ascending; their outlines describe them.
 
     Returns:
         ``None`` if there is something between its blocks, as lakecli writes none.
@@ -184,9 +184,9 @@ class OutlinedBlocks:
             or holds something else.
 
     Attributes:
-        keys: of all records.
-        values: of all records.
-        ends: for each block, the position after its last record.
+        keys: the keys of all records.
+        values: the values of all records.
+        ends: the position after the last record of each block.
     """
 
     def __init__(

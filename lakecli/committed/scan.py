@@ -58,7 +58,7 @@ class Cursor:
 
     Attributes:
         standing: what the cursor stands before.
-        keys: of the entered block; the next record is at `at`.
+        keys: the keys of the entered block; the next record is at `at`.
     """
 
     def __init__(

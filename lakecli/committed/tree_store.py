@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from threading import Lock
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
 from lakecli.base import layout
 from lakecli.base.identity import DIGEST_SIZE
@@ -72,7 +72,7 @@ class TreeCounts:
         self.bytes_written = 0
 
 
-class RebuiltTrees:
+class RebuiltTrees(NamedTuple):
     """Which tree of lakecli has the contents of a tree of lakeFS, as this machine remembers it.
 
     No commit refers to a rebuilt tree before one is made on top of it, so garbage collection may
@@ -80,33 +80,27 @@ class RebuiltTrees:
 
         META  rebuilt/ ‖ repository ‖ metarange ID -> metarange ID, 32 bytes each
 
-    Args:
+    Attributes:
         show: given a number of entries, shows how a tree is rebuilt.
     """
 
-    def __init__(
-        self,
-        store: LocalStore,
-        repository: bytes,
-        show: Callable[[int], AbstractContextManager[Progress]],
-    ) -> None:
-        self.show = show
-        self._store = store
-        self._repository = repository
+    store: LocalStore
+    repository: bytes
+    show: Callable[[int], AbstractContextManager[Progress]]
 
     def find(self, tree: MetarangeId) -> MetarangeId | None:
         """Return the rebuilt tree, which may be gone; ``None`` if there is none."""
-        with self._store.read() as txn:
+        with self.store.read() as txn:
             data = txn.get(Table.META, self._key(tree))
         return None if data is None or len(data) != DIGEST_SIZE else MetarangeId(data.hex())
 
     def put(self, tree: MetarangeId, rebuilt: MetarangeId) -> None:
         """Remember a rebuilt tree, which is durable and claimed."""
-        with self._store.write() as txn:
+        with self.store.write() as txn:
             txn.put(Table.META, self._key(tree), bytes.fromhex(rebuilt))
 
     def _key(self, tree: MetarangeId) -> bytes:
-        return b"rebuilt/" + self._repository + bytes.fromhex(tree)
+        return b"rebuilt/" + self.repository + bytes.fromhex(tree)
 
 
 class TableBatch:
@@ -129,14 +123,14 @@ class TreeStore:
     `counts` is exact while only one thread works.
 
     Args:
-        cache: of this repository's tables; not used if the namespace is on this machine.
+        cache: the cached tables of this repository; not used if the namespace is on this machine.
         guard: returns the guard, which only who writes imports; ``None`` if nothing is written, or
             needs no protection.
         rebuilt: remembers rebuilt trees of lakeFS; ``None``: none is rebuilt.
 
     Attributes:
         counts: tables opened and written so far.
-        kept: by class, what other modules keep as long as the store; see `point_reads.kept_reader`.
+        kept: what other modules keep as long as the store, by class; see `point_reads.kept_reader`.
     """
 
     def __init__(
@@ -389,7 +383,7 @@ class TreeStore:
         batch.guard.settle(found=found, written=written, whole=True)
 
     def _load(self, table_id: str, load: Callable[[SSTable], Loaded]) -> Loaded:
-        """Open a table with all its bytes, and return what `load`, which verifies it, makes of it.
+        """Open a table with all its bytes, have `load` verify it, and return the result of `load`.
 
         A copy in the cache that is damaged, or is another table, is dropped; then the table is
         fetched.

@@ -141,10 +141,10 @@ class Columns(NamedTuple):
 
     Attributes:
         addresses: full URIs, in UTF-8; or the content addresses of the checksums.
-        sizes: in bytes.
-        checksums: in UTF-8.
+        sizes: bytes of each object.
+        checksums: the checksums, in UTF-8.
         seconds: when each was modified, in unix seconds.
-        content_types: in UTF-8; ``None`` for none at all.
+        content_types: the content types, in UTF-8; ``None`` if no object has one.
         file_times: when each file was modified, as digits; ``None``: the objects are external.
     """
 
@@ -212,13 +212,13 @@ def _encode_parts(  # noqa: PLR0917 - names cost 10 % of the time
     *,
     is_full: bool,
 ) -> bytes:
-    """Return the whole value of an entry of which some fields are encoded already.
+    """Return the whole value of an entry; some fields are encoded already.
 
     Its identity is that of `identity.entry_identity`.
 
     Args:
-        address: in UTF-8.
-        checksum: in UTF-8.
+        address: the physical address, in UTF-8.
+        checksum: the checksum, in UTF-8.
         framed_type: the content type as the identity covers it.
         type_field: the content type as a field.
         framed_metadata: the metadata as the identity covers them.
@@ -309,15 +309,7 @@ def encode_external(columns: Columns) -> list[bytes]:
 
 
 def _rows(columns: Columns, places: Sequence[int]) -> Columns:
-    types, times = columns.content_types, columns.file_times
-    return Columns(
-        [columns.addresses[at] for at in places],
-        [columns.sizes[at] for at in places],
-        [columns.checksums[at] for at in places],
-        [columns.seconds[at] for at in places],
-        [types[at] for at in places] if types else None,
-        [times[at] for at in places] if times else None,
-    )
+    return Columns._make(column and [column[at] for at in places] for column in columns)
 
 
 def _encode_external(columns: Columns) -> list[bytes]:

@@ -77,7 +77,7 @@ class Changes:
     """A stream of changes whose next key is visible.
 
     Attributes:
-        key: of the next change; ``None`` at the end.
+        key: the key of the next change; ``None`` at the end.
     """
 
     def __init__(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
@@ -119,7 +119,7 @@ class Application:
         return self._writer.finish() if self._is_changed else before
 
     def take(self, tree: Metarange, first: int, last: int, *, more: bool) -> None:
-        """Write ranges of another tree, unchanged, in place of those of the changed tree."""
+        """Write unchanged ranges of another tree instead of the changed tree's own."""
         self._is_changed = True
         self._writer.copy_ranges(tree, first, last, more=more)
 

@@ -12,7 +12,7 @@ another wire type than expected, are skipped. Texts must be UTF-8.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
 
@@ -35,26 +35,19 @@ _FIXED32: Final = 5
 _FIXED_SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
 
 
-class Scalar:
+class Scalar(NamedTuple):
     """The type of a field that is a number, a text or bytes.
 
-    Args:
+    Attributes:
         default: its value where it is absent.
         encode: returns what follows the tag, or the length of a field that has one.
         decode: the inverse; takes a number as its varint.
     """
 
-    def __init__(
-        self,
-        wire_type: int,
-        default: object,
-        encode: Callable[[Any], bytes],
-        decode: Callable[[Any], object],
-    ) -> None:
-        self.wire_type = wire_type
-        self.default = default
-        self.encode = encode
-        self.decode = decode
+    wire_type: int
+    default: object
+    encode: Callable[[Any], bytes]
+    decode: Callable[[Any], object]
 
 
 def _number(size: int, *, signed: bool) -> Scalar:

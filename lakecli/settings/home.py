@@ -43,7 +43,7 @@ def chosen_home(given: StrPath | None, environ: Mapping[str, str]) -> str | None
 
 
 def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
-    """Return the paths below `root`, or without one those of the platform's conventions.
+    """Return the paths below `root`; without one, those that the platform's conventions say.
 
     These are the XDG Base Directory Specification's, and on macOS the directories of ``~/Library``.
     """

@@ -99,7 +99,7 @@ def check_grace(grace: timedelta) -> timedelta:
 
 
 def parse_base_uri(text: str) -> str:
-    """Return what URIs begin with that are written without a scheme."""
+    """Return the prefix of URIs that are written without a scheme."""
     base = parse_text(text)
     check_no_password(base)
     if not base.startswith(SCHEME) and not is_namespace(base):
@@ -190,7 +190,7 @@ def _by_bucket(
     """Return a parser of a value for all buckets, and of values for some, as ``BUCKET=VALUE``.
 
     Args:
-        bucket: how buckets are written, for errors.
+        bucket: the form of the name of a bucket, for errors.
     """
     pattern = re.sub("[A-Z]+", "[A-Za-z0-9._$-]+", bucket)
 
@@ -287,7 +287,7 @@ class Key(NamedTuple):
     Attributes:
         name: dotted, as in the file's tables.
         parse: returns the value of a text; raises `UsageError`.
-        default: as text, or ``None``.
+        default: the default as text, or ``None``.
         example: a value for help and errors.
         lakectl: the key of lakectl's configuration that means the same; empty if there is none.
     """

@@ -46,7 +46,7 @@ class Setting:
     """One setting and the source of its value.
 
     Args:
-        text: as written, or ``None`` if it is unset.
+        text: the value as written, or ``None`` if it is unset.
         place: the flag, the variable or the file; ``""`` for a default.
     """
 

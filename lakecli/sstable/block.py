@@ -16,12 +16,7 @@ from typing import NamedTuple
 from cramjam import snappy
 from google_crc32c import value as crc32c
 
-from lakecli.proto.varint import (
-    CONTINUES,
-    Malformed,
-    decode_canonical_varint,
-    encode_varint,
-)
+from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint, encode_varint
 from lakecli.sstable.format import (
     BLOCK_CUT_MASK,
     BLOCK_SIZE_MAX,
@@ -308,11 +303,11 @@ class Run(NamedTuple):
 
     Attributes:
         data: the blocks as the file holds them, and what is between them.
-        sizes: of each block in the data, trailer included.
-        separators: of each block, as in `SSTable.separators`.
-        ends: for each block, how many records of the run end with it.
+        sizes: bytes of each block in the data, its trailer included.
+        separators: a key for each block, as in `SSTable.separators`.
+        ends: how many records of the run end with each block.
         keys: user keys of all records, ascending.
-        values: of the keys, in the same order.
+        values: the values of the keys, in the same order.
     """
 
     data: memoryview
@@ -366,11 +361,11 @@ class CopiedBlocks(NamedTuple):
 
     Attributes:
         keys: user keys, ascending: all of them, or only the first and the last.
-        record_count: of all blocks.
+        record_count: records of all blocks.
         key_size: bytes of all keys.
         value_size: bytes of all values.
         separators: the key of each block in the index, with its trailer.
-        sizes: of each block, trailer included.
+        sizes: bytes of each block, its trailer included.
         stored: the blocks, as the file holds them.
     """
 
@@ -387,7 +382,7 @@ def blocks_between(ends: Sequence[int], start: int, stop: int) -> tuple[int, int
     """Return which blocks lie between two positions: the first, and that after the last.
 
     Args:
-        ends: for each block, the position after its last record.
+        ends: the position after the last record of each block.
     """
     first = bisect_left(ends, start) + 1 if start else 0
     return first, max(first, bisect_right(ends, stop))

@@ -56,7 +56,7 @@ class Source(ReadableFile, Protocol):
         """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
 
     def opened(self) -> AbstractContextManager[ReadableFile]:
-        """Return what serves several reads at a lower price."""
+        """Open the file for several reads, which cost less than each on its own."""
         return nullcontext(self)
 
 
@@ -86,9 +86,9 @@ class Blocks(NamedTuple):
     """What an index says of blocks, in three lists of the same length.
 
     Attributes:
-        keys: for each block a key, no less than its last.
-        offsets: of each block, none less than the end of the one before.
-        sizes: of each block, trailer included.
+        keys: a key for each block, no less than its last.
+        offsets: where each block begins, none before the end of the one before.
+        sizes: bytes of each block, its trailer included.
     """
 
     keys: list[bytes]
@@ -140,18 +140,18 @@ Handle = tuple[int, int]
 
 
 class Directory:
-    """What the end of a file says of it.
+    """The end of a file: its properties, and the top of its index.
 
     Attributes:
         tail: the file, of which the end is held.
-        name: of the file, for error messages.
-        size: of the file, in bytes.
-        count: records.
+        name: the name of the file, for error messages.
+        size: bytes of the file.
+        count: the number of records.
         properties: RocksDB's and the user's, by name.
-        block_count: data blocks.
+        block_count: the number of data blocks.
         data_size: where the data blocks end.
         top: the index, or the index of its partitions.
-        top_offset: where that is stored.
+        top_offset: where `top` is stored.
         is_deep: whether the index has partitions.
 
     Raises:

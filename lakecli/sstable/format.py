@@ -112,7 +112,7 @@ class CorruptTable(IntegrityError):
     """A damaged SSTable.
 
     Attributes:
-        offset: of the damaged part in the file.
+        offset: where the damaged part is in the file.
     """
 
     def __init__(self, name: str, offset: int, what: str) -> None:

@@ -34,7 +34,7 @@ class Block(NamedTuple):
 
     Attributes:
         keys: user keys, ascending.
-        values: of the keys, in the same order.
+        values: the values of the keys, in the same order.
     """
 
     keys: list[bytes]
@@ -59,13 +59,13 @@ class KeyLookup:
     Safe to share between threads if its source is.
 
     Args:
-        source: of the bytes; stays the caller's to close.
+        source: where the bytes are; the caller closes it.
 
     Attributes:
-        name: of the file, for error messages.
-        size: of the file, in bytes.
-        count: records.
-        block_count: data blocks.
+        name: the name of the file, for error messages.
+        size: bytes of the file.
+        count: the number of records.
+        block_count: the number of data blocks.
         data_size: where the data blocks end.
         top: the index, or the index of its partitions.
         is_deep: whether the index has partitions.
@@ -148,13 +148,13 @@ class SSTable(KeyLookup):
     """An open table: its properties and its whole index; data blocks are read as needed.
 
     Args:
-        source: of the bytes; stays the caller's to close.
+        source: where the bytes are; the caller closes it.
 
     Attributes:
         properties: RocksDB's and the user's, by name.
         separators: for each data block a key, no less than its last and less than the first of the
             next block; ascending.
-        offsets: of each data block.
+        offsets: where each data block begins.
     """
 
     def __init__(self, source: Source) -> None:
@@ -184,7 +184,7 @@ class SSTable(KeyLookup):
         return self._read(start, self.offsets[last - 1] + self._sizes[last - 1] - start)
 
     def count_equal_blocks(self, number: int, other: Self, at: int) -> int:
-        """Return how many blocks are stored as the same bytes as those of another table.
+        """Return how many blocks have the same stored bytes in another table.
 
         The same bytes are the same records, so no checksum is verified. Twice as many blocks are
         compared each time, until some differ.
@@ -217,7 +217,7 @@ class SSTable(KeyLookup):
         """Yield some decoded blocks, read many at a time with everything between them.
 
         Args:
-            numbers: of the blocks, ascending, at least one.
+            numbers: the numbers of the blocks, ascending, at least one.
         """
         offsets, sizes = self.offsets, self._sizes
         for at in range(0, len(numbers), _BLOCKS_AT_ONCE):

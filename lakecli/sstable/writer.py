@@ -150,7 +150,9 @@ class TableWriter:
             raise ValueError(f"{len(keys)} keys and {len(values)} values")
         if keys:
             self._take(keys)
-            self._measure(keys, values)
+            # RocksDB counts a key with its trailer.
+            self._key_size += sum(map(len, keys)) + KEY_TRAILER_SIZE * len(keys)
+            self._value_size += sum(map(len, values))
             self._keys += keys
             self._values += values
             self._end_blocks()
@@ -277,10 +279,8 @@ class TableWriter:
         payload = self._waiting.payload
         if len(payload) > MAX_BLOCK_SIZE:
             raise ValueError(f"a record of {len(payload)} bytes is more than a block can hold")
-        self._append(seal(payload, compress=True), last)
-
-    def _append(self, stored: bytes, last: bytes) -> None:
-        """Add a finished block; it is indexed once the key after it is known."""
+        stored = seal(payload, compress=True)
+        # It is indexed once the key after it is known.
         self._unindexed = (self._data_size, len(stored) - BLOCK_TRAILER_SIZE)
         self._last_key = last
         self._blocks.append(stored)
@@ -292,11 +292,6 @@ class TableWriter:
         assert self._unindexed is not None
         self._index.add(separator(self._last_key, following), *self._unindexed)
         self._unindexed = None
-
-    def _measure(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Count bytes for the properties; RocksDB counts a key with its trailer."""
-        self._key_size += sum(map(len, keys)) + KEY_TRAILER_SIZE * len(keys)
-        self._value_size += sum(map(len, values))
 
 
 def separator(last: bytes, following: bytes | None) -> bytes:
@@ -355,7 +350,7 @@ class _Level:
 
     def add(self, key: bytes, offset: int, size: int) -> None:
         """Add the handle of a block."""
-        handle = encode_varint(offset) + encode_varint(size)
+        handle = encode_handle(offset, size)
         entry = b"\0%b%c%b%b" % (encode_varint(len(key)), len(handle), key, handle)
         self.entries.append(entry)
         self.last_key = key
@@ -415,7 +410,7 @@ class IndexWriter:
         """Add consecutive data blocks, the first of them at `offset`.
 
         Args:
-            sizes: of the blocks, their trailers included.
+            sizes: the sizes of the blocks, their trailers included.
 
         Returns:
             The offset behind the last block.
@@ -427,33 +422,26 @@ class IndexWriter:
 
     def finish(self, offset: int) -> WrittenIndex:
         """Encode the index."""
-        if not self._level.entries:
-            self._level.add(EMPTY_TABLE_TRAILER, 0, EMPTY_BLOCK_SIZE)
-        if not self._full:
-            payload = self._level.payload()
-            stored = seal(payload, compress=True)
-            handle = encode_handle(offset, len(stored) - BLOCK_TRAILER_SIZE)
-            sizes = {"rocksdb.index.size": len(payload) + BLOCK_TRAILER_SIZE}
-            return WrittenIndex(stored, handle, sizes)
-        top = _Level()
+        top = self._level
+        if not top.entries:
+            top.add(EMPTY_TABLE_TRAILER, 0, EMPTY_BLOCK_SIZE)
         written: list[bytes] = []
-        size = 0
-        for level in (*self._full, self._level):
-            payload = level.payload()
-            stored = seal(payload, compress=True)
-            top.add(level.last_key, offset, len(stored) - BLOCK_TRAILER_SIZE)
-            written.append(stored)
-            offset += len(stored)
-            size += len(payload)
+        size = BLOCK_TRAILER_SIZE
+        if self._full:
+            top = _Level()
+            for level in (*self._full, self._level):
+                payload = level.payload()
+                written.append(seal(payload, compress=True))
+                top.add(level.last_key, offset, len(written[-1]) - BLOCK_TRAILER_SIZE)
+                offset += len(written[-1])
+                size += len(payload)
         payload = top.payload()
-        stored = seal(payload, compress=True)
-        written.append(stored)
-        handle = encode_handle(offset, len(stored) - BLOCK_TRAILER_SIZE)
-        sizes = {
-            "rocksdb.index.size": size + len(payload) + BLOCK_TRAILER_SIZE,
-            INDEX_PARTITIONS: len(top.entries),
-            "rocksdb.top-level.index.size": len(payload),
-        }
+        written.append(seal(payload, compress=True))
+        handle = encode_handle(offset, len(written[-1]) - BLOCK_TRAILER_SIZE)
+        sizes = {"rocksdb.index.size": size + len(payload)}
+        if self._full:
+            sizes[INDEX_PARTITIONS] = len(top.entries)
+            sizes["rocksdb.top-level.index.size"] = len(payload)
         return WrittenIndex(b"".join(written), handle, sizes)
 
 
