@@ -105,7 +105,7 @@ def clone(
 
 
 def link_target(repository: Repository, uri: LakeUri) -> tuple[LakeUri, Commit]:
-    """Return what a directory is linked with, and the commit that it names now.
+    """Return the URI to link a directory with, and the commit that the URI names now.
 
     A branch or tag stays a name; any other expression is replaced by its commit.
     """

@@ -89,12 +89,12 @@ class WantedFile:
     Attributes:
         path: relative to the working directory.
         entry: its object.
-        expected: what it replaces; a state: the file that has it.
-        directory: of the path.
-        file_name: of the path.
+        expected: what it replaces; a state stands for the file that has it.
+        directory: the directory of the path.
+        file_name: the last component of the path.
         digest: the BLAKE3 of its bytes, where the address of its object says it.
         place: the incoming directory in which the file waits under its own name; ``b""``: none.
-        state: of the file, if it was written together with others.
+        state: the state of the file, if it was written together with others.
     """
 
     __slots__ = (

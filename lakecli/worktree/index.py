@@ -87,10 +87,10 @@ def is_settled(state: FileState, *, at_ns: int, is_own: bool = False) -> bool:
 
 
 class TrackedFile(NamedTuple):
-    """What the index has of one path.
+    """The record of one path in the index.
 
     Attributes:
-        state: of the file that was seen to have the bytes of the base; see `FileState`.
+        state: the state in which a file was seen to have the bytes of the base; see `FileState`.
         digest: the BLAKE3 of these bytes, or `NO_DIGEST`.
     """
 
@@ -102,8 +102,8 @@ class TrackedDirectory:
     """The tracked files of one directory.
 
     Attributes:
-        names: in ascending order.
-        records: `RECORD_SIZE` bytes for each.
+        names: the names of the files, in ascending order.
+        records: `RECORD_SIZE` bytes for each name.
     """
 
     __slots__ = ("names", "records")
@@ -113,7 +113,7 @@ class TrackedDirectory:
         self.records = records
 
     def at(self, position: int) -> TrackedFile:
-        """Return what it has of the file at a position."""
+        """Return the tracked file at a position."""
         start = position * RECORD_SIZE
         state = FileState(*STATE.unpack_from(self.records, start))
         return TrackedFile(state, bytes(self.records[start + STATE.size : start + RECORD_SIZE]))
@@ -130,7 +130,7 @@ class Index:
     """The tracked files of one working directory, by directory.
 
     Args:
-        key: what it is of: an index with another key is of no use.
+        key: names the base and the link: an index with another key is of no use.
         root: the working directory, for whoever cleans up; see `lakecli.worktree.index`.
     """
 
@@ -144,7 +144,7 @@ class Index:
     # -- reading and changing ----------------------------------------------------------------
 
     def find(self, path: bytes) -> TrackedFile | None:
-        """Return what the index has of a path, or ``None``."""
+        """Return the tracked file at a path, or ``None``."""
         if self._edits:
             self._merge()
         directory, _, name = path.rpartition(b"/")
@@ -171,7 +171,7 @@ class Index:
             self.has_changed = True
 
     def _merge(self) -> None:
-        """Apply what was put and dropped."""
+        """Apply the paths that were put and dropped."""
         edits, self._edits = self._edits, {}
         for directory, changed in edits.items():
             self.has_changed = True

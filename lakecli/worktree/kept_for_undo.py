@@ -69,8 +69,8 @@ def keep(
     """Keep files of a working directory before they are overwritten or deleted.
 
     Args:
-        paths: of the files, relative to it, in ascending order.
-        commit: whose files take their place; ``None``: they are deleted.
+        paths: the paths of the files, relative to the directory, in ascending order.
+        commit: the commit whose files take their place; ``None``: they are deleted.
         resolves: whether this resolves conflicts at these paths.
     """
     repository = worktree.repository
@@ -120,7 +120,7 @@ def claimed_files(
     """Make files durable that were uploaded, and claim them.
 
     Args:
-        files: by path, relative to the directory.
+        files: the files by their paths, relative to the directory.
 
     Returns:
         Paths in the repository, and encoded entries, which record the executable bit.
@@ -226,7 +226,7 @@ def _locked(repository: Repository, operation: Operation) -> Iterator[Worktree |
 def restore_kept(
     repository: Repository, operation: Operation, options: DownloadOptions
 ) -> WriteReport | None:
-    """Write files back that an undone operation had kept; return what was done.
+    """Write files back that an undone operation had kept; return the report.
 
     A file that has changed since the operation stays as it is. While the store refuses an object or
     does not answer, the operation is unfinished, and this can be repeated; so it can if it is
@@ -316,7 +316,7 @@ def _tracked_in_the_way(worktree: Worktree, path: bytes) -> list[bytes]:
 
 
 def _resolved(operation: Operation, paths: set[bytes]) -> set[bytes]:
-    """Return which of these paths were conflicts that an operation has resolved.
+    """Return the paths among these that an operation has resolved as conflicts.
 
     Whatever a pull has overwritten was one.
     """

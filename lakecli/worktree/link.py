@@ -115,7 +115,7 @@ def find_root(start: Path) -> Path | None:
 
 
 def read_link(root: Path, *, trust: Collection[str] = ()) -> Link | None:
-    """Return what a directory is linked with; ``None`` if it is not linked.
+    """Return the link of a directory; ``None`` if it is not linked.
 
     Args:
         trust: directories whose links count although somebody else owns them; ``*`` for all.
@@ -185,13 +185,10 @@ def _parse(data: bytes) -> Link:
         src = parse_path(fields["src"] + "/")
     return Link(
         src,
-        CommitId(fields["at_head"]) if fields["at_head"] else None,
+        fields["at_head"] or None,
         active=fields["active_operation"],
-        target=CommitId(fields["target"]) if fields["target"] else None,
-        include=tuple(fields["include"]),
-        exclude=tuple(fields["exclude"]),
-        unresolved=tuple(fields["unresolved"]),
-        left_out=tuple(fields["left_out"]),
+        target=fields["target"] or None,
+        **{name: tuple(fields[name]) for name in _LISTS},
     )
 
 

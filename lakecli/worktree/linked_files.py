@@ -51,16 +51,16 @@ _WRITABLE: Final = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 def reflink(source: Path, name: bytes, directory: int) -> bool:
     """Make a new file that shares the blocks of another one; return whether that works here."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with closing(os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as origin:
-        descriptor = os.open(name, flags, 0o666, dir_fd=directory)
+    with (
+        closing(os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as origin,
+        closing(os.open(name, flags, 0o666, dir_fd=directory)) as descriptor,
+    ):
         try:
             fcntl.ioctl(descriptor, _CLONE, origin)
         except OSError as error:
             if error.errno not in _CANNOT:
                 raise
             return False
-        finally:
-            os.close(descriptor)
     return True
 
 

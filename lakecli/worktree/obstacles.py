@@ -25,7 +25,7 @@ class Obstacle(NamedTuple):
     """Why no file can have a path.
 
     Attributes:
-        reason: in words.
+        reason: the reason in words.
         can_go: whether it is a file or directory, which could be removed.
     """
 
@@ -34,7 +34,7 @@ class Obstacle(NamedTuple):
 
 
 def obstacle_at(root: bytes, relative: bytes) -> Obstacle | None:
-    """Return what is in the way of a file below a working directory; ``None``: nothing.
+    """Return the obstacle in the way of a file below a working directory, or ``None``.
 
     A file that has the path already is not in the way.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -52,7 +52,7 @@ class LocalChange(NamedTuple):
 
     Attributes:
         type: added, removed or changed.
-        state: of the file; ``None`` if it was removed.
+        state: the state of the file; ``None`` if it was removed.
         digest: the BLAKE3 of its bytes, 64 hex digits; ``""`` if it was not read.
     """
 
@@ -72,8 +72,8 @@ class Scan:
     """What a walk found.
 
     Attributes:
-        changes: by path, relative to the working directory.
-        problems: in path order.
+        changes: the changes by path, relative to the working directory.
+        problems: the problems, in path order.
     """
 
     __slots__ = ("changes", "problems")
@@ -87,7 +87,7 @@ class Scanner:
     """Walks a working directory.
 
     Args:
-        index: of the base; states of files that were read are recorded in it.
+        index: the index of the base; states of files that were read are recorded in it.
         left_out: paths that cannot be files here.
         is_same: tells whether a file has the bytes of the base, where the index lacks the digest.
     """
@@ -99,7 +99,7 @@ class Scanner:
         *,
         ignore: Ignore,
         selection: Selection,
-        left_out: Iterable[bytes],
+        left_out: Collection[bytes],
         links: LinkPolicy,
         clock_ns: Callable[[], int],
         is_same: Callable[[bytes, os.stat_result], bool],
@@ -108,7 +108,7 @@ class Scanner:
         self._index = index
         self._ignore = ignore
         self._selection = selection
-        self._left_out = frozenset(left_out)
+        self._left_out = left_out
         self._links = links
         self._clock_ns = clock_ns
         self._is_same = is_same
@@ -157,10 +157,8 @@ class Scanner:
         except OSError as error:
             self._skip(directory, (error.strerror or str(error)).lower(), skipped)
             return None
-        try:
+        with closing(descriptor):
             return self._visit_opened(directory, descriptor, above, skipped)
-        finally:
-            os.close(descriptor)
 
     def _visit_opened(
         self,
@@ -260,7 +258,7 @@ class Scanner:
     def _look(
         self, path: bytes, block: TrackedDirectory, position: int, found: os.stat_result
     ) -> None:
-        """Compare a file whose state the index does not know."""
+        """Compare a file in a state that the index does not know."""
         tracked = block.at(position)
         if tracked.digest != NO_DIGEST and found.st_size != tracked.state.size:
             self._found.changes[path] = LocalChange(ChangeType.CHANGED, state_of(found))

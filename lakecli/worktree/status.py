@@ -37,7 +37,7 @@ class Status(NamedTuple):
     Attributes:
         base: the commit that it was last synced with; ``None`` before its first checkout.
         head: the commit that its ref names now.
-        items: in path order; unresolved paths are among them, as conflicts.
+        items: the changed paths, in their order; unresolved ones are among them, as conflicts.
     """
 
     base: CommitId | None

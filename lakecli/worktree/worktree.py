@@ -78,9 +78,9 @@ class Worktree:
     Attributes:
         scanned_ns: when the files were compared last, in unix nanoseconds.
         own: paths of the compared trees whose names are Git's, lakecli's or the system's own.
-        nameless: those that no file can have, such as one that ends in a slash.
-        free: those of the paths that are left out where a file can be by now, as last scanned.
-        blocked: those that files of the user are in the way of.
+        nameless: paths that no file can have, such as one that ends in a slash.
+        free: left-out paths where a file can be by now, as of the last scan.
+        blocked: left-out paths that files of the user are in the way of.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class Worktree:
         )
 
     def unseen(self, value: bytes) -> TrackedFile:
-        """Return what the index has of an encoded entry that no file was compared with."""
+        """Return the record of an encoded entry that no file was compared with, for the index."""
         try:
             return unseen_file(decode_entry(value))
         except IntegrityError:
@@ -337,7 +337,7 @@ class Worktree:
         return found
 
     def _look_at_left_out(self) -> None:
-        """Sort the paths that are left out by what is in their way now."""
+        """Sort the left-out paths by the obstacle that is in their way now."""
         self.free, self.blocked, self.impossible = set(), set(), {}
         root, tree = os.fsencode(self.root), self.base_tree if self.link.left_out else EMPTY_TREE
         for path in self.link.left_out:
@@ -397,7 +397,7 @@ class Worktree:
 
 
 def unseen_file(entry: Entry) -> TrackedFile:
-    """Return what the index has of an entry that no file was compared with."""
+    """Return the record of an entry that no file was compared with, for the index."""
     digest = digest_of(entry)
     known = NO_DIGEST if digest is None else bytes.fromhex(digest)
     return TrackedFile(FileState(0, entry.size), known)

@@ -131,7 +131,7 @@ class Writer:
         self._sync_names()
 
     def finish(self) -> WriteReport:
-        """Write what is left, record the files in the index, and return what was done."""
+        """Write the remaining files, record all in the index, and return the report."""
         self.flush()
         if not self.report.failures:
             self._clear()

@@ -50,7 +50,7 @@ class UnsafeName(UsageError):
 
 
 class ObstructedFile(UnsafeName):
-    """Something else is where a file, or a directory of it, has to be."""
+    """Something else stands at the place of a file, or of a directory above it."""
 
 
 class UnwritableFile(PermissionDenied):
@@ -132,7 +132,7 @@ class Destination:
         """Write one file, return its size, and replace an existing file once it is complete.
 
         Args:
-            pieces: of the file, in order. If drawing one raises, nothing is written.
+            pieces: the bytes of the file, in order. If drawing one raises, nothing is written.
 
         Raises:
             UnsafeName: the name leads out of the root, or cannot be a file.
@@ -476,7 +476,7 @@ class Partial(NamedTuple):
     Attributes:
         temporary: name of the file in it.
         publish: gives the complete file its name.
-        size: of the object, in bytes.
+        size: bytes of the object.
     """
 
     directory: int

@@ -65,7 +65,7 @@ class Pattern(NamedTuple):
 
 
 def names_of(patterns: Iterable[Pattern]) -> Callable[[bytes], object]:
-    """Return what tells whether a path with this last component can match one of the patterns."""
+    """Return a test of a last component: whether its path can match one of the patterns."""
     names = dict.fromkeys(each.name for each in patterns)
     return re.compile(b"|".join(names) or b"(?!)", re.DOTALL).fullmatch
 

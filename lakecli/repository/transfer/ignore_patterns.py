@@ -71,8 +71,8 @@ def _decide(rules: Iterable[_Rules], path: bytes, *, above: bool) -> _Found | No
     """Return the pattern that decides about a path, or ``None``.
 
     Args:
-        rules: those of the deepest directory first.
-        path: of a directory, if it ends in a slash.
+        rules: the patterns of each directory, those of the deepest one first.
+        path: the path of a file, or that of a directory with a slash at its end.
         above: ask the directories above it, too; otherwise none of them is taken.
     """
     is_directory = path.endswith(b"/")
@@ -105,7 +105,7 @@ def _decide(rules: Iterable[_Rules], path: bytes, *, above: bool) -> _Found | No
 
 
 class _Memory:
-    """For the directories that paths are in: what takes them, else the rules for what is there."""
+    """Remembers for each directory the pattern that takes it, or the rules for its contents."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[_Found | None, Sequence[_Rules]]] = {}
@@ -156,7 +156,7 @@ class Patterns:
         """Return the index of the line that decides, and whether it takes the path; or ``None``.
 
         Args:
-            path: of a directory, if it ends in a slash.
+            path: the path of a file, or that of a directory with a slash at its end.
         """
         found = self._memory.decide(path, lambda _: self._rules)
         return None if found is None else (found[1].line, found[1].takes)
@@ -331,7 +331,7 @@ def is_own(relative: bytes) -> bool:
 
 
 def _folded(relative: bytes) -> bytes:
-    """Return a path as HFS+ and ext4 compare it where they ignore case and what is not shown."""
+    """Return a path in the form in which HFS+ and ext4 compare names without case."""
     from unicodedata import normalize
 
     text = re.sub(IGNORABLE, "", relative.decode("utf-8", "surrogateescape"))

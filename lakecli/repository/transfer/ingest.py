@@ -73,7 +73,7 @@ class ExpectedObject(NamedTuple):
     Attributes:
         digest: the BLAKE3 of its bytes in 64 hex digits; or what lakeFS recorded in 32, if only
             that is known. Whoever expects an object by that has checked that it can be read.
-        size: in bytes.
+        size: bytes of its contents.
     """
 
     digest: str
@@ -94,7 +94,7 @@ class Digests:
     """Computes the BLAKE3 of contents, and what lakeFS records if an object is expected by it.
 
     Args:
-        size: of the contents, in bytes, if it is known: no MD5 is computed in vain.
+        size: bytes of the contents, if that is known: then no MD5 is computed in vain.
     """
 
     def __init__(self, expected: ExpectedObject | None, size: int | None = None) -> None:
@@ -128,10 +128,10 @@ class Ingested(NamedTuple):
 
     Attributes:
         digest: BLAKE3 of its contents, 64 hex digits.
-        size: in bytes.
+        size: bytes of its contents.
         is_kept: the contents are those of the expected object by its MD5, so nothing was brought
             in, and the namespace may have no object named by `digest`.
-        status: of the file when it was opened; ``None`` for a stream, and for one of many files.
+        status: the file's when it was opened; ``None`` for a stream, and for one of many files.
         modified: when the file was modified, in unix seconds, if there is no status.
     """
 
@@ -368,7 +368,7 @@ class Ingest:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Make an error of the namespace's disk another one than that of an unreadable source."""
+        """Tell an error of the namespace's disk from that of an unreadable source."""
         try:
             yield
         except OSError as error:
@@ -450,7 +450,7 @@ def look(
     progress: Progress = NO_PROGRESS,
     workers: Workers | None = None,
 ) -> Ingested:
-    """Return what `Ingest.file` would bring in, without writing anything.
+    """Return the result that `Ingest.file` would have, without writing anything.
 
     Args:
         progress: called without a number while the file is read.
@@ -521,7 +521,7 @@ def _verified(file: BinaryIO, digest: str) -> Iterator[bytes]:
 
 
 def _start_writing(target: BinaryIO) -> None:
-    """Ask the disk to start with what was written, instead of with everything at the end."""
+    """Ask the system to start writing to disk now, instead of everything at the end."""
     target.flush()
     advise = getattr(os, "posix_fadvise", None)  # macOS has none
     if advise is not None:

@@ -42,7 +42,7 @@ class PartFetcher:
 
     Attributes:
         workers: the threads of the command, which fetch the parts.
-        part_size: in bytes.
+        part_size: bytes of each part but the last.
         progress: counts the bytes of each complete part.
     """
 

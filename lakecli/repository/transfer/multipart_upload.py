@@ -48,7 +48,7 @@ from lakecli.stores.capabilities import (
     uploads_of,
 )
 from lakecli.stores.contract import ANY, ObjectNotFound
-from lakecli.stores.streams import Seekable
+from lakecli.stores.streams import PieceReader, Seekable
 
 SEARCH_INTERVAL: Final = timedelta(days=1)
 """Time between two searches, and until an upload of another machine is abandoned."""
@@ -85,10 +85,8 @@ class SectionReader(Seekable):
         self._section = section
         self._workers = workers
         self._progress = progress
-        self._hashed = 0
-        self._hasher = blake3()
-        self._ahead = b""
-        self._ahead_at = 0
+        self._pieces = PieceReader(iter(()))
+        self._read_to = 0
 
     def read(self, size: int = -1) -> bytes:
         """Read up to `size` bytes.
@@ -96,34 +94,30 @@ class SectionReader(Seekable):
         Raises:
             FileChanged: the bytes differ from those of the first reading.
         """
-        if size < 0:
-            return b"".join(iter(lambda: self.read(PIECE), b""))
         if self._position >= self._section.size or not size:
             return b""
-        at = self._position - self._ahead_at
-        if not 0 <= at < len(self._ahead):
-            self._read_ahead()
-            at = 0
-        piece = self._ahead[at : at + size]
-        self._position += len(piece)
-        return piece
-
-    def _read_ahead(self) -> None:
-        self._workers.check()
-        self._progress.advance()
-        length = min(PIECE, self._section.size - self._position)
-        piece = os.pread(self._descriptor, length, self._section.start + self._position)
-        if len(piece) != length:
-            raise changed("sent")
         if not self._position:
-            self._hasher, self._hashed = blake3(), 0
-        if self._position != self._hashed:
+            self._pieces = PieceReader(self._verified())
+        elif self._position != self._read_to:
             raise ValueError("a part is read from its beginning to its end")
-        self._hasher.update(piece)
-        self._hashed += length
-        if self._hashed == self._section.size and self._hasher.digest() != self._section.digest:
+        data = self._pieces.read(size)
+        self._position = self._read_to = self._position + len(data)
+        return data
+
+    def _verified(self) -> Iterator[bytes]:
+        """Yield the pieces; raise an error behind the last one if they have another digest."""
+        hasher, section = blake3(), self._section
+        for start in range(0, section.size, PIECE):
+            self._workers.check()
+            self._progress.advance()
+            length = min(PIECE, section.size - start)
+            piece = os.pread(self._descriptor, length, section.start + start)
+            if len(piece) != length:
+                raise changed("sent")
+            hasher.update(piece)
+            yield piece
+        if hasher.digest() != section.digest:
             raise changed("sent")
-        self._ahead, self._ahead_at = piece, self._position
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +180,7 @@ class Sender:
         """Send a file, unless the namespace holds its contents.
 
         Args:
-            status: of the file before `read`.
+            status: the status of the file before `read`.
 
         Raises:
             FileChanged: the file was written to since `read`.

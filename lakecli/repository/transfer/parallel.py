@@ -124,7 +124,7 @@ class Workers:
             self._fail(items, error)
 
     def _find_open(self, items: _TaskSource) -> _TaskSource | None:
-        """Return what to draw from, shares first; wait while a worker may still share some."""
+        """Return the source to draw from, shared tasks first; wait while there may be more."""
         with self._changed:
             while not self._stop.is_set():
                 for source in (*self._shares, items):

@@ -48,7 +48,7 @@ class PathStep(NamedTuple):
     Attributes:
         path: of the object; of a file that cannot be uploaded or would be deleted, the path on
             disk.
-        size: of the object, in bytes; of one that would be deleted, of what is there.
+        size: bytes of the object; where it would be deleted, of what is there.
     """
 
     action: PathAction

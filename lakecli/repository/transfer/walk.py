@@ -124,7 +124,7 @@ def _problem_of(root: bytes, name: bytes, *, follow: bool) -> tuple[str | None, 
 
 
 def by_own_names(sources: Sequence[Path]) -> list[WalkedFile]:
-    """Return files with their own names, in the order of these."""
+    """Return files under their own names, sorted by name."""
     found: dict[bytes, WalkedFile] = {}
     for source in sources:
         name = os.fsencode(source.name)
@@ -169,7 +169,7 @@ class OpenFile:
     """A regular file, open for reading; `with` closes it and checks that it has not changed.
 
     Attributes:
-        status: of the file when this was made.
+        status: the status of the file when this was made.
 
     Raises:
         SpecialFile: it is not a regular file.
