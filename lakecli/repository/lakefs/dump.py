@@ -91,7 +91,7 @@ class Dump(NamedTuple):
     """A dump that was verified whole.
 
     Attributes:
-        commits: by ID, parents before their children.
+        commits: the commits by ID, parents before their children.
         branches: the heads by name, in byte order.
         tags: the commits by name, in byte order.
         left_out: refs whose names lakecli does not allow, or whose commits the dump lacks.

@@ -75,7 +75,7 @@ class KeptDump(NamedTuple):
     """A dump that is kept.
 
     Attributes:
-        key: of the object whose date counts.
+        key: the key of the object whose date counts.
         since: date of the dump, by the store's clock.
         by_lakefs: whether lakeFS wrote it, at some time before that date.
         made_at: when it was made, as its record says; ``None``: the record is of an old version.
@@ -194,7 +194,7 @@ def iter_expired_records(store: ObjectStore, now: datetime) -> Iterator[ObjectIn
 
 
 def find_left(store: ObjectStore) -> KeptDump | None:
-    """Return the dump of which a lakeFS server left the manifest in a namespace, if it did."""
+    """Return the dump whose manifest a lakeFS server has left in a namespace, or ``None``."""
     try:
         manifest = parse_manifest(get_bounded(store, MANIFEST_KEY, MAX_SIZE))
         since = store.head(MANIFEST_KEY).modified_at

@@ -381,7 +381,7 @@ def _record(repository: Repository, manifest: RefsManifest, made_at: datetime) -
 def _verified(
     repository: Repository, manifest: RefsManifest, *, known: Collection[CommitId] = ()
 ) -> Dump:
-    """Return a dump that was verified whole, and of whose commits the namespace has the trees.
+    """Read and verify a whole dump, and that the namespace has the trees of its commits.
 
     Args:
         known: commits whose trees may be missing, as their loss is nothing new.
@@ -472,7 +472,7 @@ class _TakingDump:
         self._in_lakefs: Collection[CommitId] = ()
 
     def run(self, dump: Dump, *, kind: str) -> tuple[RefOutcome, ...]:
-        """Move what has to move, in one operation; return what is not as it was here."""
+        """Move the refs that differ, in one operation; return what became of each."""
         self._in_lakefs = dump.commits.keys()
         for name, there in dump.branches.items():
             self._update_branch(name, there)

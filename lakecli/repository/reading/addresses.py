@@ -257,8 +257,8 @@ class Pin(NamedTuple):
     """The parts of an address.
 
     Attributes:
-        uri: of the object, with the key as it is in the store.
-        version_id: of the version that it names; ``""`` for the current object.
+        uri: the URI of the object, with the key as it is in the store.
+        version_id: the ID of the version that it names; ``""`` for the current object.
     """
 
     uri: str
@@ -282,7 +282,7 @@ def pinned(uri: str, version_id: str) -> str:
 
 
 def pinned_bytes(uri: bytes, version_id: str) -> bytes:
-    """Return what `pinned` does, as bytes."""
+    """Return the address of one version of an object as bytes; see `pinned`."""
     return uri + pinned("", version_id).encode()
 
 

@@ -61,7 +61,7 @@ def find_merge_points(
 
 
 def merge_base_of(reader: CommitReader, bases: tuple[Commit, ...]) -> MergeBase:
-    """Return the base that best common ancestors make, with what is needed to merge them.
+    """Return the merge base of best common ancestors, with the trees that are needed to merge them.
 
     A commit that is missing below them makes what it would decide undecided.
     """

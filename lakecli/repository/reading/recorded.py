@@ -59,7 +59,7 @@ class Recorded(NamedTuple):
 
     @classmethod
     def of(cls, entry: Entry) -> Recorded:
-        """Return what an entry records."""
+        """Return the record of an entry."""
         return cls(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
 
 

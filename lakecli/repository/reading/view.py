@@ -104,7 +104,7 @@ class View:
         return decode_entry(value)
 
     def nearest(self, path: bytes) -> bytes | None:
-        """Return a path beside this one whose name is nearly the same, or ``None``.
+        """Return a path beside this one with a similar name, or ``None``.
 
         It is among the first `_NEIGHBOURS` objects of the directory.
         """
@@ -273,7 +273,7 @@ def commit_at(repository: Refs, txn: ReadTransaction, expression: str) -> Commit
 
 
 def _nearest_ref(refs: RefStore, name: str) -> str | None:
-    """Return the branch or tag whose name is nearly the same, among the first ones."""
+    """Return the branch or tag with the most similar name, among the first ones."""
     names = {each.name for each in islice(refs.iter_branches(), _NEIGHBOURS)}
     names.update(each.name for each in islice(refs.iter_tags(), _NEIGHBOURS))
     is_there = any(name.startswith(each) for each in names)

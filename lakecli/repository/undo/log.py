@@ -88,7 +88,7 @@ def iter_logged(txn: ReadTransaction, repository: Repository) -> Iterator[Logged
 
 
 def find_undo(txn: ReadTransaction, repository: Repository) -> UndoTarget | None:
-    """Return what undo would reverse: the newest operation that is not undone, or ``None``."""
+    """Return the target of an undo: the newest operation that is not undone, or ``None``."""
     undone: set[str] = set()
     for operation, _ in iter_logged(txn, repository):
         if UNDOES in operation.metadata:
@@ -101,7 +101,7 @@ def find_undo(txn: ReadTransaction, repository: Repository) -> UndoTarget | None
 
 
 def find_redo(txn: ReadTransaction, repository: Repository) -> UndoTarget | None:
-    """Return what redo would reverse: the last undo, or ``None`` if something came after it."""
+    """Return the target of a redo: the last undo, or ``None`` if something came after it."""
     redone: set[str] = set()
     for operation, _ in iter_logged(txn, repository):
         if REDOES in operation.metadata:

@@ -241,7 +241,7 @@ def moved_on(repository: Repository, pushed: PushedRef) -> Refused:
 
 
 def _other_way(repository: Repository, pushed: PushedRef) -> str:
-    """Return what to do instead of undoing what others may have seen."""
+    """Return a hint: the command that reverts what others may have seen, in place of an undo."""
     uri = f"{repository.uri}/{pushed.name}"
     if pushed.kind is RefKind.BRANCH and pushed.before is not None and pushed.after is not None:
         with repository.lake.kv.read() as txn:
