@@ -37,7 +37,7 @@ from lakecli.sstable.format import (
 )
 
 _SHARING_BUDGET = 64 << 20
-"""Bytes that shared prefixes may add to the keys of a block, at most."""
+"""Bytes that shared prefixes of 128 bytes or more may add to the keys of a block, at most."""
 
 _header = Struct("4B").unpack_from
 """The start of an entry; the eight bytes of restarts after the entries keep it inside the block."""
@@ -122,16 +122,20 @@ def _iter_entries(payload: bytes, position: int, end: int) -> Iterator[tuple[byt
     key = b""
     budget = _SHARING_BUDGET
     while position < end:
-        shared, unshared, size, _ = _header(payload, position)
+        shared, unshared, size, more = _header(payload, position)
         if shared | unshared | size < CONTINUES:
             position += 3
+        elif more and shared | unshared | more < CONTINUES:  # most entries of objects
+            size += (more - 1) << 7
+            position += 4
         else:
             shared, position = decode_canonical_varint(payload, position)
             unshared, position = decode_canonical_varint(payload, position)
             size, position = decode_canonical_varint(payload, position)
         if shared > len(key):
             raise Malformed("a key that shares more than there is")
-        budget -= shared
+        if shared >= CONTINUES:
+            budget -= shared
         if budget < 0:
             raise Malformed("keys that share more than a block can hold")
         start = position + unshared
