@@ -24,7 +24,7 @@ import stat
 import weakref
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from itertools import compress, groupby
+from itertools import compress
 from threading import Lock, Thread
 from typing import BinaryIO
 
@@ -79,20 +79,11 @@ class LocalBatch:
         """The staging directories of `put_new`, and (``True``) of `put_content`, for writing."""
         self._unpublished_dirs: list[StagingDirs] = []
         """All staging directories that are not published."""
-        self._pending: list[tuple[list[bytes], str]] = []
-        """Components of the keys of spools, and their names."""
-        self._own: list[tuple[str, int]] = []
-        """Name and descriptor of the directory of spools, if there is one."""
-        self._unpublished: set[str] = set()
-        weakref.finalize(
-            self,
-            _clean_up,
-            os.getpid(),
-            self._temporaries,
-            own=self._own,
-            unpublished=self._unpublished,
-            all_dirs=self._unpublished_dirs,
-        )
+        self._own: StagingDirs | None = None
+        """One of these, for spools; it stays until no spool waits for its key."""
+        self._spools: set[str] = set()
+        """The spools that wait for their keys."""
+        weakref.finalize(self, _clean_up, os.getpid(), self._temporaries, self._unpublished_dirs)
 
     def put_new(self, key: str, body: bytes) -> None:
         """Write `body` to a temporary file."""
@@ -106,8 +97,7 @@ class LocalBatch:
         names = split_key(key)
         try:
             with self._lock:
-                staging_dirs = self._open_dirs.get(is_content) or self._open(is_content=is_content)
-                staging_dirs.write(b"/".join(names[:-1]), names[-1], body)
+                self._open(is_content=is_content).write(b"/".join(names[:-1]), names[-1], body)
                 self._count(len(body))
         except OSError as error:
             raise self._files.translate(error, key) from error
@@ -115,7 +105,7 @@ class LocalBatch:
     def put_contents(self, keys: Sequence[str], bodies: list[bytes]) -> list[bool]:
         """Do as `put_content` for many keys; return which were written: the others may be later."""
         with self._files.translated("new objects"), self._lock:
-            staging_dirs = self._open_dirs.get(True) or self._open(is_content=True)
+            staging_dirs = self._open(is_content=True)
             written = staging_dirs.write_together(list(map(str.encode, keys)), bodies)
             self._count(sum(map(len, bodies)))
         return written
@@ -135,25 +125,33 @@ class LocalBatch:
             sync_file_system(root)
 
     def _open(self, *, is_content: bool) -> StagingDirs:
-        """Open the staging directories of one kind; the caller holds the lock."""
-        opened = StagingDirs(self._files, self._temporaries, is_content=is_content)
-        self._open_dirs[is_content] = opened
-        self._unpublished_dirs.append(opened)
-        return opened
+        """Return the open staging directories of one kind; the caller holds the lock."""
+        if is_content not in self._open_dirs:
+            self._open_dirs[is_content] = self._new_dirs(is_content=is_content)
+        return self._open_dirs[is_content]
+
+    def _new_dirs(self, *, is_content: bool) -> StagingDirs:
+        made = StagingDirs(self._files, self._temporaries, is_content=is_content)
+        self._unpublished_dirs.append(made)
+        return made
 
     def spool(self) -> tuple[str, BinaryIO]:
         """Open a temporary file."""
-        with self._files.translated("temporary files"):
-            temporary, descriptor = self._create()
+        with self._files.translated("temporary files"), self._lock:
+            self._own = self._own or self._new_dirs(is_content=True)
+            temporary, descriptor = self._files.create_temporary(self._own.descriptor)
+            self._spools.add(temporary)
         return temporary, os.fdopen(descriptor, "wb")
 
     def adopt(self, key: str, temporary: str) -> None:
-        """Give a closed spool its final key."""
-        if temporary not in self._unpublished:
-            raise ValueError(f"not a spool of this batch: {temporary!r}")
+        """Give a closed spool its final key: it joins the files of `put_content`."""
         names = split_key(key)
-        with self._lock:
-            self._pending.append((names, temporary))
+        with self._files.translated(key), self._lock:
+            if self._own is None or temporary not in self._spools:
+                raise ValueError(f"not a spool of this batch: {temporary!r}")
+            target = self._open(is_content=True)
+            target.take(b"/".join(names[:-1]), names[-1], temporary, self._own.descriptor)
+            self._spools.remove(temporary)
 
     def flush(self) -> Collection[str]:
         """Make everything written so far durable, then visible, then durably visible.
@@ -163,127 +161,45 @@ class LocalBatch:
         """
         with self._flushing:
             with self._lock:
-                pending, self._pending = self._pending, []
                 self._open_dirs.clear()
-                all_dirs = list(self._unpublished_dirs)
-            count = len(pending) + sum(staging_dirs.count for staging_dirs in all_dirs)
-            if not count:
-                return ()
-            pending.sort()
+                if not self._spools:
+                    self._own = None
+                all_dirs = [each for each in self._unpublished_dirs if each is not self._own]
+            count = sum(staging_dirs.count for staging_dirs in all_dirs)
             try:
                 with self._files.translated("new objects"):
-                    self._sync_content([temporary for _, temporary in pending], all_dirs, count)
-                    self._publish_objects(pending, all_dirs, count)
+                    self._publish(all_dirs, few=count <= FEW)
             except BaseException as error:
-                left = [item for item in pending if item[1] in self._unpublished]
                 if isinstance(error.__cause__, SyncError):
-                    self._drop([temporary for _, temporary in left], all_dirs)
-                else:
-                    with self._lock:
-                        self._pending += left
+                    for staging_dirs in set(all_dirs).intersection(self._unpublished_dirs):
+                        self._remove(staging_dirs)
                 raise
-            finally:
-                self._leave_spools()
             return ()
 
-    def _drop(self, temporaries: Sequence[str], all_dirs: Sequence[StagingDirs]) -> None:
-        """Remove unpublished files."""
-        for staging_dirs in all_dirs:
-            if staging_dirs in self._unpublished_dirs:
-                self._unpublished_dirs.remove(staging_dirs)
-                staging_dirs.remove()
-        for temporary in temporaries:
-            with suppress(OSError):
-                os.unlink(temporary, dir_fd=self._spools)
-            self._unpublished.discard(temporary)
-
-    @property
-    def _spools(self) -> int:
-        """The descriptor of the directory of spools."""
-        return self._own[0][1]
-
-    def _create(self) -> tuple[str, int]:
-        with self._lock:
-            if not self._own:
-                self._own.append(self._files.open_temporary_directory(self._temporaries))
-            temporary, descriptor = self._files.create_temporary(self._spools)
-            self._unpublished.add(temporary)
-        return temporary, descriptor
-
-    def _leave_spools(self) -> None:
-        """Remove the directory of spools if it is empty."""
-        with self._lock:
-            if self._own and not self._unpublished:
-                _remove_directory(self._temporaries, *self._own.pop())
-
-    def _sync_content(
-        self, temporaries: list[str], all_dirs: Sequence[StagingDirs], count: int
-    ) -> None:
-        if count > FEW:
+    def _publish(self, all_dirs: Sequence[StagingDirs], *, few: bool) -> None:
+        if few:
+            for staging_dirs in all_dirs:
+                staging_dirs.sync_content()
+        else:
             sync_file_system(self._temporaries)
-            return
-        for staging_dirs in all_dirs:
-            staging_dirs.sync_content()
-        for temporary in temporaries:
-            with closing(os.open(temporary, os.O_RDONLY, dir_fd=self._spools)) as descriptor:
-                sync_file(descriptor)
-
-    def _publish_objects(
-        self,
-        pending: Sequence[tuple[list[bytes], str]],
-        all_dirs: Sequence[StagingDirs],
-        count: int,
-    ) -> None:
-        few = count <= FEW
         for staging_dirs in all_dirs:
             staging_dirs.publish(sync=few)
-            self._unpublished_dirs.remove(staging_dirs)
-            staging_dirs.remove()
-        for directory, items in groupby(pending, key=lambda item: item[0][:-1]):
-            with self._files.opened(directory, create=True, sync=few) as parent:
-                for names, temporary in items:
-                    is_published = self._files.publish(
-                        self._temporaries,
-                        temporary,
-                        parent,
-                        names[-1],
-                        source=self._spools,
-                        is_content=True,
-                    )
-                    self._unpublished.discard(temporary)
-                    if few and not is_published:
-                        sync_published(self._files.root, os.fsdecode(b"/".join(names)))
-                if few:
-                    sync_names(parent)
+            self._remove(staging_dirs)
         if not few:
             sync_file_system(self._temporaries)
 
+    def _remove(self, staging_dirs: StagingDirs) -> None:
+        self._unpublished_dirs.remove(staging_dirs)
+        staging_dirs.remove()
 
-def _clean_up(
-    owner: int,
-    temporaries: int,
-    *,
-    own: Sequence[tuple[str, int]],
-    unpublished: set[str],
-    all_dirs: Sequence[StagingDirs],
-) -> None:
+
+def _clean_up(owner: int, temporaries: int, all_dirs: Sequence[StagingDirs]) -> None:
     """Remove the unpublished files of a dropped batch."""
     if os.getpid() != owner:
         return  # a forked child; the files are its parent's
     for staging_dirs in all_dirs:
         staging_dirs.remove()
-    for name, descriptor in own:
-        for temporary in unpublished:
-            with suppress(OSError):
-                os.unlink(temporary, dir_fd=descriptor)
-        _remove_directory(temporaries, name, descriptor)
     os.close(temporaries)
-
-
-def _remove_directory(temporaries: int, name: str, descriptor: int) -> None:
-    os.close(descriptor)
-    with suppress(OSError):
-        os.rmdir(name, dir_fd=temporaries)
 
 
 class StagingDirs:
@@ -294,14 +210,14 @@ class StagingDirs:
             replaced.
 
     Attributes:
-        count: finished files that are not published.
+        descriptor: that of the directory of them all.
     """
 
     def __init__(self, files: RootDirectory, temporaries: int, *, is_content: bool = False) -> None:
         self._files = files
         self._temporaries = temporaries
         self._is_content = is_content
-        self._name, self._descriptor = files.open_temporary_directory(temporaries)
+        self._name, self.descriptor = files.open_temporary_directory(temporaries)
         self._places: dict[bytes, bytes] = {}
         self._names: dict[bytes, list[bytes]] = {}
 
@@ -314,16 +230,25 @@ class StagingDirs:
         """Write a file for the directory `parent`, unless there is one of this name."""
         path = self._place(parent) + b"/" + name
         try:
-            descriptor = os.open(path, CREATE_NEW, FILE_MODE, dir_fd=self._descriptor)
+            descriptor = os.open(path, CREATE_NEW, FILE_MODE, dir_fd=self.descriptor)
         except FileExistsError:
             return
         try:
             write_all(descriptor, body)
         except BaseException:
-            os.unlink(path, dir_fd=self._descriptor)
+            os.unlink(path, dir_fd=self.descriptor)
             raise
         finally:
             os.close(descriptor)
+        self._names.setdefault(parent, []).append(name)
+
+    def take(self, parent: bytes, name: bytes, temporary: str, source: int) -> None:
+        """Move a finished file from an opened directory, unless there is one of this name."""
+        path = self._place(parent) + b"/" + name
+        if status_of(self.descriptor, path) is not None:
+            os.unlink(temporary, dir_fd=source)
+            return
+        os.rename(temporary, path, src_dir_fd=source, dst_dir_fd=self.descriptor)
         self._names.setdefault(parent, []).append(name)
 
     def write_together(self, keys: Sequence[bytes], bodies: list[bytes]) -> list[bool]:
@@ -333,7 +258,7 @@ class StagingDirs:
             return [False] * len(keys)
         split = [key.rpartition(b"/") for key in keys]
         paths = [b"%b/%b" % (self._place(parent), name) for parent, _, name in split]
-        written = core.write_files(self._descriptor, paths, bodies, None)
+        written = core.write_files(self.descriptor, paths, bodies, None)
         for parent, _, name in compress(split, written):
             self._names.setdefault(parent, []).append(name)
         return list(map(bool, written))
@@ -343,7 +268,7 @@ class StagingDirs:
         place = self._places.get(parent)
         if place is None:
             place = b"%x" % len(self._places)
-            os.mkdir(place, dir_fd=self._descriptor)
+            os.mkdir(place, dir_fd=self.descriptor)
             self._places[parent] = place
         return place
 
@@ -353,7 +278,7 @@ class StagingDirs:
             place = self._places[parent]
             for name in names:
                 path = place + b"/" + name
-                with closing(os.open(path, os.O_RDONLY, dir_fd=self._descriptor)) as descriptor:
+                with closing(os.open(path, os.O_RDONLY, dir_fd=self.descriptor)) as descriptor:
                     sync_file(descriptor)
 
     def publish(self, *, sync: bool) -> None:
@@ -374,7 +299,7 @@ class StagingDirs:
             return
         names = self._names[parent]
         with (
-            closing(os.open(place, _DIRECTORY, dir_fd=self._descriptor)) as source,
+            closing(os.open(place, _DIRECTORY, dir_fd=self.descriptor)) as source,
             self._files.opened(components, create=True, sync=sync) as target,
         ):
             while names:
@@ -398,7 +323,7 @@ class StagingDirs:
         with self._files.opened(components[:-1], create=True, sync=sync) as above:
             name = components[-1]
             try:
-                os.rename(place, name, src_dir_fd=self._descriptor, dst_dir_fd=above)
+                os.rename(place, name, src_dir_fd=self.descriptor, dst_dir_fd=above)
             except OSError as error:
                 if error.errno not in _TAKEN:
                     raise
@@ -412,8 +337,8 @@ class StagingDirs:
     def remove(self) -> None:
         """Remove all unpublished files, and the directory itself."""
         with suppress(OSError):
-            remove_all(self._descriptor)
-        os.close(self._descriptor)
+            remove_all(self.descriptor)
+        os.close(self.descriptor)
         with suppress(OSError):
             os.rmdir(self._name, dir_fd=self._temporaries)
 
