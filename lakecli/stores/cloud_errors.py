@@ -269,6 +269,15 @@ class Translator(ABC):
         words = self.by_code.get(code) or self.by_status.get(status)
         return words or (BUSY if status >= SERVER_FAULT else self.refused)
 
+    def refused_delete(self, status: int, code: str, key: str) -> LakeError:
+        """Return the error for one object that a batch of deletions kept."""
+        details = {"code": code or str(status), "text": "", "action": self.action_for("")}
+        return self.error(self.words_of(code, status), key, **details)
+
+    def action_for(self, text: str) -> str:
+        """Return what to do about a refusal that the store explains by a text."""
+        return permission_hint(text)
+
     @abstractmethod
     def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
         """Return the error for a server's answer, ``None`` for any other of the SDK's errors."""

@@ -45,10 +45,41 @@ from lakecli.stores.streams import batches, read_exactly
 
 
 class SdkClient(Protocol):
-    """The requests of an SDK."""
+    """The requests of an SDK about the objects of one bucket; they raise its own errors."""
+
+    def page(self, prefix: str, /) -> object:
+        """Return the first page of a listing."""
+
+    def write(
+        self,
+        name: str,
+        data: bytes,
+        attributes: Attributes,
+        condition: Condition,
+        *,
+        may_repeat: bool,
+    ) -> Version:
+        """Write an object by one request, which may be repeated if it has no condition.
+
+        With `may_repeat` it may be repeated in any case, although it may have had effect.
+        """
+
+    def write_stream(
+        self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes, condition: Condition
+    ) -> Version:
+        """Write an object in parts, of which the beginning, `first`, has been read."""
 
     def write_garbled(self, name: str, data: bytes) -> None:
         """Write an object by a request with the checksum of other bytes."""
+
+    def delete(
+        self, names: Sequence[str], versions: Sequence[Version]
+    ) -> Iterable[tuple[str, int, str]]:
+        """Delete objects by one request; return those that failed, with a status and a code.
+
+        Args:
+            versions: that they must have, if any are given.
+        """
 
 
 T = TypeVar("T")
@@ -292,6 +323,11 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
     @abstractmethod
     def _new_client(self) -> Client: ...
 
+    def check_bucket(self) -> None:
+        """Make sure that the bucket exists; see `CloudStore.check_bucket`."""
+        with self.translated():
+            self.sdk().page(self.start)
+
     def put_garbled(self, key: str, body: bytes) -> None:
         """Send `body` with the checksum of other bytes.
 
@@ -322,7 +358,6 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
             return False
         return True
 
-    @abstractmethod
     def _put_whole(
         self,
         key: str,
@@ -332,16 +367,22 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
         *,
         may_repeat: bool = False,
     ) -> Version:
-        """Write an object by one request, which may be repeated if it has no condition.
+        with self.translated(key, may_be_absent=True) as full:
+            return self.sdk().write(full, data, attributes, condition, may_repeat=may_repeat)
 
-        With `may_repeat` it may be repeated in any case, although it may have had effect.
-        """
-
-    @abstractmethod
     def _put_stream(
         self, key: str, first: bytes, rest: BinaryIO, condition: Condition, attributes: Attributes
     ) -> Version:
-        """Write an object in parts, of which the beginning has been read."""
+        with self.translated(key, may_be_absent=True) as full:
+            return self.sdk().write_stream(full, first, rest, attributes, condition)
+
+    def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
+        with self.translated():
+            failed = self.sdk().delete(names, versions)
+        return [
+            Refusal(full, self.translator.refused_delete(status, code, full))
+            for full, status, code in failed
+        ]
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
         """Delete objects that still have these versions; see `DeletesMatching`."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import md5
 from http import HTTPStatus
+from io import BytesIO
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -35,7 +36,9 @@ from lakecli.stores.azure.credentials import (
     end_of,
     unusable_settings,
 )
+from lakecli.stores.azure.names import encode_metadata, version_of
 from lakecli.stores.bounded_requests import bound_answers, session_for_login
+from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.cloud_errors import one_line
 from lakecli.stores.contract import (
     Absent,
@@ -85,7 +88,7 @@ _ONCE = {"retry_total": 0, "retry_connect": 0, "retry_read": 0, "retry_status": 
 
 
 def _options(attributes: Attributes) -> dict[str, Any]:
-    """Return attributes, whose metadata is encoded, as options of the SDK."""
+    """Return attributes as options of the SDK."""
     options: dict[str, Any] = {}
     if attributes.content_type or attributes.content_encoding:
         options["content_settings"] = ContentSettings(
@@ -93,7 +96,7 @@ def _options(attributes: Attributes) -> dict[str, Any]:
             content_encoding=attributes.content_encoding or None,
         )
     if attributes.metadata:
-        options["metadata"] = dict(attributes.metadata)
+        options["metadata"] = encode_metadata(attributes.metadata)
     return options
 
 
@@ -128,13 +131,22 @@ class AzureClient:
         check_writes: Callable[[str], None],
     ) -> None:
         self._encryption: dict[str, Any] = {"encryption_scope": scope} if scope else {}
+        # Without a handler, Python would print their warnings.
+        for name in ("azure", "msal", "urllib3"):
+            logging.getLogger(name).addHandler(logging.NullHandler())
+        session = requests.Session()
+        bound_answers(session, server_date, _check_answer, limits)
+        retries: dict[str, Any] = dict.fromkeys(_ONCE, attempts - 1)
         try:
-            self._service = _new_service(
-                login,
-                attempts=attempts,
-                server_date=server_date,
-                limits=limits,
-                check_writes=check_writes,
+            self._service = BlobServiceClient(
+                login.endpoint,
+                credential=_credential_of(login, limits),
+                transport=_transport(session, limits, connection_data_block_size=256 << 10),
+                retry_policy=_Retry(**retries),
+                raw_request_hook=lambda request: check_writes(request.http_request.method),
+                max_single_put_size=SINGLE_LIMIT,
+                max_single_get_size=READ_SIZE,
+                max_chunk_get_size=READ_SIZE,
             )
         except ValueError as error:
             raise unusable_settings(error) from error
@@ -207,15 +219,12 @@ class AzureClient:
         attributes: Attributes,
         condition: Condition,
         *,
-        may_repeat: bool = False,
-    ) -> object:
-        """Write a blob by one request of at most `SINGLE_LIMIT` bytes; return its ETag.
-
-        Args:
-            condition: on the blob that has this name now.
-            may_repeat: repeat a conditional request after a failure, although it may have had
-                effect.
-        """
+        may_repeat: bool,
+    ) -> Version:
+        """Write a blob, by one request if it has at most `SINGLE_LIMIT` bytes; see `SdkClient`."""
+        if len(data) > SINGLE_LIMIT:
+            body = BytesIO(data)
+            return self.write_stream(name, body.read(PART_SIZE), body, attributes, condition)
         options = _options_of(condition) if may_repeat else _once(condition)
         answer = self._blob(name).upload_blob(
             data,
@@ -227,7 +236,7 @@ class AzureClient:
             **_options(attributes),
             **options,
         )
-        return answer["etag"]
+        return version_of(answer["etag"])
 
     def write_garbled(self, name: str, data: bytes) -> None:
         """Write a blob by a request with the checksum of other bytes."""
@@ -237,17 +246,9 @@ class AzureClient:
         )
 
     def write_stream(
-        self,
-        name: str,
-        first: bytes,
-        rest: BinaryIO,
-        attributes: Attributes,
-        condition: Condition,
-    ) -> object:
-        """Write a blob in parallel blocks; return its ETag.
-
-        The store deletes uncommitted blocks after a week.
-        """
+        self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes, condition: Condition
+    ) -> Version:
+        """Write a blob in parallel blocks; the store deletes uncommitted ones after a week."""
         blob = self._blob(name)
         # All uploads of a blob share one set of blocks, so each upload uses unique names.
         upload = uuid4().hex
@@ -267,7 +268,7 @@ class AzureClient:
             **_options(attributes),
             **_once(condition),
         )
-        return answer["etag"]
+        return version_of(answer["etag"])
 
     def stage(
         self,
@@ -298,18 +299,18 @@ class AzureClient:
         _, blocks = self._blob(name).get_block_list("uncommitted")
         return [StagedBlock(block.id, block.size) for block in blocks]
 
-    def commit(self, name: str, blocks: Sequence[str], condition: Condition) -> str:
-        """Commit blocks as a blob; return its ETag. Its other blocks are deleted."""
+    def commit(self, name: str, blocks: Sequence[str], condition: Condition) -> Version:
+        """Commit blocks as a blob. Its other blocks are deleted."""
         answer = self._blob(name).commit_block_list(
             [BlobBlock(block) for block in blocks],
             validate_content=True,
             **self._encryption,
             **_once(condition),
         )
-        return str(answer["etag"])
+        return version_of(answer["etag"])
 
     def page(
-        self, prefix: str, *include: str, position: str
+        self, prefix: str, *include: str, position: str = ""
     ) -> tuple[list[BlobProperties], str | None]:
         """Return a page of the blobs under `prefix`, and the position of the next page.
 
@@ -324,15 +325,13 @@ class AzureClient:
         found = [*next(pages, ())]
         return found, pages.continuation_token and token_of(pages.continuation_token)
 
-    def delete(self, names: Sequence[str], etags: Sequence[str] = ()) -> list[tuple[str, int, str]]:
-        """Delete blobs by one request; return those that failed, with a status and a code.
-
-        Args:
-            etags: that they must have, without their quotes, if any are given.
-        """
+    def delete(
+        self, names: Sequence[str], versions: Sequence[Version]
+    ) -> list[tuple[str, int, str]]:
+        """Delete blobs and their snapshots; see `SdkClient`."""
         blobs: list[str | dict[str, Any]] = [
-            {"name": name, "delete_snapshots": "include", **_options_of(Match(Version(etag)))}
-            for name, etag in zip(names, etags, strict=bool(etags))
+            {"name": name, "delete_snapshots": "include", **_options_of(Match(version))}
+            for name, version in zip(names, versions, strict=bool(versions))
         ]
         try:
             answers = list(
@@ -354,8 +353,7 @@ class AzureClient:
         """Write a blob's metadata again, which changes its time and ETag."""
         blob = self._blob(name)
         found = blob.get_blob_properties()
-        etag = Version(found.etag.strip('"'))
-        options = _options_of(Match(etag))
+        options = _options_of(Match(version_of(found.etag)))
         if found.encryption_scope:
             options["encryption_scope"] = found.encryption_scope
         blob.set_blob_metadata(found.metadata, **options)
@@ -474,44 +472,6 @@ class _Login:
             raise unusable_settings(error) from error
 
 
-def _new_service(
-    login: AzureLogin,
-    *,
-    attempts: int,
-    server_date: ServerDate,
-    limits: AnswerLimits,
-    check_writes: Callable[[str], None],
-) -> BlobServiceClient:
-    """Return the SDK's client of an account; see `AzureClient`."""
-    # Without a handler, Python would print their warnings.
-    for name in ("azure", "msal", "urllib3"):
-        logging.getLogger(name).addHandler(logging.NullHandler())
-    session = requests.Session()
-    bound_answers(session, server_date, _check_answer, limits)
-    connect_timeout, read_timeout = limits.timeouts
-    retries = attempts - 1
-    return BlobServiceClient(
-        login.endpoint,
-        credential=_credential_of(login, limits),
-        transport=RequestsTransport(
-            session=session,
-            connection_timeout=connect_timeout,
-            read_timeout=read_timeout,
-            connection_data_block_size=256 << 10,
-        ),
-        retry_policy=_Retry(
-            retry_total=retries,
-            retry_connect=retries,
-            retry_read=retries,
-            retry_status=retries,
-        ),
-        raw_request_hook=lambda request: check_writes(request.http_request.method),
-        max_single_put_size=SINGLE_LIMIT,
-        max_single_get_size=READ_SIZE,
-        max_chunk_get_size=READ_SIZE,
-    )
-
-
 def _check_answer(
     answer: requests.Response, *_: object, stream: bool = False, **__: object
 ) -> None:
@@ -548,16 +508,17 @@ def _credential_of(login: AzureLogin, limits: AnswerLimits) -> dict[str, str] | 
     # Looking for an identity of this machine takes a second if it has none.
     chosen = os.environ.get("AZURE_TOKEN_CREDENTIALS", "").strip()
     announced = any(os.environ.get(name) for name in ("IDENTITY_ENDPOINT", "MSI_ENDPOINT"))
-    connect_timeout, read_timeout = limits.timeouts
+    # Several sources share the session.
+    transport = _transport(session_for_login(limits), limits, session_owner=False)
     return _Login(
         DefaultAzureCredential(
             exclude_managed_identity_credential=None if chosen or announced else True,
-            transport=RequestsTransport(
-                session=session_for_login(limits),
-                session_owner=False,  # several sources share it
-                connection_timeout=connect_timeout,
-                read_timeout=read_timeout,
-            ),
+            transport=transport,
             retry_read=1,
         )
     )
+
+
+def _transport(session: requests.Session, limits: AnswerLimits, **options: Any) -> Any:  # noqa: ANN401 - the SDK's
+    timeouts = dict(zip(("connection_timeout", "read_timeout"), limits.timeouts, strict=True))
+    return RequestsTransport(session=session, **timeouts, **options)

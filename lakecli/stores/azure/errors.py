@@ -123,10 +123,6 @@ class AzureTranslator(Translator):
     def __init__(self, account: str, container: str, host: Callable[[], str]) -> None:
         super().__init__(f"az://{account}/{container}", host, account=account, container=container)
 
-    def refused_delete(self, status: int, code: str, key: str) -> LakeError:
-        """Return the error for one object of several."""
-        return self.error(self.words_of(code, status), key, code=code or str(status), text="")
-
     def _of_answer(self, error: Any, key: str, *, may_be_absent: bool) -> LakeError | None:  # noqa: ANN401 - its class is the SDK's
         while isinstance(error, TypeError | AttributeError):
             error = error.__context__  # the SDK fails at a refusal in XML that has no message

@@ -14,7 +14,7 @@ first; and listing after a key, for which the names before it are listed and ski
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
@@ -34,7 +34,6 @@ from lakecli.stores.azure.errors import NOT_COPIED, AzureTranslator
 from lakecli.stores.azure.names import (
     check_name,
     decode_metadata,
-    encode_metadata,
     in_byte_order,
     version_id_of,
     version_of,
@@ -46,12 +45,11 @@ from lakecli.stores.capabilities import (
     Renews,
     not_versioned,
 )
-from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
+from lakecli.stores.cloud_store import MatchingCloudStore
 from lakecli.stores.contract import (
     ANY,
     PLAIN,
     Attributes,
-    Condition,
     ConditionFailed,
     ObjectInfo,
     ObjectStore,
@@ -103,11 +101,6 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         self.container = container
         self._bucket_exists = True  # Azure's errors tell a missing container from a missing blob
 
-    def check_bucket(self) -> None:
-        """Make sure that the container exists; see `CloudStore.check_bucket`."""
-        with self.translated():
-            self.sdk().page(self.start, position="")
-
     def _get(
         self, key: str, start: int, length: int | None, matching: str, version_id: str
     ) -> bytes:
@@ -151,32 +144,6 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
     def _replaced(self, key: str) -> ConditionFailed:
         what = f"{self.uri}/{key}"
         return ConditionFailed(f"object was replaced while it was read: {what!r}")
-
-    def _put_whole(
-        self,
-        key: str,
-        data: bytes,
-        condition: Condition,
-        attributes: Attributes,
-        *,
-        may_repeat: bool = False,
-    ) -> Version:
-        from lakecli.stores.azure.client import SINGLE_LIMIT
-
-        if len(data) > SINGLE_LIMIT:
-            return self.put(key, data, condition, attributes)
-        attributes = _encoded(attributes)
-        with self.translated(key, may_be_absent=True) as full:
-            return version_of(
-                self.sdk().write(full, data, attributes, condition, may_repeat=may_repeat)
-            )
-
-    def _put_stream(
-        self, key: str, first: bytes, rest: BinaryIO, condition: Condition, attributes: Attributes
-    ) -> Version:
-        attributes = _encoded(attributes)
-        with self.translated(key, may_be_absent=True) as full:
-            return version_of(self.sdk().write_stream(full, first, rest, attributes, condition))
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
         """Describe one object, or a version of it."""
@@ -240,15 +207,6 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
                 found = self._info_of(blob), version_id_of(blob.version_id)
             yield found
 
-    def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
-        """Delete blobs, and their snapshots, by one request; see `CloudStore`."""
-        with self.translated():
-            failed = self.sdk().delete(names, versions)
-        return [
-            Refusal(full, self.translator.refused_delete(status, code, full))
-            for full, status, code in failed
-        ]
-
     def renew(self, key: str) -> None:
         """Give an object a new time and version.
 
@@ -279,7 +237,6 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         if self._scope or not isinstance(source, AzureStore) or source.account != self.account:
             return False
         target = self.full(key)
-        attributes = _encoded(attributes)
         with source.reading(source_key) as origin:
             status = self.sdk().copy(source.container, origin, target, attributes)
             if status != "success":
@@ -380,10 +337,6 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
             md5=md5_of(blob),
             archive=_ARCHIVE if blob.blob_tier == _ARCHIVE else "",
         )
-
-
-def _encoded(attributes: Attributes) -> Attributes:
-    return attributes._replace(metadata=encode_metadata(attributes.metadata))
 
 
 class _DownloadStream(ReadStream):

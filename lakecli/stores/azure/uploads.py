@@ -105,7 +105,8 @@ class AzureUploads:
             self._find(key, upload)
             with self._store.translated(key, may_be_absent=True) as full:
                 try:
-                    etag = self._store.sdk().commit(full, [part.tag for part in parts], condition)
+                    tags = [part.tag for part in parts]
+                    return self._store.sdk().commit(full, tags, condition)
                 except HttpResponseError as error:
                     if getattr(error, "error_code", None) == "InvalidBlockList":
                         raise _unknown(key) from error
@@ -114,7 +115,6 @@ class AzureUploads:
             # Another writer of the object has deleted the blocks, too.
             self._check(key, condition)
             raise
-        return Version(etag.strip('"'))
 
     def abort(self, key: str, upload: UploadId) -> None:
         """Abort an upload; its parts stay for a week, but are no longer found."""

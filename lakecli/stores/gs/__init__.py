@@ -5,6 +5,7 @@
     store        the adapter
     client       the requests of the SDK; importing this module loads the SDK
     credentials  application default credentials, the endpoint, and the URLs they sign
+    generations  versions of objects, which are generations
     uploads      uploads in parts that outlive a process
     errors       the SDK's errors in lakecli's words
 

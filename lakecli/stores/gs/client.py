@@ -34,9 +34,10 @@ from lakecli.errors import Unsupported
 from lakecli.stores.answer_limits import slow_answer_of
 from lakecli.stores.bounded_requests import bound_answers
 from lakecli.stores.capabilities import PART_SIZE
-from lakecli.stores.contract import PLAIN, Attributes
+from lakecli.stores.contract import PLAIN, Attributes, Condition, Match, Version
 from lakecli.stores.gs.credentials import DEFAULT_DOMAIN, KMS_KEY_HEADER, GsLogin
 from lakecli.stores.gs.errors import TRANSIENT_STATUS
+from lakecli.stores.gs.generations import generation_for, version_of
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, read_json, token_of
 from lakecli.stores.streams import read_exactly
 
@@ -151,16 +152,12 @@ class GsClient:
         name: str,
         data: bytes,
         attributes: Attributes,
+        condition: Condition,
         *,
-        generation: int | None,
         may_repeat: bool,
-    ) -> Blob:
-        """Write an object by one request, or by several where it is large.
-
-        Args:
-            generation: that the object must have, 0 for none; ``None`` for any.
-            may_repeat: repeat the request after a failure, although it may have had effect.
-        """
+    ) -> Version:
+        """Write an object by one request, or by several where it is large; see `SdkClient`."""
+        generation = generation_for(condition)
         blob = self._new_blob(name, attributes)
         blob.upload_from_string(
             data,
@@ -168,9 +165,9 @@ class GsClient:
             if_generation_match=generation,
             checksum="crc32c",
             timeout=self._timeout,
-            retry=self._retry if may_repeat else None,
+            retry=self._retry if may_repeat or generation is None else None,
         )
-        return blob
+        return version_of(blob)
 
     def write_garbled(self, name: str, data: bytes) -> None:
         """Write an object with the checksum of other bytes."""
@@ -179,20 +176,14 @@ class GsClient:
         blob.upload_from_string(data, checksum=None, timeout=self._timeout, retry=None)
 
     def write_stream(
-        self,
-        name: str,
-        first: bytes,
-        rest: BinaryIO,
-        attributes: Attributes,
-        *,
-        generation: int | None,
-    ) -> Blob:
+        self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes, condition: Condition
+    ) -> Version:
         """Write an object in chunks of `PART_SIZE`, one at a time.
 
         All chunks but the last may always be repeated; the last one creates the object.
         """
         blob = self._new_blob(name, attributes)
-        body = _CountedStream(first, rest)
+        body, generation = _CountedStream(first, rest), generation_for(condition)
         retry = self._retry
         if generation is not None:
             retry = _Attempts(self._attempts, may_repeat=lambda: not body.is_exhausted)
@@ -204,9 +195,11 @@ class GsClient:
             timeout=self._timeout,
             retry=retry,
         )
-        return blob
+        return version_of(blob)
 
-    def page(self, prefix: str, *, start: str, position: str) -> tuple[list[Blob], str | None]:
+    def page(
+        self, prefix: str, *, start: str = "", position: str = ""
+    ) -> tuple[list[Blob], str | None]:
         """Return a page of a listing, and the position of the next page.
 
         Args:
@@ -232,15 +225,13 @@ class GsClient:
         return bool(bucket.versioning_enabled)
 
     def delete(
-        self, names: Sequence[str], generations: Sequence[int | None] = ()
-    ) -> list[tuple[str, int]]:
-        """Delete objects by one request; return those that were not deleted, with a status.
+        self, names: Sequence[str], versions: Sequence[Version]
+    ) -> list[tuple[str, int, str]]:
+        """Delete objects; see `SdkClient`.
 
         If a server does not answer each request of a batch, they are sent one by one.
-
-        Args:
-            generations: that they must have, if any are given.
         """
+        generations = [generation_for(Match(version)) for version in versions]
         wanted = list(zip(names, generations or [None] * len(names), strict=True))
         answers: Sequence[int] = self._delete_batch(wanted) if self._has_batches else ()
         if len(answers) != len(wanted):
@@ -252,7 +243,7 @@ class GsClient:
             if status in TRANSIENT_STATUS:
                 status = self._delete_one(name, generation)
             if status >= HTTPStatus.BAD_REQUEST:
-                failed.append((name, status))
+                failed.append((name, status, ""))
         return failed
 
     def _delete_batch(self, wanted: Sequence[tuple[str, int | None]]) -> Sequence[int]:

@@ -126,11 +126,9 @@ class GsTranslator(Translator):
     by_status = _BY_STATUS
     order_hint = "use a server that lists in byte order"
 
-    def refused_delete(self, status: int, key: str) -> LakeError:
-        """Return the error for one object of several, of which only a status is known."""
-        return self.error(
-            self.words_of("", status), key, code=str(status), text="", action=_action("")
-        )
+    def action_for(self, text: str) -> str:
+        """Return what to do about a refusal: other permissions, or another login."""
+        return f"{permission_hint(text)}; or {_LOG_IN}"
 
     def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
         response = getattr(error, "response", None)
@@ -146,7 +144,7 @@ class GsTranslator(Translator):
         if status in _DEMANDING:
             words = next((known for said, known in _BY_TEXT if said.search(text)), words)
         code = f"{int(status)} {reason}".rstrip()
-        return self.error(words, key, code=code, text=text, action=_action(text))
+        return self.error(words, key, code=code, text=text, action=self.action_for(text))
 
     def _text_of(self, error: Exception) -> str:
         return one_line(str(error.args[0] if error.args else ""))
@@ -166,7 +164,3 @@ def _explained(error: Exception) -> tuple[str, str]:
     if "Code" in said:
         return said["Code"], one_line(f"{said.get('Message', '')} {said.get('Details', '')}")
     return "", "" if "<" in text else one_line(text)
-
-
-def _action(text: str) -> str:
-    return f"{permission_hint(text)}; or {_LOG_IN}"

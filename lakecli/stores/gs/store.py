@@ -10,7 +10,7 @@ won race as lost. Their callers read back. Every other request is repeated by `r
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -19,15 +19,13 @@ from lakecli.base.identity import is_md5
 from lakecli.base.model import NO_ACCOUNT, YES, Account, Demand
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.stores.capabilities import Access, not_versioned
-from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
+from lakecli.stores.cloud_store import MatchingCloudStore
 from lakecli.stores.contract import (
     PLAIN,
-    Absent,
     Attributes,
     BucketNotFound,
     Condition,
     ConditionFailed,
-    Match,
     ObjectInfo,
     ObjectNotFound,
     ObjectStore,
@@ -38,6 +36,7 @@ from lakecli.stores.contract import (
 )
 from lakecli.stores.gs.credentials import KMS_KEY_HEADER, GsLogin, Signer, describe, unsigned
 from lakecli.stores.gs.errors import VANISHED, GsTranslator
+from lakecli.stores.gs.generations import generation_of, version_of
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError, etag_of, name_below
@@ -56,9 +55,6 @@ _LONGEST_CHARACTER = 4
 
 VERSION_TRIES = 5
 """Reads of an object that is replaced again and again."""
-
-NO_GENERATION = 1
-"""No object ever has it: generations count microseconds since 1970."""
 
 
 class GsStore(MatchingCloudStore["GsClient"]):
@@ -86,17 +82,12 @@ class GsStore(MatchingCloudStore["GsClient"]):
         self.bucket = bucket
         self._signing: tuple[Signer, str] | None = None
 
-    def check_bucket(self) -> None:
-        """Make sure that the bucket exists; see `CloudStore.check_bucket`."""
-        with self.translated():
-            self.sdk().page(self.start, start="", position="")
-
     def _get(
         self, key: str, start: int, length: int | None, matching: str, version_id: str
     ) -> bytes:
         end = None if length is None else start + length
         with self.reading(key) as full:
-            generation = _generation_of(version_id)
+            generation = generation_of(version_id)
             data = self.read_matching(full, start, end, matching, generation).data
             longest = -start if start < 0 else length
             if longest is not None and len(data) > longest:
@@ -154,12 +145,12 @@ class GsStore(MatchingCloudStore["GsClient"]):
 
     def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
         """Open an object, or a version of it, for one pass of reading."""
-        return cast("BinaryIO", _ObjectStream(self, key, matching, _generation_of(version_id)))
+        return cast("BinaryIO", _ObjectStream(self, key, matching, generation_of(version_id)))
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
         """Describe one object, or a version of it."""
         with self.reading(key) as full:
-            blob = self.sdk().describe(full, generation=_generation_of(version_id))
+            blob = self.sdk().describe(full, generation=generation_of(version_id))
             return self._info_of(blob)._replace(
                 content_type=blob.content_type or "",
                 content_encoding=plain_encoding(blob.content_encoding),
@@ -198,14 +189,6 @@ class GsStore(MatchingCloudStore["GsClient"]):
     def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
         """Yield objects like `list`, each with the ID of its current version."""
         return ((info, str(info.version)) for info in self.list(after=after))
-
-    def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
-        generations = [_generation_for(Match(version)) for version in versions]
-        with self.translated():
-            failed = self.sdk().delete(names, generations)
-        return [
-            Refusal(full, self.translator.refused_delete(status, full)) for full, status in failed
-        ]
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata."""
@@ -246,7 +229,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
             endpoint=endpoint,
             path=f"/{self.bucket}/{quoted_path(self.full(key))}",
             now=now,
-            generation=str(_generation_of(version_id) or ""),
+            generation=str(generation_of(version_id) or ""),
             project=self.project,
             put_headers={KMS_KEY_HEADER: self._kms_key} if self._kms_key else {},
         )
@@ -289,33 +272,11 @@ class GsStore(MatchingCloudStore["GsClient"]):
             kms_key=self._kms_key,
         )
 
-    def _put_whole(
-        self,
-        key: str,
-        data: bytes,
-        condition: Condition,
-        attributes: Attributes,
-        *,
-        may_repeat: bool = False,
-    ) -> Version:
-        generation = _generation_for(condition)
-        may_repeat = may_repeat or generation is None
-        with self.translated(key, may_be_absent=True) as full:
-            return _version_of(
-                self.sdk().write(
-                    full, data, attributes, generation=generation, may_repeat=may_repeat
-                )
-            )
-
     def _put_stream(
         self, key: str, first: bytes, rest: BinaryIO, condition: Condition, attributes: Attributes
     ) -> Version:
-        """Write an object in chunks, one after the other."""
-        generation = _generation_for(condition)
         try:
-            with self.translated(key, may_be_absent=True) as full:
-                blob = self.sdk().write_stream(full, first, rest, attributes, generation=generation)
-                return _version_of(blob)
+            return super()._put_stream(key, first, rest, condition, attributes)
         except BucketNotFound:
             self.check_bucket()
             raise self.translator.error(VANISHED, self.full(key)) from None
@@ -346,7 +307,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
             key=blob.name[len(self.start) :],
             size=size,
             modified_at=created,
-            version=_version_of(blob),
+            version=version_of(blob),
             etag=etag,
         )
 
@@ -416,29 +377,3 @@ class _ObjectStream(PieceStream):
                 hint="repeat the command; if it happens again, suspect the network in between",
             )
         return piece.data
-
-
-def _generation_of(version_id: str) -> int | None:
-    """Return the generation to read, ``None`` for the current one."""
-    return _generation_for(Match(Version(version_id))) if version_id else None
-
-
-def _generation_for(condition: Condition) -> int | None:
-    """Return the generation that a condition requires: 0 for none, ``None`` for any."""
-    match condition:
-        case Absent():
-            return 0
-        case Match():
-            version = condition.checked()
-            # 0 would mean "absent"; and a version of another store matches nothing.
-            is_generation = version.isascii() and version.isdigit() and int(version) > 0
-            return int(version) if is_generation else NO_GENERATION
-        case _:
-            return None
-
-
-def _version_of(blob: Blob) -> Version:
-    try:
-        return Version(str(int(blob.generation)))
-    except (TypeError, ValueError):  # an empty one would be no condition
-        raise UnusableAnswerError("it has no generation") from None

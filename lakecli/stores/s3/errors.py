@@ -179,7 +179,7 @@ class S3Translator(Translator):
     order_hint = "use a general purpose bucket"
     bundle = "AWS_CA_BUNDLE"
 
-    def refused_delete(self, code: str, key: str, text: str) -> LakeError:
+    def refused_object(self, code: str, key: str, text: str) -> LakeError:
         """Return the error for one object that a batch delete could not delete."""
         words = _DENIED if code == "AccessDenied" else _BY_CODE.get(code, BUSY)
         text = one_line(text)

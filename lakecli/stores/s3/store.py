@@ -213,7 +213,7 @@ class S3Store(CloudStore, OpensRanges):
             code, full = failed.get("Code", ""), failed.get("Key", "")
             if code != "NoSuchKey":
                 yield Refusal(
-                    full, self.translator.refused_delete(code, full, failed.get("Message", ""))
+                    full, self.translator.refused_object(code, full, failed.get("Message", ""))
                 )
 
     def copy(self, source: str, key: str) -> None:

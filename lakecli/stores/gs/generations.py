@@ -1,0 +1,41 @@
+"""Versions of objects: generations, the numbers by which Google Cloud Storage knows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.stores.contract import Absent, Condition, Match, Version
+from lakecli.stores.responses import UnusableAnswerError
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob
+
+NO_GENERATION = 1
+"""No object ever has it: generations count microseconds since 1970."""
+
+
+def generation_of(version_id: str) -> int | None:
+    """Return the generation to read, ``None`` for the current one."""
+    return generation_for(Match(Version(version_id))) if version_id else None
+
+
+def generation_for(condition: Condition) -> int | None:
+    """Return the generation that a condition requires: 0 for none, ``None`` for any."""
+    match condition:
+        case Absent():
+            return 0
+        case Match():
+            version = condition.checked()
+            # 0 would mean "absent"; and a version of another store matches nothing.
+            is_generation = version.isascii() and version.isdigit() and int(version) > 0
+            return int(version) if is_generation else NO_GENERATION
+        case _:
+            return None
+
+
+def version_of(blob: Blob) -> Version:
+    """Return the version of an object that the SDK describes."""
+    try:
+        return Version(str(int(blob.generation)))
+    except (TypeError, ValueError):  # an empty one would be no condition
+        raise UnusableAnswerError("it has no generation") from None
