@@ -474,11 +474,7 @@ def distance(shown: datetime, before: datetime, after: datetime) -> timedelta:
 
 
 def must_equal(found: bytes, expected: bytes, what: str) -> None:
-    """Compare the bytes read with those expected.
-
-    Raises:
-        IntegrityError: they differ.
-    """
+    """Raise `IntegrityError` unless the bytes that were read are those expected."""
     if found != expected:
         raise IntegrityError(
             f"{what} was read with other bytes than were written",

@@ -59,11 +59,7 @@ _START_TIMEOUT: Final = 30.0
 
 
 def check_create_only(scratch: ScratchObjects) -> Check:
-    """Create the same key twice.
-
-    Raises:
-        BrokenPromise: the second write was not refused, or the first was.
-    """
+    """Create a key twice; it is a `BrokenPromise` if the second is not refused, or the first is."""
     _patiently(scratch, "create-only", _try_create_only)
     return ok("create-only", "a second create-only write is refused")
 

@@ -69,11 +69,7 @@ class Scratch(NamedTuple):
         return True
 
     def write(self, body: bytes) -> Kept:
-        """Write a result of any size.
-
-        Raises:
-            PermissionDenied: it may not be written there.
-        """
+        """Write a result of any size; raise `PermissionDenied` if it may not be written there."""
         digest = blake3_of(body)
         self.location.store().put(scratch_key(self.run, digest), body, ANY)
         return Kept(digest, len(body))
@@ -92,11 +88,7 @@ class Scratch(NamedTuple):
             return None
 
     def take(self, kept: Kept) -> bytes:
-        """Read a result.
-
-        Raises:
-            IntegrityError: it is missing, or has other bytes.
-        """
+        """Read a result; raise `IntegrityError` if it is missing, or has other bytes."""
         store, key = self.location.store(), scratch_key(self.run, kept.digest)
         try:
             body = store.get(key, start=0, length=kept.size + 1)
@@ -122,11 +114,7 @@ def keep_value(scratch: Scratch | None, value: Any) -> Any:  # noqa: ANN401 - as
 
 
 def take_value(scratch: Scratch | None, value: Any) -> Any:  # noqa: ANN401 - as above
-    """Return the result that `keep_value` returned or named.
-
-    Raises:
-        IntegrityError: it is missing, or has other bytes.
-    """
+    """Return the result that `keep_value` returned or named; see `Scratch.take`."""
     if scratch is None or not isinstance(value, Kept):
         return value
     return load_value(scratch.take(value))

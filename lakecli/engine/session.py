@@ -51,11 +51,7 @@ def addresses_of(master: str) -> list[tuple[str, int]]:
 
 
 def check_master(master: str) -> None:
-    """Connect to one of a master's addresses.
-
-    Raises:
-        Unreachable: no address accepts a connection.
-    """
+    """Raise `Unreachable` unless one of a master's addresses accepts a connection."""
     addresses = addresses_of(master)
     reason = ""
     for host, port in addresses:
@@ -350,7 +346,6 @@ def _uninterrupted() -> Iterator[list[subprocess.Popen[bytes]]]:
     if threading.current_thread() is not threading.main_thread():
         yield started
         return
-    before = signal.getsignal(signal.SIGINT)
     came = False
 
     def note(_number: int, _frame: object) -> None:
@@ -359,11 +354,9 @@ def _uninterrupted() -> Iterator[list[subprocess.Popen[bytes]]]:
             raise KeyboardInterrupt
         came = True
 
-    signal.signal(signal.SIGINT, note)
-    try:
+    with _own_interrupts():
+        signal.signal(signal.SIGINT, note)
         yield started
-    finally:
-        signal.signal(signal.SIGINT, before)
     if came:
         try:
             signal.raise_signal(signal.SIGINT)

@@ -33,7 +33,10 @@ def partitions_of(rows: int) -> int:
 
 
 def frame_by_number(
-    runner: SparkRunner, task: Callable[[Iterator[Any]], Iterator[Any]], count: int, columns: str
+    runner: SparkRunner,
+    task: Callable[[Iterator[Any]], Iterator[Any]],
+    count: int,
+    columns: Any,  # noqa: ANN401 - text, or a schema
 ) -> Any:  # noqa: ANN401 - a DataFrame, of a package without types
     """Return the rows that some tasks yield, each for its number."""
     return runner.session.range(0, count, 1, count).mapInArrow(task, columns)

@@ -232,11 +232,7 @@ class SparkRunner(Runner):
 
 
 def opened(result: R | FailedPart) -> R:
-    """Return a result that came from an executor.
-
-    Raises:
-        LakeError: the executor sent an error in place of a result.
-    """
+    """Return a result of an executor, or raise the error that it sent in place of one."""
     if isinstance(result, FailedPart):
         raise load_error(result.error) or Unfinished("a part failed, and its error cannot be read")
     return result

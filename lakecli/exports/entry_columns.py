@@ -94,11 +94,7 @@ def _named(columns: Iterable[pa.Array]) -> dict[str, pa.Array]:
 
 
 def paths_of(keys: Sequence[bytes]) -> pa.Array:
-    """Return paths as a column of strings, of which some may not be UTF-8.
-
-    Raises:
-        MalformedValue: together they are too large for one column.
-    """
+    """Return paths, of which some may not be UTF-8, as a column of strings; see `_check_size`."""
     _check_size(keys, "paths")
     offsets = array("i", accumulate(map(len, keys), initial=0))
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(keys))]

@@ -55,11 +55,7 @@ class WrittenManifest(NamedTuple):
 
 
 def check_can_write() -> None:
-    """Refuse to write Parquet without Arrow.
-
-    Raises:
-        Unsupported: Arrow is not installed.
-    """
+    """Raise `Unsupported` if Arrow, which writes Parquet, is not installed."""
     try:
         import pyarrow.parquet  # noqa: F401 - tests the installation
     except ImportError:
@@ -233,11 +229,7 @@ def _named_manifests(
 
 
 def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Iterator[_Manifest]:
-    """Yield the manifest of each partition of a table.
-
-    Raises:
-        UsageError: there are files beside directories of partitions.
-    """
+    """Yield the manifest of each partition; refuse files beside directories of partitions."""
     scanned = scan(repository.trees, tree, prefix=below)
     files = ((path[len(below) :], value) for path, value in scanned)
     data = ((name, decode_entry(value)) for name, value in files if _is_data(name))
@@ -260,11 +252,7 @@ def _is_data(name: bytes) -> bool:
 
 
 def _partition(name: bytes) -> str:
-    """Return the directories ``column=value`` of a file.
-
-    Raises:
-        UsageError: they are below another directory, or not UTF-8.
-    """
+    """Return the directories ``column=value`` of a file; refuse others above them."""
     parts = name.split(b"/")[:-1]
     columns = [part for part in parts if b"=" in part]
     if columns != parts[: len(columns)]:

@@ -291,11 +291,7 @@ def checked_destination(repository: Repository, destination: str) -> str:
 
 
 def committed_at(repository: Repository, ref: str) -> tuple[Commit, bool]:
-    """Return the commit of a ref, and whether it is a branch with uncommitted changes.
-
-    Raises:
-        NotFound: the ref does not exist.
-    """
+    """Return the commit of a ref, and whether it is a branch with uncommitted changes."""
     with repository.lake.kv.read() as txn:
         commit = commit_at(repository, txn, ref)
         branch = RefStore(txn, repository.key).find_branch(ref)

@@ -31,7 +31,7 @@ from lakecli.stores.contract import (
     ObjectStore,
     Version,
 )
-from lakecli.stores.streams import ReadStream
+from lakecli.stores.streams import PieceReader
 from lakecli.stores.uri import is_local, parse
 from lakecli.worktree.obstacles import obstacle_at
 
@@ -248,11 +248,8 @@ class BucketTarget:
             UsageError: the destination cannot hold an object of this name.
         """
         assert item.entry is not None
-        body = (
-            b"".join(pieces)
-            if item.entry.size <= WHOLE
-            else cast("BinaryIO", _LookaheadStream(pieces))
-        )
+        is_small = item.entry.size <= WHOLE
+        body = b"".join(pieces) if is_small else cast("BinaryIO", PieceReader(pieces))
         attributes, is_whole = self._attributes(item)
         self.store.put(self._key(item), body, ANY, attributes)
         return is_whole
@@ -360,27 +357,3 @@ def _before(key: str) -> str:
     if not previous.isprintable():
         return key[:-1]
     return key[:-1] + previous + "~" * (len(key) < _LONG)
-
-
-class _LookaheadStream(ReadStream):
-    """Pieces as a stream that returns each only once the next is read, so none after an error."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._next = next(pieces, b"")
-        self._current = b""
-
-    def read(self, size: int = -1) -> bytes:
-        """Read up to `size` bytes; with -1 all that are left."""
-        if size < 0:
-            return b"".join(iter(lambda: self.read(WHOLE), b""))
-        taken: list[bytes] = []
-        while size:
-            if not self._current:
-                self._current, self._next = self._next, next(self._pieces, b"")
-                if not self._current:
-                    break
-            taken.append(self._current[:size])
-            self._current = self._current[size:]
-            size -= len(taken[-1])
-        return b"".join(taken)

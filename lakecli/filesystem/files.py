@@ -104,14 +104,14 @@ def _reopen(
     return file
 
 
-class _Discardable(io.BufferedIOBase):
+class _Discardable(io.IOBase):
     """A file for writing that is discarded if its ``with`` block ends with an error."""
 
     _process = 0
     """The process that opened it; none before that is done."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._process = os.getpid()
         _writing[id(self)] = ref(self)
 
@@ -143,7 +143,7 @@ class _Discardable(io.BufferedIOBase):
         self.close()
 
 
-class WrittenFile(_Discardable):
+class WrittenFile(_Discardable, io.BufferedIOBase):
     """A file that becomes an object of a branch when it is closed, or not at all.
 
     An error in its ``with`` block discards it, unlike fsspec's own files. Use each file from one
@@ -302,7 +302,7 @@ def _close_all() -> None:
             stack.callback(file.__del__)
 
 
-class PackedFile(_Discardable):
+class PackedFile(_Discardable, io.BufferedIOBase):
     """Compresses data for a `WrittenFile`, and closes it."""
 
     def __init__(self, raw: WrittenFile, compression: str) -> None:
@@ -329,24 +329,12 @@ class PackedFile(_Discardable):
                 super().close()
 
 
-class TextFile(io.TextIOWrapper):
+class TextFile(_Discardable, io.TextIOWrapper):
     """Encodes text for a file, which is discarded after an error."""
 
     def __init__(self, file: WrittenFile | PackedFile, **options: Any) -> None:
         super().__init__(cast("Any", file), **options)
-        self._process = os.getpid()
-        _writing[id(self)] = ref(self)
 
-    def __del__(self) -> None:
-        """Close a file that nobody has closed, as Python's own do."""
-        _writing.pop(id(self), None)
-        if not self.closed:
-            if self._process != os.getpid():
-                cast("WrittenFile | PackedFile", self.buffer).discard()
-            self.close()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close the file; after an error, discard it."""
-        if kind is not None:
-            cast("WrittenFile | PackedFile", self.buffer).discard()
-        self.close()
+    def discard(self) -> None:
+        """Discard what was written, and what will be."""
+        cast("WrittenFile | PackedFile", self.buffer).discard()

@@ -119,11 +119,7 @@ class LakeFileIO(FsspecFileIO):
         self._written: set[str] = set()
 
     def new_input(self, location: str) -> FsspecInputFile:
-        """Return a file to read.
-
-        Raises:
-            OSError: the table may not name it.
-        """
+        """Return a file to read; raise `OSError` if the table may not name it."""
         if self._table is None and location.endswith(_METADATA):
             # The catalog names it, and no table.
             self._named(_Table.of(location) if location.startswith(SCHEME) else None)
@@ -136,11 +132,7 @@ class LakeFileIO(FsspecFileIO):
         return FsspecInputFile(location, self._lake())
 
     def new_output(self, location: str) -> FsspecOutputFile:
-        """Return a file to write.
-
-        Raises:
-            OSError: the table may not name it.
-        """
+        """Return a file to write; raise `OSError` if the table may not name it."""
         if self._table is None:
             # A new table, of which only the caller names files.
             self._named(_file_of(location))
@@ -153,11 +145,7 @@ class LakeFileIO(FsspecFileIO):
         return FsspecOutputFile(location, self._lake())
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Delete a file.
-
-        Raises:
-            OSError: it is not in the directory of the table.
-        """
+        """Delete a file; raise `OSError` if it is not in the directory of the table."""
         name = location if isinstance(location, str) else location.location
         self._check(name)
         table = self._table
@@ -174,11 +162,7 @@ class LakeFileIO(FsspecFileIO):
         self._recent = None
 
     def _check(self, location: str, *, reads: bool = False) -> None:
-        """Refuse a file that the table may not name.
-
-        Raises:
-            OSError: it is refused.
-        """
+        """Raise `OSError` for a file that the table may not name."""
         table = self._table = self._table or self._recent or _file_of(location)
         if table is None:
             return  # a table outside of repositories: pyiceberg's own rules
@@ -219,11 +203,7 @@ def _file_of(location: str) -> _Table | None:
 
 
 def _refuse(location: str, what: str, hint: str | None = None) -> NoReturn:
-    """Refuse a file.
-
-    Raises:
-        OSError: always.
-    """
+    """Raise the `OSError` of a file that a table may not name."""
     with finding(location):
         raise OutsideAddress(what, hint=hint)
     raise AssertionError  # not reached
@@ -295,11 +275,7 @@ def _own_properties(metadata: dict[str, Any]) -> dict[str, str]:
 
 
 def _unpacked(location: str, data: bytes) -> dict[str, Any]:
-    """Parse a metadata file.
-
-    Raises:
-        IntegrityError: it is too large or malformed.
-    """
+    """Parse a metadata file; raise `IntegrityError` if it is too large or malformed."""
     try:
         if location.endswith(_PACKED):
             data = zlib.decompressobj(wbits=31).decompress(data, MAX_METADATA + 1)
@@ -314,28 +290,17 @@ def _packed(location: str, metadata: dict[str, Any]) -> bytes:
 
 
 class _AtRef:
-    """What pyiceberg uses of a file system, with another ref in place of that in each URI."""
+    """A file system whose methods read and write at one ref, whatever ref their URI has."""
 
     def __init__(self, system: LakeFileSystem, ref: str) -> None:
         self._system = system
         self._ref = ref
 
-    def open(self, path: str, mode: str) -> Any:
-        """Open a file."""
-        return self._system.open(self._placed(path), mode)
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._system, name)
 
-    def info(self, path: str) -> Any:
-        """Return the size of a file, and more."""
-        return self._system.info(self._placed(path))
+        def at_ref(path: str, *arguments: Any) -> Any:
+            place = paths.parse(path)
+            return method(SCHEME + place._replace(ref=self._ref).name(place.path), *arguments)
 
-    def lexists(self, path: str) -> bool:
-        """Return whether there is a file."""
-        return bool(self._system.lexists(self._placed(path)))
-
-    def rm(self, path: str) -> None:
-        """Delete a file."""
-        self._system.rm(self._placed(path))
-
-    def _placed(self, path: str) -> str:
-        place = paths.parse(path)
-        return SCHEME + place._replace(ref=self._ref).name(place.path)
+        return at_ref

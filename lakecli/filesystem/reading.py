@@ -437,11 +437,7 @@ def is_left_out(path: str) -> bool:
 
 
 def _check_inside(path: Any, root: str) -> None:
-    """Refuse a file outside a directory, which old versions of fsspec do not.
-
-    Raises:
-        ValueError: the file is outside.
-    """
+    """Refuse a file outside a directory by a `ValueError`, which old versions of fsspec do not."""
     place = os.path.abspath(path)
     if root and place != root and not place.startswith(root.rstrip("/") + "/"):
         raise ValueError(f"the name of an object leads outside {root}: {place}")

@@ -6,7 +6,7 @@ import errno
 import io
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
 from importlib.util import find_spec
@@ -326,11 +326,7 @@ class LakeFileSystem(ReadingFileSystem):
         self.mkdir(path)
 
     def rmdir(self, path: str) -> None:
-        """Remove an empty directory.
-
-        Raises:
-            OSError: the directory is not empty.
-        """
+        """Remove an empty directory; raise `OSError` if it is not empty."""
         path = self._strip_protocol(path)
         if self.ls(path, detail=False):
             raise OSError(errno.ENOTEMPTY, "the directory is not empty", path)
@@ -375,25 +371,27 @@ class LakeFileSystem(ReadingFileSystem):
         place = paths.parse(path)
         with finding(path):
             self._check_free(path)
-            with lakes.repository(self.home, place.repository, is_fresh=True) as repository:
-                made = commit(
-                    repository,
-                    place.ref,
-                    message=message,
-                    committer=self.committer if committer is None else committer,
-                    metadata=metadata,
-                    allow_empty=allow_empty,
-                )
-                if repository.mover is not None:
-                    repository.mover.finish(repository)
-                return made
+            fields = {"message": message, "metadata": metadata, "allow_empty": allow_empty}
+            return self._commit(commit, place, place.ref, committer, fields)
+
+    def _commit(
+        self,
+        make: Callable[..., Commit],
+        place: LakePath,
+        ref: str,
+        committer: str | None,
+        fields: Mapping[str, Any],
+    ) -> Commit:
+        """Make a commit on a branch or of a workspace, and finish its move in the bucket."""
+        committer = self.committer if committer is None else committer
+        with lakes.repository(self.home, place.repository, is_fresh=True) as repository:
+            made = make(repository, ref, committer=committer, **fields)
+            if repository.mover is not None:
+                repository.mover.finish(repository)
+            return made
 
     def _check_free(self, path: str) -> None:
-        """Refuse a branch on which a block is open.
-
-        Raises:
-            AlreadyOpen: one is.
-        """
+        """Raise `AlreadyOpen` if a block on the branch is open."""
         place = paths.parse(path)
         if self._place(path) != place:
             raise blocks.AlreadyOpen(place.repository, place.ref)
@@ -448,20 +446,9 @@ class LakeFileSystem(ReadingFileSystem):
                 if process != os.getpid():
                     return  # forked within the block, which is its parent's
                 check_closed(discard_open(name), "block")
-            with (
-                finding(path),
-                lakes.repository(self.home, place.repository, is_fresh=True) as repository,
-            ):
-                workspace.commit(
-                    repository,
-                    name,
-                    message=message,
-                    committer=self.committer if committer is None else committer,
-                    metadata=metadata,
-                    allow_empty=allow_empty,
-                )
-                if repository.mover is not None:
-                    repository.mover.finish(repository)
+            with finding(path):
+                fields = {"message": message, "metadata": metadata, "allow_empty": allow_empty}
+                self._commit(workspace.commit, place, name, committer, fields)
         except BaseException:
             if name and process == os.getpid():
                 discard_open(name)

@@ -25,11 +25,7 @@ class Pending:
         self._is_over = False
 
     def add(self, place: LakePath, change: bytes | Removal) -> None:
-        """Add an encoded entry or a removal.
-
-        Raises:
-            ValueError: the transaction has ended.
-        """
+        """Add an encoded entry or a removal; raise `ValueError` if the transaction has ended."""
         with self._lock:
             if self._is_over:
                 raise ValueError(f"its transaction has ended: {place.name(place.path)}")
@@ -70,11 +66,7 @@ class LakeTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
         self.pending = Pending()
 
     def start(self) -> None:
-        """Begin the transaction.
-
-        Raises:
-            ValueError: the instance has one already.
-        """
+        """Begin the transaction; raise `ValueError` if the instance has one already."""
         if not self.fs.begins(self.pending):
             raise ValueError(
                 "a transaction of this file system has begun already, in this thread or another "

@@ -25,7 +25,6 @@ from lakecli.imports.model import Choice, Failures, Rows, Task
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import MARK as PIN_MARK
 from lakecli.repository.reading.addresses import (
-    Trust,
     bucket_of,
     check_host,
     lies_below,
@@ -83,11 +82,7 @@ class Addresses:
                 bad.setdefault(at, f"its name is not UTF-8, as addresses are: {COPY_IT}")
         for at in _not_text(rows.checksums):
             bad.setdefault(at, "its checksum is not UTF-8")
-        if not bad:
-            return rows
-        for at, why in sorted(bad.items()):
-            self._failures.add(self._task.prefix + rows.keys[at], why)
-        return rows.take([at for at in range(len(rows)) if at not in bad])
+        return self._failures.leave_out(rows, self._task.prefix, bad)
 
     def _unknown(self, addresses: list[bytes]) -> dict[int, str]:
         """Return what is wrong with addresses, by their positions."""
@@ -182,7 +177,7 @@ class Addresses:
             return ""
         # A manifest is untrusted. It may name files of this machine only beside itself, or where
         # the user allowed it.
-        trust = Trust(task.location.name, task.location.uri, task.location.allowed)
+        trust = task.location.trust()
         roots = (*task.roots, *trust.allowed)
         if not lies_below(directory, name, roots):
             raise trust.refusal(directory)
@@ -212,11 +207,7 @@ def inside_error(address: str, namespace: str) -> Refused:
 
 
 def check_outside(repository: Repository, uri: str) -> None:
-    """Refuse a source that contains the repository's namespace, or lies in it.
-
-    Raises:
-        Refused: it does.
-    """
+    """Refuse a source that contains the repository's namespace, or lies in it."""
     own = _real(repository.record.storage_namespace)
     other = _real(uri)
     if (other + "/").startswith(own + "/"):
@@ -287,11 +278,7 @@ class Verifier:
         self.count += len(positions)
         self.archived += sum(is_archived for _, is_archived in found)
         bad = {at: why for at, (why, _) in zip(positions, found, strict=True) if why}
-        if not bad:
-            return rows
-        for at, why in bad.items():
-            self._failures.add(self._prefix + rows.keys[at], why)
-        return rows.take([at for at in range(len(rows)) if at not in bad])
+        return self._failures.leave_out(rows, self._prefix, bad)
 
 
 def _ask(rows: Rows, at: int, account: Account) -> tuple[str, bool]:

@@ -90,11 +90,7 @@ def part_file(directory: str, number: int) -> str:
 def take_pieces(
     pieces: Iterable[Any], directory: str, number: int, scratch: Scratch | None
 ) -> None:
-    """Write the pieces of a part to its file.
-
-    Raises:
-        IntegrityError: one is missing in the namespace, or has other bytes.
-    """
+    """Write the pieces of a part to its file; raise `IntegrityError` if one is lost or damaged."""
     with Path(part_file(directory, number)).open("w", encoding="ascii") as file:
         for piece in pieces:
             file.writelines(map(_line, take_value(scratch, piece)))

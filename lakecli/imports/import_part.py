@@ -203,11 +203,7 @@ def import_rows(
 def _without_duplicates(
     rows: Rows, last: bytes | None, prefix: bytes, duplicates: list[bytes]
 ) -> Rows:
-    """Leave out keys that came before, and record the first of these.
-
-    Raises:
-        NotSorted: the keys are not in ascending order.
-    """
+    """Leave out keys that came before, and record them; raise `NotSorted` for lower ones."""
     keys = rows.keys
     if (last is None or last < keys[0]) and all(map(lt, keys, islice(keys, 1, None))):
         return rows
@@ -263,14 +259,13 @@ class Copier:
             outcomes = list(pool.map(copy_one, range(len(rows))))
         if ingest is not None:
             ingest.flush([each[0] for each in outcomes if not isinstance(each, str)])
-        kept, values = [], []
+        bad = {at: each for at, each in enumerate(outcomes) if isinstance(each, str)}
+        values = []
         for at, outcome in enumerate(outcomes):
-            path = self._task.prefix + rows.keys[at]
             if isinstance(outcome, str):
-                self._failures.add(path, outcome)
                 continue
             done, source = outcome
-            kept.append(at)
+            path = self._task.prefix + rows.keys[at]
             values.append(
                 encode_entry(
                     Entry(
@@ -283,7 +278,7 @@ class Copier:
                     )
                 )
             )
-        return (rows if len(kept) == len(rows) else rows.take(kept)), values
+        return self._failures.leave_out(rows, self._task.prefix, bad), values
 
     def _copy(
         self, ingest: Ingest | None, opener: FileOpener, rows: Rows, at: int

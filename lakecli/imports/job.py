@@ -338,11 +338,7 @@ class _Run:
             )
 
     def _list_again(self, done: FinishedParts) -> None:
-        """List the source again if much of what the branch has was not found.
-
-        Raises:
-            ListedLess: the listings differ.
-        """
+        """List again if much of the branch was not found; raise `ListedLess` if that differs."""
         tally = done.report.tally
         before = tally.removed + tally.changed + tally.unchanged
         is_less = is_much_less(before - tally.removed, before)
@@ -393,12 +389,10 @@ class _Run:
 
     def _sort(self, done: FinishedParts, source: Manifest) -> None:
         """Sort a manifest on this machine, and have the runner import its parts."""
-        task, journal = done.task, done.journal.directory
+        journal = done.journal.directory
         place = TemporaryDirectory(prefix="sorted-", dir=journal, ignore_cleanup_errors=True)
         path = Path(self._stack.enter_context(place), "rows")
-        self._run(
-            done, sort_here(source, path, prefix=task.prefix, high=self._high, now=task.seconds)
-        )
+        self._run(done, sort_here(source, path, done.task, self._high))
 
     def _shuffle(self, done: FinishedParts, source: Manifest, runner: SparkRunner) -> None:
         """Have Spark sort a manifest and import it."""

@@ -317,11 +317,7 @@ def _bytes(value: str | bytes) -> bytes:
 def plan_groups(
     groups: Sequence[RowGroup], prefix: bytes, high: bytes | None
 ) -> Iterator[ImportPart]:
-    """Yield parts made of consecutive row groups.
-
-    Raises:
-        NotSorted: the row groups are not sorted by key, or overlap.
-    """
+    """Yield parts of consecutive row groups; raise `NotSorted` if these overlap."""
     groups = [group for group in groups if group.rows]
     for group, following in pairwise(groups):
         if group.last is None or following.first is None or group.last >= following.first:
@@ -393,11 +389,7 @@ def layout_of(names: Iterable[str], what: str) -> Layout:
 
 
 def check_arrow(uri: str) -> None:
-    """Refuse to read Parquet without Arrow.
-
-    Raises:
-        Unsupported: Arrow is not installed.
-    """
+    """Raise `Unsupported` if Arrow, which reads Parquet, is not installed."""
     try:
         import pyarrow  # noqa: F401, ICN001 - tests the installation
     except ImportError:
@@ -482,11 +474,7 @@ def opened(file: ManifestFile) -> Iterator[BinaryIO]:
 
 
 def open_object(uri: str, account: Account = NO_ACCOUNT) -> BinaryIO:
-    """Open the object or file that a URI names, for reading at any position.
-
-    Raises:
-        ObjectNotFound: it does not exist.
-    """
+    """Open the object or file that a URI names, for reading at any position."""
     bucket, key = split_address(uri)
     store = open_by_uri(bucket, account=account)
     path = store.local_path(key)

@@ -95,11 +95,7 @@ def _too_long(size: int, column: str) -> BadValue:
 
 
 def parse_text(value: object, column: str) -> bytes:
-    """Return text as bytes; surrogate escapes stand for bytes that are not UTF-8.
-
-    Raises:
-        BadValue: the value is missing, or no text.
-    """
+    """Return text as bytes; surrogates stand for other bytes. Raise `BadValue` for none."""
     _check_present(value, column)
     found = value
     if isinstance(value, str):
@@ -116,11 +112,7 @@ def parse_text(value: object, column: str) -> bytes:
 
 
 def parse_size(value: object, column: str) -> int:
-    """Return an integer of 64 bits, which may be written as text.
-
-    Raises:
-        BadValue: the value is missing, or no such integer.
-    """
+    """Return an integer of 64 bits, which may be written as text; raise `BadValue` for none."""
     _check_present(value, column)
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     number: object = text
@@ -136,11 +128,7 @@ def parse_size(value: object, column: str) -> int:
 
 
 def parse_time(value: object, column: str) -> int:
-    """Return unix seconds of a number, or of RFC 3339 text (UTC without a time zone).
-
-    Raises:
-        BadValue: the value is missing, or no time.
-    """
+    """Return unix seconds of a number, or of RFC 3339 text (UTC without a time zone)."""
     _check_present(value, column)
     text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
     number: object = text
@@ -172,11 +160,7 @@ def _check_present(value: object, column: str) -> None:
 
 
 def csv_names(stream: BinaryIO) -> list[str]:
-    """Return the names in the first line of CSV.
-
-    Raises:
-        IntegrityError: it is too long, or no CSV.
-    """
+    """Return the names in the first line of CSV; raise `IntegrityError` if it is none."""
     try:
         line = next(RecordLines(stream), b"")
         return next(csv.reader([line.decode("utf-8-sig", "replace")]), [])
@@ -185,11 +169,7 @@ def csv_names(stream: BinaryIO) -> list[str]:
 
 
 def json_names(stream: BinaryIO) -> list[str]:
-    """Return the names in the first object of JSON lines.
-
-    Raises:
-        IntegrityError: the first line is not a JSON object.
-    """
+    """Return the names in the first object of JSON lines."""
     return list(next(json_records(stream), ("", {}))[1])
 
 
@@ -233,11 +213,7 @@ def csv_records(stream: Any, names: Sequence[str]) -> Generator[TextRecord]:  # 
 
 
 def json_records(stream: BinaryIO) -> Generator[TextRecord]:
-    """Yield the records of JSON lines.
-
-    Raises:
-        IntegrityError: a line is no JSON object.
-    """
+    """Yield the records of JSON lines; raise `IntegrityError` for a line that is no object."""
     lines = RecordLines(stream)
     for number in count(1):
         try:
@@ -346,21 +322,13 @@ def rows_of_parquet(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: A
 
 
 def keys_of(batch: Any, layout: Layout) -> list[bytes]:  # noqa: ANN401 - of pyarrow
-    """Return the keys of a batch of a Parquet file.
-
-    Raises:
-        BadValue: one is missing.
-    """
+    """Return the keys of a batch of a Parquet file; raise `BadValue` if one is missing."""
     keys = _texts(batch.column(layout.path), layout.path)
     return list(map(layout.key, keys)) if layout.is_quoted else keys
 
 
 def check_dictionaries(batch: Any) -> None:  # noqa: ANN401 - of pyarrow
-    """Check the texts of the dictionaries of a batch, before any row repeats them.
-
-    Raises:
-        BadValue: one is too long.
-    """
+    """Raise `BadValue` for a text of a dictionary that is too long, before any row repeats it."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

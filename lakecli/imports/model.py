@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from bisect import insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, NamedTuple, Protocol, Self
 from zlib import crc32
@@ -93,27 +93,30 @@ class Failures:
         if self.on_failure is not None:
             self.on_failure(path, why)
 
+    def leave_out(self, rows: Rows, prefix: bytes, bad: Mapping[int, str]) -> Rows:
+        """Record why the rows at some positions cannot be imported, and return the others."""
+        for at, why in sorted(bad.items()):
+            self.add(prefix + rows.keys[at], why)
+        return rows.take([at for at in range(len(rows)) if at not in bad]) if bad else rows
+
 
 def check_paths(rows: Rows, prefix: bytes, failures: Failures) -> Rows:
     """Leave out rows that cannot be recorded below `prefix`, and record why."""
     longest = MAX_PATH_SIZE - len(prefix)
     shortest = 0 if prefix else 1
     sizes = list(map(len, rows.keys))
-    if max(sizes) <= longest and min(sizes) >= shortest and min(rows.sizes) >= 0:
-        if min(rows.seconds) >= 0:
-            return rows
-        return replace(rows, seconds=[max(0, second) for second in rows.seconds])
-    kept = []
+    is_sound = max(sizes) <= longest and min(sizes) >= shortest and min(rows.sizes) >= 0
+    if is_sound and min(rows.seconds) >= 0:
+        return rows
+    bad = {}
     for at, key in enumerate(rows.keys):
         if len(key) > longest:
-            failures.add(prefix + key, f"the path has more than {MAX_PATH_SIZE} bytes")
+            bad[at] = f"the path has more than {MAX_PATH_SIZE} bytes"
         elif len(key) < shortest:
-            failures.add(prefix + key, "the path is empty")
+            bad[at] = "the path is empty"
         elif rows.sizes[at] < 0:
-            failures.add(prefix + key, "the size is negative")
-        else:
-            kept.append(at)
-    rows = rows.take(kept)
+            bad[at] = "the size is negative"
+    rows = failures.leave_out(rows, prefix, bad)
     return replace(rows, seconds=[max(0, second) for second in rows.seconds])
 
 

@@ -28,6 +28,7 @@ from lakecli.base.temporary_files import replacing
 from lakecli.engine.errors_as_json import carried, new_nonce
 from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import Scratch, dump_value, load_value, take_value
+from lakecli.engine.spark_joins import RESULT, frame_by_number
 from lakecli.engine.spark_runner import SparkRunner, apply, opened, raise_translated
 from lakecli.errors import LakeError
 from lakecli.imports.dry_run import Lister
@@ -83,16 +84,12 @@ class SortedSource(NamedTuple):
         return ["sorted", self.origin, *self.keys]
 
 
-def sort_here(
-    source: Manifest, path: Path, *, prefix: bytes, high: bytes | None, now: int
-) -> Iterator[ImportPart]:
+def sort_here(source: Manifest, path: Path, task: Task, high: bytes | None) -> Iterator[ImportPart]:
     """Sort a manifest on this machine, and yield its parts in order.
 
     Args:
         path: the file for the sorted rows; the caller deletes it.
-        prefix: prefix of the paths on the branch.
         high: the first path after those below the prefix; ``None``: there is none.
-        now: time of modification, in unix seconds, if the manifest has none.
 
     Raises:
         IntegrityError: the manifest is damaged, or has a malformed value.
@@ -104,7 +101,7 @@ def sort_here(
         store.execute(_CREATE)
         store.execute("BEGIN")
         for piece, _ in source.pieces():
-            for rows in piece.rows(now):
+            for rows in piece.rows(task.seconds):
                 store.executemany(_INSERT, zip(*rows.columns(), strict=True))
         store.execute(_SORT)
         store.execute("DROP TABLE given")
@@ -124,8 +121,8 @@ def sort_here(
             last = count if end is None else following - 1
             keys = low.hex(), None if end is None else end.hex()
             yield ImportPart(
-                prefix + low,
-                high if end is None else prefix + end,
+                task.prefix + low,
+                high if end is None else task.prefix + end,
                 SortedSource(str(path), first, last, keys, origin),
             )
             if end is None:
@@ -275,7 +272,6 @@ def import_shuffled(
 
     if not items:
         return
-    session = runner.session
     count = len(parts)
     by_number = {item.number: item for item in items}
     nonce = new_nonce()
@@ -287,13 +283,12 @@ def import_shuffled(
         now=task.seconds,
         nonce=nonce,
     )
-    rows = session.range(0, len(portions), 1, len(portions)).mapInArrow(
-        read, from_arrow_schema(schema().append(pa.field(INTERVAL, pa.int32())))
-    )
+    columns = from_arrow_schema(schema().append(pa.field(INTERVAL, pa.int32())))
+    rows = frame_by_number(runner, read, len(portions), columns)
     ordered = rows.repartitionById(count, INTERVAL).sortWithinPartitions("path")
     write = partial(_import, task=task, parts=list(parts), scratch=runner.scratch)
     try:  # Spark shuffles here, before the first job of `run_jobs`
-        results = ordered.mapInArrow(write, "number int, body binary").rdd
+        results = ordered.mapInArrow(write, RESULT).rdd
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
         raise_translated(error, nonce=nonce)
 

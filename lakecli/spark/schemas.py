@@ -83,30 +83,23 @@ def check_schemas(
     if flags.get("mergeschema", default).lower() != "true" and _SELECTING.isdisjoint(flags):
         # The first one by name; without partition columns the first one in no directory.
         alone = [file for file in present if not file.directory]
-        present = [min(each, key=_java_order) for each in (present, alone) if each]
+        by_name = partial(min, key=lambda file: file.name.encode("utf-16-be"))  # as Java compares
+        present = [by_name(each) for each in (present, alone) if each]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for _ in pool.map(check, present):
             pass
 
 
-def _java_order(file: TableFile) -> bytes:
-    return file.name.encode("utf-16-be")
-
-
 def recorded_in(location: StoreLocation, file: TableFile) -> StructType:
     """Return the schema that Spark or lakecli recorded in a Parquet file; refuse other files."""
-    found = recorded_schema(stored_schema(location, file), file.name)
+    stored = _read(pq.read_schema, read_footer(location, file), file.name)
+    found = recorded_schema(stored, file.name)
     if found is None:
         raise Unsupported(
             f"{file.name} does not record a schema of Spark, and there is no session to infer one",
             hint=f"{GIVE_SCHEMA}; read_table and write_table of lakecli.spark infer it",
         )
     return found
-
-
-def stored_schema(location: StoreLocation, file: TableFile) -> pa.Schema:
-    """Return the schema of a Parquet file, with what its footer records."""
-    return _read(pq.read_schema, read_footer(location, file), file.name)
 
 
 def _read(read: Callable[[pa.BufferReader], Any], footer: bytes, name: str) -> Any:  # noqa: ANN401
