@@ -79,11 +79,7 @@ class Match(NamedTuple):
     version: Version
 
     def checked(self) -> Version:
-        """Return the version.
-
-        Raises:
-            ValueError: it is empty, which would be no condition.
-        """
+        """Return the version; raise `ValueError` if it is empty, which would be no condition."""
         if not self.version:
             raise ValueError("a version to match cannot be empty")
         return self.version
@@ -148,9 +144,6 @@ def check_matching(matching: str, key: str, *found: str) -> None:
     Args:
         matching: an ETag, a version or an MD5; ``""``: any object will do.
         found: what the store says; ``""`` where it says nothing.
-
-    Raises:
-        ConditionFailed: as of `ObjectStore.get`.
     """
     if matching and plain_tag(matching) not in map(plain_tag, filter(None, found)):
         raise ConditionFailed(f"not the object that was asked for: {key!r}")
@@ -167,7 +160,7 @@ def plain_encoding(encoding: str | None) -> str:
 
 
 class Attributes(NamedTuple):
-    """What a store keeps with an object; a directory keeps neither.
+    """What a store keeps with an object; a directory keeps nothing of it.
 
     Attributes:
         content_type: ``""``: the store's default.
@@ -203,8 +196,6 @@ class ObjectStore(Protocol):
         than the object is the whole object; a start at or past the end gives ``b""``.
 
         Args:
-            start: the first byte.
-            length: bytes to read, at most.
             matching: the ETag that the object must have, as `ObjectInfo` has it, the version where
                 a store has no ETags, or the MD5 where it reports one; ``""``: any object will do.
                 The request has it as its condition, if the store knows such a condition, and what
@@ -394,6 +385,24 @@ def is_much_less(found: int, before: int) -> bool:
     return found * 10 < before * 9
 
 
+def check_condition(condition: Condition, current: Version | None, key: str) -> None:
+    """Raise `ConditionFailed` unless the condition of a write holds.
+
+    Args:
+        current: the version of the object that has the key, or ``None``.
+    """
+    match condition:
+        case Absent() if current is not None:
+            state = "there already"
+        case Match() if current is None:
+            state = "not there"
+        case Match(version) if version != current:
+            state = "of another version"
+        case _:
+            return
+    raise ConditionFailed(f"object is {state}, nothing was written: {key!r}")
+
+
 def put_content(store: ObjectStore, key: str, body: bytes) -> bool:
     """Write `body` unless an object of this key and size exists; return whether it was absent.
 
@@ -415,10 +424,6 @@ def put_content(store: ObjectStore, key: str, body: bytes) -> bool:
 
 
 def check_range(start: int, length: int | None) -> None:
-    """Reject a range that `ObjectStore.get` does not define.
-
-    Raises:
-        ValueError: a suffix with a length, or a negative length.
-    """
+    """Raise `ValueError` for a suffix with a length, or a negative length."""
     if length is not None and (start < 0 or length < 0):
         raise ValueError(f"no such range: start={start}, length={length}")

@@ -26,15 +26,14 @@ from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId
 from lakecli.stores.contract import (
     ABSENT,
     PLAIN,
-    Absent,
     Attributes,
     BucketNotFound,
     Condition,
     ConditionFailed,
-    Match,
     ObjectInfo,
     ObjectNotFound,
     Version,
+    check_condition,
     check_matching,
     check_range,
     key_bytes,
@@ -170,16 +169,7 @@ class MemoryStore:
         with bucket.lock:
             self._check_bucket()
             current = bucket.objects.get(self._prefix + key)
-            match condition:
-                case Absent():
-                    holds = current is None
-                case Match(version):
-                    holds = current is not None and current.info.version == version
-                case _:
-                    holds = True
-            if not holds:
-                state = "absent" if current is None else "another version"
-                raise ConditionFailed(f"condition failed, object is {state}: {key!r}")
+            check_condition(condition, None if current is None else current.info.version, key)
             return self._keep(key, data, attributes)
 
     def _keep(self, key: str, data: bytes, attributes: Attributes) -> Version:
@@ -259,11 +249,7 @@ class MemoryStore:
             self._keep(key, stored.body, kept)
 
     def check_versions(self) -> None:
-        """Make sure that the bucket keeps versions.
-
-        Raises:
-            Unsupported: it does not.
-        """
+        """Raise `Unsupported` unless the bucket keeps versions."""
         if not self._bucket.keeps_versions:
             raise Unsupported(f"the bucket keeps no versions of its objects: {self.uri}")
 

@@ -27,17 +27,16 @@ from lakecli.errors import IntegrityError
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import MatchingCloudStore
 from lakecli.stores.contract import (
-    Absent,
     AnyVersion,
     Condition,
-    ConditionFailed,
     ObjectNotFound,
     Version,
+    check_condition,
 )
 from lakecli.stores.responses import UnusableAnswerError
 
 if TYPE_CHECKING:
-    from lakecli.stores.azure.client import AzureClient, StagedBlock
+    from lakecli.stores.azure.client import AzureClient
 
 _NAME = re.compile(r"([0-9a-f]{16}([0-9a-f]{8}))-([0-9]{5})([0-9a-f]{8})")
 _MARK = 0
@@ -46,7 +45,7 @@ _PIECE = 1 << 20
 
 
 class _Block(NamedTuple):
-    """A block's name taken apart, and its size; times are in seconds since 1970."""
+    """A block's size and the fields of its name; times are in seconds since 1970."""
 
     upload: str
     started: int
@@ -162,15 +161,11 @@ class AzureUploads:
 
     def _check(self, key: str, condition: Condition) -> None:
         """Raise `ConditionFailed` if a condition does not hold."""
-        if isinstance(condition, AnyVersion):
-            return
-        try:
-            found: Version | None = self._store.head(key).version
-        except ObjectNotFound:
-            found = None
-        wanted = None if isinstance(condition, Absent) else condition.version
-        if found != wanted:
-            raise ConditionFailed(f"another version is there, nothing was written: {key!r}")
+        if not isinstance(condition, AnyVersion):
+            found: Version | None = None
+            with suppress(ObjectNotFound):
+                found = self._store.head(key).version
+            check_condition(condition, found, key)
 
     def _now(self) -> int:
         """Return the store's time in seconds since 1970, by its last response if there is one."""
@@ -187,10 +182,10 @@ def _name(upload: str, number: int, sent: int) -> str:
     return f"{upload}-{number:05}{sent:08x}"
 
 
-def _understood(staged: Iterable[StagedBlock]) -> Iterator[_Block]:
+def _understood(staged: Iterable[tuple[str, int]]) -> Iterator[_Block]:
     """Yield the blocks of lakecli's uploads, and no others."""
     for block in staged:
-        if found := _NAME.fullmatch(block.name):
+        if found := _NAME.fullmatch(block[0]):
             upload, started, number, sent = found.groups()
             yield _Block(upload, int(started, 16), int(number), int(sent, 16), *block)
 
@@ -202,11 +197,7 @@ def _alive(blocks: Iterable[_Block]) -> Iterator[tuple[str, int]]:
 
 
 def _measure(stream: BinaryIO, crc32c: int, key: str) -> tuple[int, str]:
-    """Return the size of a body and its MD5 in Base64.
-
-    Raises:
-        IntegrityError: it has another CRC32C.
-    """
+    """Return the size of a body and its MD5 in Base64; refuse one with another CRC32C."""
     from google_crc32c import extend
 
     digest, actual, size = md5(usedforsecurity=False), 0, 0

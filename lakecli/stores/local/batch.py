@@ -103,7 +103,7 @@ class LocalBatch:
             raise self._files.translate(error, key) from error
 
     def put_contents(self, keys: Sequence[str], bodies: list[bytes]) -> list[bool]:
-        """Do as `put_content` for many keys; return which were written: the others may be later."""
+        """Write many contents as `put_content` does; return which were written."""
         with self._files.translated("new objects"), self._lock:
             staging_dirs = self._open(is_content=True)
             written = staging_dirs.write_together(list(map(str.encode, keys)), bodies)
@@ -304,12 +304,7 @@ class StagingDirs:
         ):
             while names:
                 is_published = self._files.publish(
-                    self._temporaries,
-                    names[-1],
-                    target,
-                    names[-1],
-                    source=source,
-                    is_content=self._is_content,
+                    self._temporaries, names[-1], target, source=source, is_content=self._is_content
                 )
                 if sync and not is_published:
                     key = b"/".join([*components, names[-1]])
@@ -348,9 +343,6 @@ def clear_temporaries(files: RootDirectory, *, before_ns: int) -> int:
 
     Files that cannot be locked or removed stay: another process may use them, the file system may
     have no locks, or they may belong to another user.
-
-    Returns:
-        The number of files removed.
     """
     removed = 0
     with suppress(FileNotFoundError), files.opened(TEMPORARY) as temporaries:

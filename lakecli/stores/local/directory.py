@@ -134,11 +134,7 @@ class RootDirectory:
         return Unreachable(where, hint=hint)
 
     def open_root(self) -> int:
-        """Open the root directory.
-
-        Raises:
-            BucketNotFound: it does not exist, or is no directory.
-        """
+        """Open the root directory; raise `BucketNotFound` if there is none."""
         try:
             return os.open(self.root, OPEN_DIRECTORY)
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -161,11 +157,7 @@ class RootDirectory:
             os.close(self.open_root())
 
     def check_root(self) -> None:
-        """Check that the root exists.
-
-        Raises:
-            BucketNotFound: it does not.
-        """
+        """Raise `BucketNotFound` unless the root exists."""
         with self.translated("the root"):
             os.close(self.open_root())
 
@@ -200,11 +192,7 @@ class RootDirectory:
         return closing(self.open_directory(names, create=create, sync=sync))
 
     def open_file(self, names: Sequence[bytes]) -> tuple[int, os.stat_result]:
-        """Open an object's file for reading; the caller closes the descriptor.
-
-        Raises:
-            FileNotFoundError: no regular file has this name.
-        """
+        """Open a regular file for reading; the caller closes it. Else raise `FileNotFoundError`."""
         with self.opened(names[:-1]) as parent:
             return _open_regular(parent, names[-1])
 
@@ -275,19 +263,9 @@ class RootDirectory:
             os.rmdir(above, dir_fd=root)
 
     def publish_new(
-        self,
-        temporaries: int,
-        temporary: str | bytes,
-        parent: int,
-        name: bytes,
-        *,
-        source: int,
+        self, temporaries: int, temporary: str | bytes, parent: int, name: bytes, *, source: int
     ) -> None:
         """Give a finished temporary its final name, unless the name exists.
-
-        Args:
-            parent: the opened directory to publish it in.
-            source: the opened directory that holds it.
 
         Raises:
             FileExistsError: the name exists; the temporary is unchanged.
@@ -306,20 +284,11 @@ class RootDirectory:
             os.rename(temporary, name, src_dir_fd=source, dst_dir_fd=parent)
 
     def publish(
-        self,
-        temporaries: int,
-        temporary: str | bytes,
-        parent: int,
-        name: bytes,
-        *,
-        source: int,
-        is_content: bool,
+        self, temporaries: int, name: bytes, parent: int, *, source: int, is_content: bool
     ) -> bool:
-        """Give a finished temporary its final name, or remove it if the object exists.
+        """Move a finished file, which has its final name, or remove it if the object exists.
 
         Args:
-            parent: the opened directory to publish it in.
-            source: the opened directory that holds it.
             is_content: the name determines the bytes, so an object of another size is damaged and
                 replaced.
 
@@ -332,17 +301,17 @@ class RootDirectory:
         """
         while True:
             try:
-                self.publish_new(temporaries, temporary, parent, name, source=source)
+                self.publish_new(temporaries, name, parent, name, source=source)
             except FileExistsError:
                 with self.locked(temporaries):
                     current = object_status(parent, name)
                     if current is None:
                         continue  # deleted meanwhile
-                    new = os.stat(temporary, dir_fd=source, follow_symlinks=False)
+                    new = os.stat(name, dir_fd=source, follow_symlinks=False)
                     if is_content and new.st_size != current.st_size:
-                        os.rename(temporary, name, src_dir_fd=source, dst_dir_fd=parent)
+                        os.rename(name, name, src_dir_fd=source, dst_dir_fd=parent)
                     else:
-                        os.unlink(temporary, dir_fd=source)
+                        os.unlink(name, dir_fd=source)
                         return False
             return True
 

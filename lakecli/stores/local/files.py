@@ -117,11 +117,7 @@ class SyncError(OSError):
 
 
 def sync_file(descriptor: int) -> None:
-    """Make a file's bytes durable.
-
-    Raises:
-        SyncError: some may be lost.
-    """
+    """Make a file's bytes durable; raise `SyncError` if some may be lost."""
     full_sync = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync does not flush the drive's cache
     try:
         if full_sync is None:
@@ -133,11 +129,7 @@ def sync_file(descriptor: int) -> None:
 
 
 def sync_names(descriptor: int) -> None:
-    """Make the names in an opened directory durable, if the file system can.
-
-    Raises:
-        SyncError: some may be lost.
-    """
+    """Make the names in an opened directory durable, if its file system can; see `sync_file`."""
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -146,13 +138,10 @@ def sync_names(descriptor: int) -> None:
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Make all writes to the file system of `descriptor` durable, by one call.
+    """Make all writes to the file system of `descriptor` durable, by one call; see `sync_file`.
 
     Linux's ``syncfs`` syncs this file system only and reports failed writes. Other systems have
     only ``sync``, which does neither.
-
-    Raises:
-        SyncError: some may be lost.
     """
     import ctypes
 
@@ -169,9 +158,6 @@ def sync_published(root: str, key: str) -> None:
 
     Args:
         key: the key of the object. If it is gone, nothing is synced.
-
-    Raises:
-        SyncError: some of it may be lost.
     """
     path = f"{root}/{key}"
     with suppress(FileNotFoundError, PermissionError):  # what cannot be opened is the writer's
@@ -196,7 +182,7 @@ def _sync_path(path: str, flags: int, sync: Callable[[int], None]) -> None:
 
 
 def open_below(parent: int, name: bytes, *, create: bool, sync: bool) -> int:
-    """Open a directory inside an opened one; see `Directory.open_directory`."""
+    """Open a directory inside an opened one; see `RootDirectory.open_directory`."""
     try:
         return os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     except FileNotFoundError:

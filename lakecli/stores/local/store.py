@@ -30,10 +30,10 @@ from lakecli.stores.contract import (
     Attributes,
     Condition,
     ConditionFailed,
-    Match,
     ObjectInfo,
     ObjectNotFound,
     Version,
+    check_condition,
     check_matching,
     check_range,
     key_bytes,
@@ -135,11 +135,7 @@ class DirectoryStore:
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
-        """Write an object; its attributes are not kept.
-
-        Raises:
-            ConditionFailed: `condition` did not hold.
-        """
+        """Write an object; its attributes are not kept."""
         del attributes
         return _put(
             self._directory, key, condition, lambda descriptor: _write_body(descriptor, body)
@@ -360,20 +356,15 @@ def _walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterato
             key = above + name
             if name.endswith(b"/"):
                 if (key > floor or floor.startswith(key)) and key != RESERVED:
-                    yield from _descend(descriptor, name[:-1], key, wanted, floor)
+                    with suppress(FileNotFoundError):  # deleted since it was listed
+                        below = open_below(descriptor, name[:-1], create=False, sync=False)
+                        yield from _walk(below, key, wanted, floor)
             elif key > floor and key.startswith(wanted):
                 status = status_of(descriptor, name)
                 if status is not None and stat.S_ISREG(status.st_mode):
                     yield info_of(key.decode("utf-8", "surrogateescape"), status)
     finally:
         os.close(descriptor)
-
-
-def _descend(
-    parent: int, name: bytes, key: bytes, wanted: bytes, floor: bytes
-) -> Iterator[ObjectInfo]:
-    with suppress(FileNotFoundError):  # deleted since it was listed
-        yield from _walk(open_below(parent, name, create=False, sync=False), key, wanted, floor)
 
 
 def _delete(files: RootDirectory, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:
@@ -407,10 +398,6 @@ def _put(
 
     Args:
         condition: on the object that the key has now.
-        write: writes the contents to a descriptor.
-
-    Raises:
-        ConditionFailed: `condition` did not hold.
     """
     names = split_key(key)
     with (
@@ -439,7 +426,8 @@ def _put(
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=temporaries)
             if isinstance(error, FileExistsError):
-                raise _failed(key, "there already") from None
+                there = f"object is there already, nothing was written: {key!r}"
+                raise ConditionFailed(there) from None
             raise
         finally:
             os.close(descriptor)
@@ -447,20 +435,8 @@ def _put(
     return version
 
 
-def _failed(key: str, state: str) -> ConditionFailed:
-    return ConditionFailed(f"object is {state}, nothing was written: {key!r}")
-
-
 def _check(condition: Condition, current: os.stat_result | None, key: str) -> None:
-    match condition:
-        case Absent() if current is not None:
-            raise _failed(key, "there already")
-        case Match() if current is None:
-            raise _failed(key, "not there")
-        case Match(version) if current is not None and version_of(current) != version:
-            raise _failed(key, "of another version")
-        case _:
-            pass
+    check_condition(condition, None if current is None else version_of(current), key)
 
 
 def _write_body(descriptor: int, body: bytes | BinaryIO) -> None:
