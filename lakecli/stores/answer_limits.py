@@ -1,8 +1,8 @@
 """How slowly a server may answer: a deadline for what comes before a body, a least rate for bodies.
 
 A time limit of a socket, which is all that HTTP clients have, begins anew with each byte that
-arrives: an answer that comes byte by byte would be read for ever. Here the time that an answer is
-waited for is added up. Status line, interim answers and headers must be complete within a time, and
+arrives: an answer that comes byte by byte would be read for ever. Here the time spent waiting for
+an answer is added up. Status line, interim answers and headers must be complete within a time, and
 a body must keep up a rate. The time that the reader of a body takes for itself does not count.
 
 `bounded` makes a connection of any client that builds on `http.client` follow these limits:
@@ -21,6 +21,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.stores.obstacles import causes_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -58,7 +59,6 @@ class AnswerLimits(NamedTuple):
         timeout: seconds for what comes before a body, and for each silence.
         min_rate: bytes of a body in a second, at least.
         window: seconds of waiting in which that is measured.
-        clock: returns seconds that only grow.
     """
 
     timeout: float
@@ -68,16 +68,16 @@ class AnswerLimits(NamedTuple):
 
     @property
     def timeouts(self) -> tuple[float, float]:
-        """Seconds to connect, and of silence, as HTTP clients take them."""
+        """Seconds to connect, and seconds of silence, as HTTP clients take them."""
         return min(CONNECT_TIMEOUT, self.timeout), self.timeout
 
     def for_work(self) -> AnswerLimits:
-        """Return the limits of an answer that begins before the server has done the work."""
+        """Return the limits of an answer that begins before the server has finished its work."""
         return self._replace(window=max(self.window, LONGEST_WORK))
 
 
 def limits_of(account: Account) -> AnswerLimits:
-    """Return the limits that the settings say."""
+    """Return the limits that an account's settings give."""
     return AnswerLimits(account.timeout, account.min_rate, account.timeout)
 
 
@@ -86,18 +86,8 @@ DEFAULT_LIMITS: Final = limits_of(NO_ACCOUNT)
 
 def slow_answer_of(error: BaseException | None) -> SlowAnswerError | None:
     """Return the `SlowAnswerError` that caused an SDK's error, if there is one."""
-    waiting: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while waiting:
-        found = waiting.pop(0)
-        if isinstance(found, SlowAnswerError):
-            return found
-        if found is not None and id(found) not in seen:
-            seen.add(id(found))
-            # Azure raises its error when the cause is no longer handled. The context may be what a
-            # caller of the library is handling.
-            waiting += [found.__cause__, getattr(found, "inner_exception", None), found.__context__]
-    return None
+    causes = () if error is None else causes_of(error)
+    return next((each for each in causes if isinstance(each, SlowAnswerError)), None)
 
 
 def bounded_pools(kinds: Mapping[str, Any], limits: AnswerLimits) -> dict[str, Any]:
@@ -181,11 +171,7 @@ class _BoundedResponse(HTTPResponse):
 
 
 class _Raw(RawIOBase):
-    """Reads an answer, and adds up the time that it is waited for.
-
-    Attributes:
-        received: bytes so far.
-    """
+    """Reads an answer, and adds up the time spent waiting for it."""
 
     def __init__(self, sock: Any, limits: AnswerLimits, server: str) -> None:  # noqa: ANN401 - of any client
         self._sock = sock
@@ -215,7 +201,7 @@ class _Raw(RawIOBase):
         super().close()
 
     def begin_body(self) -> None:
-        """Let the least rate count from now on, in place of the deadline."""
+        """Apply the least rate from now on, instead of the deadline."""
         self._is_body = True
         if self._timeout == self._limits.timeout:
             self._window = self._limits.window
@@ -231,7 +217,6 @@ class _Raw(RawIOBase):
 
         Raises:
             SlowAnswerError: the limits do not allow to wait any longer.
-            LineTooLong: there are too many headers.
             ConnectionResetError: an answer was read on after its end, before it has a body.
         """
         clock, patience = self._limits.clock, self._timeout

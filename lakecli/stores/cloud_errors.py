@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from lakecli.errors import (
@@ -26,9 +26,6 @@ from lakecli.stores.capabilities import UploadNotFound
 from lakecli.stores.contract import ConditionFailed, ObjectArchived, ObjectNotFound
 from lakecli.stores.obstacles import obstacle_of
 from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError
-
-if TYPE_CHECKING:
-    from lakecli.stores.answer_limits import SlowAnswerError
 
 
 class Words(NamedTuple):
@@ -128,7 +125,6 @@ def split_server(url: str, what: str) -> SplitResult | None:
     """Return the parts of the URL of a server, ``http[s]://HOST[:PORT]``; ``None`` if it is none.
 
     Args:
-        url: of the server; it may have a path.
         what: the setting that it comes from.
 
     Raises:
@@ -148,12 +144,6 @@ def split_server(url: str, what: str) -> SplitResult | None:
     return parts if is_usable else None
 
 
-def _slow_answer_of(error: Exception) -> SlowAnswerError | None:
-    from lakecli.stores.answer_limits import slow_answer_of  # loads http.client
-
-    return slow_answer_of(error)
-
-
 class Translator(ABC):
     """Turns an SDK's errors about one bucket into lakecli's.
 
@@ -163,7 +153,6 @@ class Translator(ABC):
     Attributes:
         again: the hint of errors that may pass: what to check before the next try.
         by_code: words by the store's own code of an error, which counts before the status.
-        by_status: words by the HTTP status.
         refused: words of any other refusal.
         by_class: words by the name of the SDK's class; the nearest base class counts.
         order_hint: what to use instead of a bucket that lists keys in another order.
@@ -215,7 +204,9 @@ class Translator(ABC):
             return self.unusable("it is nested too deep", key)
         if isinstance(error, RangeIgnoredError):
             return self.error(NO_RANGES, key)
-        slow = _slow_answer_of(error)
+        from lakecli.stores.answer_limits import slow_answer_of  # loads http.client
+
+        slow = slow_answer_of(error)
         if slow is not None:
             # It may be one that credentials come from.
             return self.error(SLOW, key, text=str(slow), server=slow.server or self._host())
@@ -235,11 +226,7 @@ class Translator(ABC):
         return words.filled(details)
 
     def check_writes(self, method: str) -> None:
-        """Refuse a request that changes something, if requests carry no credentials.
-
-        Raises:
-            PermissionDenied: they do not, and it is neither a GET nor a HEAD.
-        """
+        """Refuse a request that changes something, if requests carry no credentials."""
         if self.anonymous and method not in {"GET", "HEAD"}:
             raise PermissionDenied(
                 f"{self._bucket} is read without credentials, nothing was written there",
@@ -290,5 +277,5 @@ class Translator(ABC):
         return self.error(words, key, text=self._text_of(error), code=type(error).__name__)
 
     def _text_of(self, error: Exception) -> str:
-        """Return what the SDK says, where a message quotes it."""
+        """Return what a message quotes of the SDK's error."""
         return one_line(str(error).partition("\n")[0])

@@ -27,7 +27,7 @@ def obstacle_of(
         server: returns what cannot be reached, where the error does not name it.
         bundle: the variable that names the file of trusted certificates.
     """
-    chain = list(_causes(error))
+    chain = list(causes_of(error))
     if any(base.__name__ in _OF_PROXIES for each in chain for base in type(each).__mro__):
         return Unreachable(
             f"the proxy{_proxy_in(chain)} does not connect to {server()}: {_said(chain)}",
@@ -54,7 +54,7 @@ def obstacle_of(
     )
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def causes_of(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and all that caused it, as Python and the libraries record them."""
     seen: set[int] = set()
     waiting: list[object] = [error]

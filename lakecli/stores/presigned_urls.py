@@ -85,11 +85,7 @@ _NOT_IN_QUERY: Final = re.compile(r"[^A-Za-z0-9_.~-]+")
 
 
 class V4(NamedTuple):
-    """The names that tell two V4 processes apart.
-
-    Attributes:
-        prefix: of the parameters in a URL.
-    """
+    """The names that tell two V4 processes apart."""
 
     algorithm: str
     prefix: str
@@ -97,11 +93,7 @@ class V4(NamedTuple):
 
 
 def lifetime_of(method: str, expires_in: timedelta, *, longest: timedelta) -> timedelta:
-    """Return how long a URL works: as requested, at most `longest`.
-
-    Raises:
-        UsageError: a method other than GET and PUT, or less than a second.
-    """
+    """Return how long a URL works, `longest` at most; refuse other methods than GET and PUT."""
     if method not in {"GET", "PUT"}:
         raise UsageError(f"cannot presign {method}", hint="GET or PUT")
     if expires_in < timedelta(seconds=1):
@@ -111,19 +103,17 @@ def lifetime_of(method: str, expires_in: timedelta, *, longest: timedelta) -> ti
 
 def response_headers(request: PresignRequest) -> dict[str, str]:
     """Return the headers that the response to a GET has instead of the object's own."""
-    headers = {}
-    if request.method == "GET":
-        if request.content_type:
-            headers["content-type"] = request.content_type
-        if request.content_encoding:
-            headers["content-encoding"] = request.content_encoding
-        if request.file_name:
-            headers["content-disposition"] = content_disposition(
-                request.file_name, attachment=request.attachment
-            )
-        elif request.attachment:
-            headers["content-disposition"] = "attachment"
-    return headers
+    if request.method != "GET":
+        return {}
+    disposition = "attachment" if request.attachment else ""
+    if request.file_name:
+        disposition = content_disposition(request.file_name, attachment=request.attachment)
+    headers = {
+        "content-type": request.content_type,
+        "content-encoding": request.content_encoding,
+        "content-disposition": disposition,
+    }
+    return {name: value for name, value in headers.items() if value}
 
 
 def content_disposition(file_name: str, *, attachment: bool = False) -> str:
@@ -171,7 +161,6 @@ class V4Url(NamedTuple):
 
     Attributes:
         query: of the URL, up to its signature.
-        headers: headers that a PUT must send.
     """
 
     query: str
@@ -197,12 +186,10 @@ def v4_url(
     """Return the URL of an object.
 
     Args:
-        name: name of the key or the account that signs.
         host: the Host header that clients send.
         path: path of the URL, percent-encoded.
         start: the moment of signing, in UTC.
         parameters: further parameters of the query; empty ones are left out.
-        put_headers: further headers that a PUT must send.
     """
     headers: dict[str, str] = {}
     if request.method == "PUT":
@@ -225,11 +212,7 @@ def v4_url(
 
 @lru_cache(4)
 def moment_and_scope(seconds: int, region: str, service: str) -> tuple[str, str]:
-    """Return how V4 signatures write a time, and the scope of the credential that signs.
-
-    Args:
-        seconds: the time, in seconds since 1970.
-    """
+    """Return how V4 signatures write a time, and the scope of the credential that signs."""
     moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%SZ")
     return moment, f"{moment[:8]}/{region}/{service}"
 

@@ -14,7 +14,7 @@ from hashlib import md5
 from http import HTTPStatus
 from io import BytesIO
 from threading import RLock
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
@@ -100,21 +100,12 @@ def _options(attributes: Attributes) -> dict[str, Any]:
     return options
 
 
-class StagedBlock(NamedTuple):
-    """An uncommitted block: its name, and its size in bytes."""
-
-    name: str
-    size: int
-
-
 class AzureClient:
     """Requests about the blobs of one container.
 
     Args:
         attempts: of each request that may be repeated.
-        server_date: gets the date of each response.
         scope: encryption scope of new blobs; ``""``: the container's default.
-        check_writes: takes the method of each request, and refuses one that may not be sent.
 
     Every method raises the SDK's own errors.
     """
@@ -284,8 +275,6 @@ class AzureClient:
 
         Args:
             block: name of the block; all of a blob have the same length.
-            body: its bytes; a stream is read from its position.
-            size: in bytes.
             md5: of the bytes in Base64, which the store verifies.
             may_repeat: repeat the request after a failure; not for streams.
         """
@@ -294,10 +283,10 @@ class AzureClient:
             options["headers"] = {"Content-MD5": md5}
         self._blob(name).stage_block(block, body, length=size, **options)
 
-    def staged(self, name: str) -> list[StagedBlock]:
-        """Return the uncommitted blocks of a blob."""
+    def staged(self, name: str) -> list[tuple[str, int]]:
+        """Return the names of the uncommitted blocks of a blob, and their sizes in bytes."""
         _, blocks = self._blob(name).get_block_list("uncommitted")
-        return [StagedBlock(block.id, block.size) for block in blocks]
+        return [(block.id, block.size) for block in blocks]
 
     def commit(self, name: str, blocks: Sequence[str], condition: Condition) -> Version:
         """Commit blocks as a blob. Its other blocks are deleted."""
@@ -317,7 +306,6 @@ class AzureClient:
         Args:
             include: what is listed, too: ``metadata``, all ``versions``, or ``uncommittedblobs``,
                 of which there are uncommitted blocks only.
-            position: of the page; ``""`` for the first one.
         """
         pages: Any = self._container.list_blobs(
             name_starts_with=prefix or None, include=[*include], results_per_page=PAGE_SIZE
@@ -475,11 +463,11 @@ class _Login:
 def _check_answer(
     answer: requests.Response, *_: object, stream: bool = False, **__: object
 ) -> None:
-    """Refuse an answer that is no listing, no list of blocks, no key, or not a part of a blob.
+    """Refuse an answer that is not the listing, list of blocks, key or part of a blob asked for.
 
     Raises:
-        UnusableAnswerError: it is another document, or does not say whether another page follows.
-        RangeIgnoredError: the SDK asks for parts only, and leaves another answer open.
+        UnusableAnswerError: it is another document, or does not say whether more pages follow.
+        RangeIgnoredError: it is a whole blob, which the SDK would leave open.
     """
     request = answer.request
     if stream and "x-ms-range" in request.headers and answer.status_code == HTTPStatus.OK:

@@ -71,9 +71,7 @@ class AzureLogin:
 
     Attributes:
         endpoint: URL of its blobs, without a slash at the end.
-        key: of the account, or ``""``.
         sas_token: without a question mark, or ``""``; without key and token, the login counts.
-        source: the variable that the key or the token comes from.
     """
 
     account: str
@@ -134,13 +132,12 @@ def _of_connection_string(account: str, text: str) -> AzureLogin:
         settings = _EMULATOR | settings
     owner = settings.get("accountname", "")
     endpoint = settings.get("blobendpoint", "").rstrip("/")
+    if owner and not endpoint:
+        protocol = settings.get("defaultendpointsprotocol", "https")
+        endpoint = f"{protocol}://{owner}.blob.{settings.get('endpointsuffix', DOMAIN)}"
     if endpoint:
         _check_endpoint(endpoint, CONNECTION_STRING)
         owner = owner or urlsplit(endpoint).netloc.partition(".blob.")[0]
-    elif owner:
-        protocol = settings.get("defaultendpointsprotocol", "https")
-        endpoint = f"{protocol}://{owner}.blob.{settings.get('endpointsuffix', DOMAIN)}"
-        _check_endpoint(endpoint, CONNECTION_STRING)
     key = settings.get("accountkey", "")
     sas_token = settings.get("sharedaccesssignature", "").lstrip("?")
     if not endpoint or not (key or sas_token):
@@ -219,10 +216,6 @@ def sas_url(
         delegated: signs instead of the account's key.
         version_id: of the version that the URL reads; ``""`` for the current blob.
         scope: the encryption scope of what a PUT sends; ``""``: the container's default.
-
-    Raises:
-        UsageError: a method other than GET and PUT, or no time at all.
-        PermissionDenied: the account's key is malformed.
     """
     lifetime = int(lifetime_of(request.method, request.expires_in, longest=LONGEST).total_seconds())
     end = now.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=lifetime)
@@ -278,11 +271,7 @@ def sas_url(
 
 
 def end_of(delegated: UserDelegationKey) -> datetime:
-    """Return when a delegated key ends.
-
-    Raises:
-        UnusableAnswerError: the store did not say it.
-    """
+    """Return when a delegated key ends; refuse a key without an end as unusable."""
     try:
         return datetime.fromisoformat(str(delegated.signed_expiry)).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -310,7 +299,7 @@ def _headers_of(request: PresignRequest) -> dict[str, str]:
 
 
 def unusable_settings(error: ValueError) -> UsageError:
-    """Return the error of variables that the SDK refuses, with what it says of them."""
+    """Return the error for variables that the SDK refuses, with what it says about them."""
     return UsageError(
         f"the settings for Azure cannot be used: {one_line(str(error))}",
         hint="check AZURE_TOKEN_CREDENTIALS and the other variables of the login; or "

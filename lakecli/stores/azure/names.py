@@ -48,11 +48,7 @@ def check_name(name: str, key: str, *, reads: bool) -> None:
     """Reject the name of a blob that Azure would change.
 
     Args:
-        key: as the caller knows it, for the message.
         reads: the blob is only read.
-
-    Raises:
-        UsageError: Azure cannot hold it.
     """
     try:
         size = len(name.encode("utf-16-le")) // 2
@@ -102,13 +98,11 @@ def _encode_key(key: str) -> str:
     if _PLAIN_KEY.fullmatch(key):
         return key
     return "".join(
-        character if _is_plain(character, position) else f"_x{ord(character):04x}_"
+        character
+        if _PLAIN_KEY.fullmatch(f"_{character}" if position else character)
+        else f"_x{ord(character):04x}_"
         for position, character in enumerate(key)
     )
-
-
-def _is_plain(character: str, position: int) -> bool:
-    return _PLAIN_KEY.fullmatch(character if position == 0 else f"_{character}") is not None
 
 
 def in_byte_order(
@@ -122,9 +116,6 @@ def in_byte_order(
     Args:
         entries: in Azure's order.
         error: makes the error to raise if the order is wrong.
-
-    Raises:
-        Exception: what `error` makes.
     """
     last = b""
     for entry in _rearranged(entries, name_of):
@@ -154,11 +145,7 @@ def _rearranged(entries: Iterable[Entry], name_of: Callable[[Entry], str]) -> It
 
 
 def version_of(etag: object) -> Version:
-    """Return an ETag without its quotes.
-
-    Raises:
-        UnusableAnswerError: there is none, and a condition on it would be no condition.
-    """
+    """Return an ETag without its quotes; an answer needs one, as ``""`` is no condition."""
     version = Version(etag_of(str(etag or "")))
     if not version:
         raise UnusableAnswerError("it has no ETag")

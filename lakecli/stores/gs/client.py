@@ -79,7 +79,6 @@ class GsClient:
 
     Args:
         attempts: of each request that may be repeated.
-        server_date: gets the date of each response.
         project: that pays for the requests; ``""``: the bucket's own.
         kms_key: that new objects are encrypted with; ``""``: the bucket's default.
 
@@ -204,7 +203,6 @@ class GsClient:
 
         Args:
             start: the first name; ``""`` begins at the prefix.
-            position: of the page; ``""`` for the first one.
         """
         listed = self._client.list_blobs(
             self._bucket,
@@ -277,10 +275,8 @@ class GsClient:
         own = self._client.bucket(self._bucket.name, user_project=payer)
         copied = self._new_blob(target, attributes, own)
         token: str | None = None
-        while True:
-            token, _, _ = copied.rewrite(origin, token=token, **self._options)
-            if token is None:
-                return
+        while (token := copied.rewrite(origin, token=token, **self._options)[0]) is not None:
+            pass
 
     def ask_xml(
         self,
@@ -339,10 +335,8 @@ class GsClient:
     def _delete_one(self, name: str, generation: int | None) -> int:
         try:
             self._bucket.delete_blob(name, if_generation_match=generation, **self._options)
-        except NotFound:
-            return HTTPStatus.NOT_FOUND
-        except PreconditionFailed:
-            return HTTPStatus.PRECONDITION_FAILED
+        except (NotFound, PreconditionFailed) as error:
+            return HTTPStatus(error.code)
         if not self._has_batches:
             self._check_deleted(name, generation)
         return HTTPStatus.NO_CONTENT
@@ -358,11 +352,7 @@ class GsClient:
 
 
 def md5_of(blob: Blob) -> str:
-    """Return the MD5 that the store reports of an object, in hex digits, or ``""``.
-
-    Raises:
-        UnusableAnswerError: it is malformed.
-    """
+    """Return the MD5 that the store reports of an object, in hex digits, or ``""``."""
     try:
         return b64decode(blob.md5_hash or "").hex()
     except (TypeError, ValueError) as error:
@@ -370,12 +360,7 @@ def md5_of(blob: Blob) -> str:
 
 
 class _CountedStream:
-    """A body of unknown size as the SDK uploads it: with a position, and read in whole chunks.
-
-    Args:
-        first: bytes that were read from the body.
-        rest: the body after them.
-    """
+    """A body of unknown size as the SDK uploads it: with a position, and read in whole chunks."""
 
     def __init__(self, first: bytes, rest: BinaryIO) -> None:
         self._first = first
@@ -401,7 +386,6 @@ class _Attempts(Retry):
     """Repeats a request after a transient failure, a limited number of times.
 
     Args:
-        count: of all attempts, the first included.
         may_repeat: called before each further one.
     """
 
@@ -498,11 +482,7 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, reques
 def _check_answer(
     answer: requests.Response, *_: object, stream: bool = False, **__: object
 ) -> None:
-    """Refuse an answer that the JSON API never gives.
-
-    Raises:
-        UnusableAnswerError: it is no listing, or no description of an object or a bucket.
-    """
+    """Refuse an answer in JSON that is no listing, and no description of an object or a bucket."""
     url = urlsplit(answer.request.url or "")
     is_json = "/storage/v1/" in url.path and not url.path.endswith("/batch/storage/v1")
     if stream or not is_json or _OF_XML.search(url.query) or not answer.ok:

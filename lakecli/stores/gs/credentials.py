@@ -15,27 +15,19 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from lakecli.base.content_types import DEFAULT
-from lakecli.base.model import NO_ACCOUNT, NO_METADATA, Account, Demand
+from lakecli.base.model import NO_ACCOUNT, Account, Demand
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, text
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
 from lakecli.stores.capabilities import Access
 from lakecli.stores.cloud_errors import split_server
-from lakecli.stores.presigned_urls import (
-    LONGEST,
-    V4,
-    PresignedUrl,
-    PresignRequest,
-    lifetime_of,
-    v4_url,
-)
+from lakecli.stores.presigned_urls import LONGEST, V4
 
 if TYPE_CHECKING:
     from lakecli.stores.answer_limits import AnswerLimits
@@ -113,9 +105,6 @@ def _signing_with(pem: str) -> Callable[[bytes], bytes]:
 
     Args:
         pem: the key as PEM, not encrypted. It is never shown.
-
-    Raises:
-        PermissionDenied: it is no RSA key.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -137,9 +126,6 @@ def _signing_with(pem: str) -> Callable[[bytes], bytes]:
 
 def signer_of(credentials: Any, request: Callable[[], Any]) -> Signer:  # noqa: ANN401 - one of the SDK's many classes
     """Return the signer with credentials of the SDK: their own key, or else Google's IAM.
-
-    Args:
-        request: returns the transport for the SDK's requests about credentials.
 
     Raises:
         Unsupported: the credentials are a user's, who cannot sign.
@@ -185,52 +171,6 @@ def _explaining(sign: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
             ) from error
 
     return signed
-
-
-def unsigned(
-    signer: Signer,
-    request: PresignRequest,
-    *,
-    endpoint: str,
-    path: str,
-    now: datetime,
-    generation: str = "",
-    project: str = "",
-    put_headers: Mapping[str, str] = NO_METADATA,
-) -> PresignedUrl:
-    """Return the URL of an object, which lacks its signature.
-
-    Args:
-        signer: whose permissions the holder of the URL has, for this object.
-        path: of the object: a slash, the bucket and the key, percent-encoded.
-        generation: that the URL reads; ``""`` for the current object.
-        project: that pays for the requests; ``""``: the bucket's own.
-        put_headers: headers that a PUT must send.
-
-    Raises:
-        UsageError: a method other than GET and PUT, or no time at all.
-    """
-    if request.content_encoding:  # Google has no parameter for it, so the type says what is sent
-        sent = "application/gzip" if request.content_encoding == "gzip" else DEFAULT
-        request = request._replace(content_type=sent, content_encoding="")
-    url = v4_url(
-        GOOG4,
-        request,
-        name=signer.email,
-        region="auto",
-        host=urlsplit(endpoint).netloc.rpartition("@")[2],
-        path=path,
-        start=now.astimezone(UTC).replace(microsecond=0),
-        lifetime=lifetime_of(request.method, request.expires_in, longest=signer.longest),
-        parameters={"generation": generation, "userProject": project},
-        put_headers={"x-goog-content-length-range": f"0,{request.max_size}", **put_headers},
-    )
-    return PresignedUrl(
-        f"{endpoint}{path}?{url.query}&X-Goog-Signature=",
-        url.expires_at,
-        url.headers,
-        unsigned=(signer.sign, url.text.encode()),
-    )
 
 
 class GsLogin:
@@ -303,11 +243,7 @@ class GsLogin:
 
     @property
     def credentials(self) -> Any:  # noqa: ANN401 - one of the SDK's many classes
-        """The application default credentials.
-
-        Raises:
-            google.auth.exceptions.GoogleAuthError: there are none, or they cannot be read.
-        """
+        """The application default credentials; raise the SDK's `GoogleAuthError` without any."""
         with self._lock:
             if self._credentials is None:
                 self._credentials = (
@@ -322,7 +258,6 @@ class GsLogin:
 
         Raises:
             Unsupported: the credentials are a user's, who cannot sign.
-            PermissionDenied: there are no credentials.
         """
         with self._lock:
             if self._signer is None:
@@ -352,18 +287,14 @@ def _default_credentials(request: Any) -> Any:  # noqa: ANN401 - the SDK's
 
 
 def describe(login: GsLogin) -> Access:
-    """Return the credentials in use.
-
-    Raises:
-        google.auth.exceptions.GoogleAuthError: there are no credentials, or they cannot be read.
-        UsageError: the emulator's variable is no URL.
-    """
+    """Return the credentials in use; raise the SDK's `GoogleAuthError` without any."""
     if login.emulator:
         return Access("no credentials", "", _EMULATOR, endpoint=login.host)
     if login.check_writes is not None:
         return Access("no credentials", "", Demand.GS_ANONYMOUS, endpoint=login.host)
     credentials = login.credentials
-    info = _info_of(credentials)
+    described = getattr(credentials, "get_cred_info", None)  # old SDKs and rare kinds have none
+    info: Mapping[str, object] = (described() if described is not None else None) or {}
     identity = info.get("principal") or getattr(credentials, "service_account_email", None) or ""
     return Access(
         kind=str(info.get("credential_type") or type(credentials).__name__),
@@ -371,12 +302,6 @@ def describe(login: GsLogin) -> Access:
         source=_shortened(str(info.get("credential_source") or _UNKNOWN)),
         endpoint=login.host,
     )
-
-
-def _info_of(credentials: Any) -> Mapping[str, object]:  # noqa: ANN401 - one of the SDK's many classes
-    """Return the SDK's description of credentials; old SDKs and rare kinds have none."""
-    describe = getattr(credentials, "get_cred_info", None)
-    return (describe() if describe is not None else None) or {}
 
 
 def _shortened(source: str) -> str:

@@ -12,9 +12,11 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from urllib.parse import urlsplit
 
+from lakecli.base.content_types import DEFAULT
 from lakecli.base.identity import is_md5
 from lakecli.base.model import NO_ACCOUNT, YES, Account, Demand
 from lakecli.errors import IntegrityError, UsageError
@@ -34,11 +36,17 @@ from lakecli.stores.contract import (
     plain_encoding,
     tag_to_send,
 )
-from lakecli.stores.gs.credentials import KMS_KEY_HEADER, GsLogin, Signer, describe, unsigned
+from lakecli.stores.gs.credentials import GOOG4, KMS_KEY_HEADER, GsLogin, Signer, describe
 from lakecli.stores.gs.errors import VANISHED, GsTranslator
 from lakecli.stores.gs.generations import generation_of, version_of
 from lakecli.stores.gs.uploads import GsUploads
-from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest, quoted_path
+from lakecli.stores.presigned_urls import (
+    PresignedUrl,
+    PresignRequest,
+    lifetime_of,
+    quoted_path,
+    v4_url,
+)
 from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError, etag_of, name_below
 from lakecli.stores.streams import READ_SIZE, PieceStream
 
@@ -122,13 +130,8 @@ class GsStore(MatchingCloudStore["GsClient"]):
         first, and the generation that has it is read.
 
         Args:
-            start: as of `GsClient.read`.
-            end: as of `GsClient.read`.
             matching: as of `ObjectStore.get`.
             generation: to read; ``None`` for the current one.
-
-        Raises:
-            ConditionFailed: as of `ObjectStore.get`.
         """
         sdk = self.sdk()
         by_md5 = is_md5(matching)
@@ -158,11 +161,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
             )
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        """Yield objects in byte order, a page of a thousand at a time.
-
-        Raises:
-            Unsupported: the store lists in another order.
-        """
+        """Yield objects in byte order, a page of a thousand at a time; refuse another order."""
         floor = self.start + after if after else ""
         wanted, last = self.utf8(self.start + prefix), self.utf8(floor).encode()
 
@@ -223,19 +222,34 @@ class GsStore(MatchingCloudStore["GsClient"]):
             path = f"{self.bucket}/{quoted_path(self.full(key))}"
             raise self.translator.no_signature(f"{self._login.endpoint}/{path}")
         signer, endpoint = self._signing or self._find_signer()
-        url = unsigned(
-            signer,
+        if (
+            request.content_encoding
+        ):  # Google has no parameter for it, so the type says what is sent
+            sent = "application/gzip" if request.content_encoding == "gzip" else DEFAULT
+            request = request._replace(content_type=sent, content_encoding="")
+        path = f"/{self.bucket}/{quoted_path(self.full(key))}"
+        made = v4_url(
+            GOOG4,
             request,
-            endpoint=endpoint,
-            path=f"/{self.bucket}/{quoted_path(self.full(key))}",
-            now=now,
-            generation=str(generation_of(version_id) or ""),
-            project=self.project,
-            put_headers={KMS_KEY_HEADER: self._kms_key} if self._kms_key else {},
+            name=signer.email,
+            region="auto",
+            host=urlsplit(endpoint).netloc.rpartition("@")[2],
+            path=path,
+            start=now.astimezone(UTC).replace(microsecond=0),
+            lifetime=lifetime_of(request.method, request.expires_in, longest=signer.longest),
+            parameters={
+                "generation": str(generation_of(version_id) or ""),
+                "userProject": self.project,
+            },
+            put_headers={
+                "x-goog-content-length-range": f"0,{request.max_size}",
+                **({KMS_KEY_HEADER: self._kms_key} if self._kms_key else {}),
+            },
         )
-        if request.may_be_unsigned or url.unsigned is None:
-            return url
-        return url.signed(signer.sign(url.unsigned[1]))
+        text = made.text.encode()
+        unsigned = f"{endpoint}{path}?{made.query}&X-Goog-Signature="
+        url = PresignedUrl(unsigned, made.expires_at, made.headers, (signer.sign, text))
+        return url if request.may_be_unsigned else url.signed(signer.sign(text))
 
     def _find_signer(self) -> tuple[Signer, str]:
         """Return the signer, whose errors are translated, and the URL of the server."""
@@ -315,16 +329,9 @@ class GsStore(MatchingCloudStore["GsClient"]):
 class _ObjectStream(PieceStream):
     """An object as a file: read piece by piece, all of one generation, verified at its end.
 
-    Args:
-        matching: as of `ObjectStore.get`.
-        generation: to read; ``None`` for the current one.
-
-    Raises:
-        ObjectNotFound: no such object.
-        ConditionFailed: it does not match. What `read` raises:
-        Unreachable: the connection broke, again and again.
-        IntegrityError: the bytes do not have the checksum that the store keeps.
-        ConditionFailed: another object has this name by now.
+    It is opened as by `ObjectStore.open`. Reading raises `Unreachable` if the connection broke
+    again and again, `IntegrityError` for bytes without the checksum that the store keeps, and
+    `ConditionFailed` if another object has this name by now.
     """
 
     def __init__(self, store: GsStore, key: str, matching: str, generation: int | None) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
@@ -109,9 +110,6 @@ def _wanted(version_id: str) -> dict[str, str]:
 class S3Reader:
     """Reads the objects of one bucket; raises the SDK's errors.
 
-    Args:
-        translator: for errors while a stream is read, and for servers without ranges.
-
     Attributes:
         direct: plain requests, which are tried first.
     """
@@ -166,9 +164,6 @@ class S3Reader:
 
         What a server refuses with If-Match is requested without it, and the answer's ETag decides
         alone: not every server implements that header as it should for reading.
-
-        Raises:
-            ConditionFailed: it has another one.
         """
         from botocore.exceptions import ClientError
 
@@ -238,7 +233,7 @@ class S3Reader:
         answer = self._connection.client(max_attempts=1).get_object(
             Bucket=self._bucket, Key=full, Range=span
         )
-        stream = AnswerStream(answer["Body"], self._translator, full, limit=length)
+        stream = AnswerStream(answer["Body"], self._translator, full, length)
         if not _is_partial(answer):
             stream.close()
             raise RangeIgnoredError
@@ -267,7 +262,6 @@ class S3Reader:
 
         Args:
             after: the full name that comes before the first one; ``""`` begins at the prefix.
-            token: of the page; ``""`` for the first one.
         """
         page = self._plain_page(prefix, after, token)
         if page is None:
@@ -413,11 +407,7 @@ def _is_partial(answer: Mapping[str, Any]) -> bool:
 
 
 def read_page(body: bytes) -> Page:
-    """Read a page of a listing with URL-encoded keys.
-
-    Raises:
-        UnusableAnswerError: it is not written as S3 writes it.
-    """
+    """Read a page of a listing with URL-encoded keys, written as S3 writes it."""
     root = read_xml(body, "ListBucketResult", "IsTruncated")
     page = _texts(root, _OF_PAGES)
     is_truncated = page["IsTruncated"] == "true"
@@ -457,34 +447,24 @@ def _object_of(element: Element, *, is_encoded: bool) -> ObjectInfo:
     return info_of(item | {"LastModified": modified_at}, full, size=int(size))
 
 
+@dataclass(eq=False)
 class AnswerStream(ReadStream):
     """The body of an answer as a file.
 
     Args:
-        body: the body, as the SDK gives it.
-        translator: of the errors while it is read.
         full: the object's key, with the prefix of the namespace.
-        limit: bytes of the part that was asked for; ``None`` for a whole object.
+        left: bytes of the part that was asked for; ``None`` for a whole object.
     """
 
-    def __init__(
-        self,
-        body: StreamingBody,
-        translator: Translator,
-        full: str,
-        *,
-        limit: int | None = None,
-    ) -> None:
-        self._body = body
-        self._translator = translator
-        self._full = full
-        self._left = limit
+    _body: StreamingBody
+    _translator: Translator
+    _full: str
+    _left: int | None = None
 
     def read(self, size: int = -1) -> bytes:
         """Read `size` bytes, fewer only at the end.
 
         Raises:
-            Unreachable: the connection broke.
             IntegrityError: the bytes do not have the checksum that the store sent with them.
         """
         with self._translator.translated(self._full):
