@@ -60,11 +60,8 @@ class Job(NamedTuple):
     Attributes:
         since_tree: the tree of an earlier export; the empty tree without one.
         prefix: prefix of the paths to export; the rest of a path is its name at the destination.
-        destination: a normalised URI.
-        region: region of the destination's bucket, or ``""``.
         threads: objects that one part copies at a time.
         verify: read every object and compare it with its checksum, even if the store copies it.
-        dry_run: write nothing.
         lists: record in the outcome what would be done with each path.
         checks: write nothing; find the objects that a listing of the bucket does not show.
         suspects: check the objects of these versions only: whether each is the one exported.
@@ -89,8 +86,6 @@ class ExportPart(NamedTuple):
     """Some of the paths of an export.
 
     Attributes:
-        start: the first key.
-        stop: the first key after the part; ``None``: the part has no end.
         paths: if not empty, the part consists of exactly these paths, markers included.
     """
 
@@ -193,12 +188,7 @@ class ExportOutcome:
 
 
 class Hands(NamedTuple):
-    """What a part uses of this process; executors open their own and report no progress.
-
-    Attributes:
-        trees: the repository's trees, for the thread that runs the part.
-        progress: counts objects and bytes.
-    """
+    """What a part uses of this process; executors open their own and report no progress."""
 
     store: ObjectStore
     trees: TreeStore
@@ -469,9 +459,9 @@ class _Export:
         if not self._is_local:
             item = item._replace(entry=with_attributes(entry, store, key))
         verify, target = self._job.verify, self.target
-        can_copy = self._can_copy and (not verify or entry.size > WHOLE)
+        may_copy = self._can_copy and (not verify or entry.size > WHOLE)
         origin = store.unverified if isinstance(store, AsRecorded) else store
-        if can_copy and isinstance(target, BucketTarget) and target.may_copy(origin):
+        if may_copy and isinstance(target, BucketTarget) and target.may_copy(origin):
             if verify:
                 for _ in self._pieces(store, key, entry):
                     pass
@@ -495,11 +485,7 @@ class _Export:
             self._hands.progress.advance(size=len(piece))
 
     def _count_failure(self, error: LakeError) -> None:
-        """Count a failure; end the export after too many in a row.
-
-        Raises:
-            LakeError: `error` itself, after too many.
-        """
+        """Count a failure; end the export, by raising it, after too many in a row."""
         with self._lock:
             self._in_a_row += 1
             limit = MAX_FAILURES if isinstance(error, Unreachable) else MAX_DENIED
@@ -517,11 +503,7 @@ class _Export:
 
 
 def _check_copied(store: AsRecorded, key: str, item: ExportItem, target: BucketTarget) -> None:
-    """Compare an object outside the namespace again; it may have changed before it was copied.
-
-    Raises:
-        IntegrityError: it changed; the copy is deleted.
-    """
+    """Compare an object outside the namespace again; delete the copy, and fail, if it changed."""
     try:
         store.check(key)
     except LakeError:

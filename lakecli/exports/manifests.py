@@ -205,7 +205,8 @@ def write_symlinks(
         progress.advance(items=len(manifest.uris))
     if not manifests:
         raise no_such_path(repository, ref, prefix, is_prefix=False)
-    removed = sorted(set(_written_names(files)) - written)
+    found = {name for name in files.names(f"{DIRECTORY}/") if name.endswith(f"/{NAME}")}
+    removed = sorted(found - written)
     if removed and not dry_run:
         files.delete(removed)
     return WrittenSymlinks(commit.id, manifests, objects, size, len(removed), has_changes)
@@ -214,11 +215,7 @@ def write_symlinks(
 def _named_manifests(
     repository: Repository, tree: MetarangeId, below: bytes
 ) -> Iterator[tuple[str, _Manifest]]:
-    """Yield the manifests of a table, each with its name.
-
-    Raises:
-        UsageError: as `_manifests`, or files of one partition are in several places.
-    """
+    """Yield the manifests of a table, each with its name."""
     seen: set[str] = set()
     for manifest in _manifests(repository, tree, below):
         name = "/".join(filter(None, (DIRECTORY, manifest.directory, NAME)))
@@ -232,7 +229,11 @@ def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Itera
     """Yield the manifest of each partition; refuse files beside directories of partitions."""
     scanned = scan(repository.trees, tree, prefix=below)
     files = ((path[len(below) :], value) for path, value in scanned)
-    data = ((name, decode_entry(value)) for name, value in files if _is_data(name))
+    data = (
+        (name, decode_entry(value))
+        for name, value in files
+        if name[-1:] not in {b"", b"/"} and is_read(os.fsdecode(name))
+    )
     last: str | None = None
     for directory, members in groupby(data, lambda member: _partition(member[0])):
         uris: list[str] = []
@@ -244,11 +245,6 @@ def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Itera
             size += entry.size
         yield _Manifest(directory, uris, size)
         last = directory
-
-
-def _is_data(name: bytes) -> bool:
-    """Return whether a file has rows."""
-    return name[-1:] not in {b"", b"/"} and is_read(os.fsdecode(name))
 
 
 def _partition(name: bytes) -> str:
@@ -310,16 +306,3 @@ def _uri_of(repository: Repository, name: bytes, entry: Entry) -> str:
         account, _, container = bucket.partition("/")
         return f"abfss://{container}@{account}.dfs.core.windows.net/{key}"
     return f"{place}/{key}"
-
-
-def _written_names(files: OwnFiles) -> Iterator[str]:
-    """Yield the names of the manifests that are at a destination."""
-    if not files.directory:
-        for info in files.store.list(f"{DIRECTORY}/"):
-            if info.key.endswith(f"/{NAME}"):
-                yield info.key
-        return
-    root = os.fsdecode(files.directory)
-    for place, _, names in os.walk(f"{root}/{DIRECTORY}"):
-        if NAME in names:
-            yield os.path.relpath(f"{place}/{NAME}", root)

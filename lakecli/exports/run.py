@@ -167,11 +167,7 @@ def export(
 def write_status(
     repository: Repository, job: Job, ref: str, report: ExportReport, started_at: datetime
 ) -> str:
-    """Write the report ``_lakecli_export_<commit>_<time>_{SUCCESS|FAILURE}.json``.
-
-    Returns:
-        Its name below the destination.
-    """
+    """Write the report ``_lakecli_export_<commit>_<time>_{SUCCESS|FAILURE}.json``."""
     finished_at, outcome = repository.lake.runtime.now(), report.outcome
     result = "FAILURE" if outcome.failed else "SUCCESS"
     fields = {
@@ -203,15 +199,8 @@ def write_status(
 
 def was_exported(job: Job, commit_id: CommitId) -> bool:
     """Return whether the destination has the report of a successful export of a commit."""
-    start, files = f"_lakecli_export_{commit_id}_", own_files(job)
-    if files.directory:
-        try:
-            names = list(map(os.fsdecode, os.listdir(files.directory)))  # noqa: PTH208 - no more
-        except OSError:
-            return False
-    else:
-        names = [info.key for info in files.store.list(start)]
-    return any(name.startswith(start) and name.endswith("_SUCCESS.json") for name in names)
+    start = f"_lakecli_export_{commit_id}_"
+    return any(name.endswith("_SUCCESS.json") for name in own_files(job).names(start))
 
 
 def own_files(job: Job) -> OwnFiles:

@@ -52,13 +52,7 @@ _METADATA_VALUE: Final = re.compile(r"[!-~]([ -~]*[!-~])?|", re.ASCII)
 
 
 class ExportItem(NamedTuple):
-    """An object to export, or without `entry` to delete.
-
-    Attributes:
-        identity: identity of the entry, in hex.
-        old: entry of the earlier export.
-        old_identity: identity of that entry, in hex.
-    """
+    """An object to export, or without `entry` to delete."""
 
     path: bytes
     name: bytes
@@ -81,8 +75,6 @@ def open_target(
     """Return the target of an export.
 
     Args:
-        uri: the destination, normalised.
-        region: region of its bucket, or ``""``.
         check: called often while a file is compared; an error that it raises ends the comparison.
     """
     if is_local(uri):
@@ -91,41 +83,40 @@ def open_target(
 
 
 class OwnFiles:
-    """Writes and deletes the small files at a destination that are lakecli's own.
-
-    Args:
-        uri: the destination, normalised.
-        region: region of its bucket, or ``""``.
-
-    Attributes:
-        directory: the path of a directory of this machine, or ``b""``.
-    """
+    """Lists, writes and deletes the small files at a destination that are lakecli's own."""
 
     def __init__(self, uri: str, *, region: str, account: Account) -> None:
-        self.directory = os.fsencode(parse(uri).path) if is_local(uri) else b""
+        self._directory = os.fsencode(parse(uri).path) if is_local(uri) else b""
         self._open = partial(open_by_uri, uri, region=region, account=account)
 
     @cached_property
-    def store(self) -> ObjectStore:
-        """The store of a bucket; a directory has none."""
+    def _store(self) -> ObjectStore:
         return self._open()
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """Yield the names that begin with a prefix; none in a directory that cannot be read."""
+        try:
+            yield from (info.key for info in self._store.list(prefix))
+        except LakeError:
+            if not self._directory:
+                raise
 
     def put(self, name: str, body: bytes, attributes: Attributes) -> None:
         """Write a file."""
-        if self.directory:
-            with Destination(self.directory) as target:
+        if self._directory:
+            with Destination(self._directory) as target:
                 target.write(name.encode(), [body])
         else:
-            self.store.put(name, body, ANY, attributes)
+            self._store.put(name, body, ANY, attributes)
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete files, as far as they exist."""
-        if self.directory:
-            with Destination(self.directory) as target:
+        if self._directory:
+            with Destination(self._directory) as target:
                 for name in names:
                     target.delete(os.fsencode(name))
         else:
-            self.store.delete(names)
+            self._store.delete(names)
 
 
 class DirectoryTarget:
@@ -352,7 +343,7 @@ class _Listed:
 
 
 def _before(key: str) -> str:
-    """Return a key with few others between it and another key; of a long key, no longer one."""
+    """Return a key shortly before another one; for a long key, one that is not longer."""
     previous = chr(ord(key[-1]) - 1)
     if not previous.isprintable():
         return key[:-1]
