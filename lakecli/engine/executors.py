@@ -126,7 +126,6 @@ def prepare_executors(
     Args:
         stores: URI and region of each store, then the fields of its account, if it has one.
         notice: receives a line while executors are awaited.
-        log: Spark's log, whose warnings are quoted.
 
     Raises:
         NoLakecli: an executor has no lakecli, another version, or another Python.
@@ -166,7 +165,7 @@ def _wait(
     job = pool.submit(touch)
     since: float | None = None
     while True:
-        present = count_executors(context)
+        present = sum(1 for _ in _executors(context))
         if job.done():
             since = since or monotonic()
             job.result()
@@ -198,11 +197,6 @@ def expected_executors(context: Any) -> int | None:  # noqa: ANN401
     found = _CLUSTER.match(str(context.master))
     wanted = found[1] if found else str(conf.get("spark.executor.instances", ""))
     return int(wanted) if wanted.isdigit() else None
-
-
-def count_executors(context: Any) -> int:  # noqa: ANN401
-    """Return the number of executors that are registered."""
-    return len(list(_executors(context)))
 
 
 def _executors(context: Any) -> Iterator[int]:  # noqa: ANN401

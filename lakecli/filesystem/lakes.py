@@ -23,7 +23,7 @@ from lakecli.stores.contract import ObjectStore
 
 
 class _OpenLake:
-    """A lake that is open once it was needed, the number of its users, and its open repositories.
+    """A lake, opened when first needed, with its open repositories and the number of its users.
 
     A repository that is read without a clone has a lake of its own, as it has a store of its own.
     """
@@ -119,7 +119,6 @@ def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectS
     """Use the store and the key of an entry's bytes.
 
     Raises:
-        NotFound: the repository does not exist.
         LakeError: the address may not or cannot be read; see
             `lakecli.repository.reading.addresses.Resolver`.
     """
@@ -171,10 +170,6 @@ def _before_fork() -> None:
     _close_unused()
 
 
-def _after_fork_in_parent() -> None:
-    _lock.release()
-
-
 def _after_fork_in_child() -> None:
     _inherited.extend(_open_lakes.values())  # kept open here, as they belong to the parent
     _open_lakes.clear()
@@ -184,6 +179,6 @@ def _after_fork_in_child() -> None:
 _inherited: list[_OpenLake] = []
 os.register_at_fork(
     before=_before_fork,
-    after_in_parent=_after_fork_in_parent,
+    after_in_parent=_lock.release,
     after_in_child=_after_fork_in_child,
 )

@@ -48,11 +48,6 @@ class LakePath(NamedTuple):
         return str(LakeUri(self.repository))
 
     @property
-    def is_in_place(self) -> bool:
-        """Whether the repository is read in its namespace, without a clone."""
-        return LakeUri(self.repository).namespace is not None
-
-    @property
     def directory(self) -> bytes:
         """The prefix of the paths below it."""
         return self.path + b"/" if self.path else b""

@@ -17,6 +17,7 @@ from fsspec.core import get_compression
 
 from lakecli import blocks
 from lakecli.base.model import Commit
+from lakecli.base.uri import LakeUri
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError, LakeWarning
 from lakecli.filesystem import lakes, paths
@@ -162,7 +163,7 @@ class LakeFileSystem(ReadingFileSystem):
         place = paths.parse(path)
         if not place.path:
             raise IsADirectoryError(errno.EISDIR, "not the path of an object", path)
-        if place.is_in_place:
+        if LakeUri(place.repository).namespace is not None:
             raise OSError(errno.EROFS, "a repository without a clone is only read", path)
         with finding(path), lakes.repository(self.home, place.repository) as repository:
             with repository.lake.kv.read() as txn:

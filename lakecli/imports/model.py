@@ -34,8 +34,6 @@ class Rows:
     Attributes:
         keys: paths relative to the destination.
         addresses: full URIs in UTF-8; other bytes are kept as they are.
-        sizes: sizes in bytes.
-        checksums: checksums in UTF-8.
         seconds: times of modification in unix seconds.
         content_types: content types in UTF-8; ``None``: there are none.
         archived: number of objects in an archive tier, in rows as a source yields them.
@@ -77,7 +75,6 @@ class Failures:
 
     Attributes:
         shown: the first failures, by path.
-        on_failure: called with each path and why.
     """
 
     def __init__(self) -> None:
@@ -149,11 +146,9 @@ class Task(NamedTuple):
     """What all parts of an import share.
 
     Attributes:
-        base: the tree of the branch.
         prefix: prefix of all paths on the branch; empty, or ending in a slash.
         replaces: whether paths below the prefix that the source lacks are removed.
         copies: whether bytes are copied into the namespace.
-        writes: whether anything is written; not in a dry run.
         seconds: the present, in unix seconds.
         roots: directories of this machine that the source is or lies in.
         walks: whether the source is a directory, so that the user has named its files.
@@ -190,7 +185,6 @@ class ImportPart(NamedTuple):
     """An interval of paths, and the source of its objects.
 
     Attributes:
-        low: the first path.
         high: the first path after the interval; ``None``: the interval has no end.
         is_live: whether the source may have other objects the next time, under the same identity:
             a bucket may. Files and manifests that change have another identity.
@@ -266,11 +260,6 @@ class ImportedPart:
     places: tuple[str, ...] = ()
     verified: int = 0
     steps: tuple[Any, ...] = ()
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether the part can become part of a tree."""
-        return not self.failed and not self.duplicates
 
 
 class NotSorted(LakeError):

@@ -56,8 +56,6 @@ class ImportOptions:
         pins: record the current version ID of each object; ``None``: if entries below the
             destination name versions.
         verify: which objects of a manifest to ask for where they are, if they are not copied.
-        message: commit message.
-        metadata: commit metadata.
         allow_empty: commit even if nothing changes.
         progress: counts the objects of each finished part, and their bytes if they are copied.
     """
@@ -140,13 +138,8 @@ class FinishedParts:
 
     Attributes:
         task: shared by all parts; `rebase` replaces its tree.
-        journal: stores the results of the parts.
         duplicates: paths that the source has more than once.
         skipped: parts that an earlier run finished, since the caller set it to 0.
-
-    Args:
-        high: the first path after those below the prefix; ``None``: there is none.
-        lists_to: directory for the paths that the parts of a dry run list.
     """
 
     _repository: Repository
@@ -198,7 +191,7 @@ class FinishedParts:
         if result.steps and self.task.listing is not None:
             scratch = self.task.listing.scratch
             take_pieces(result.steps, self._lists_to, item.number, scratch)
-        if self.task.writes and result.is_sound:
+        if self.task.writes and not (result.failed or result.duplicates):
             self._stored[item.number] = self.journal.put(item.part, result)
 
     def rebase(self, base: MetarangeId) -> list[int]:
@@ -236,12 +229,7 @@ class FinishedParts:
             return None
 
     def _get(self, stored: StoredPart) -> ImportedPart:
-        """Return the result of a part that was taken.
-
-        Raises:
-            JournalGone: another process finished the same import meanwhile, or imported the part
-                for another tree.
-        """
+        """Return the result of a part that was taken."""
         found = self._find(stored)
         if found is None:
             raise JournalGone
@@ -295,8 +283,6 @@ class StoredPart(NamedTuple):
     """The result of a part in the journal.
 
     Attributes:
-        low: the first path of the part.
-        high: the first path after the part; ``None``: the part has no end.
         path: the file of the result, which may not exist.
     """
 
@@ -372,6 +358,10 @@ class Journal:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
+_AS_THEY_ARE: Final = ("base", "failed", "ranges_written", "listed", "verified")
+"""Fields of a result that JSON holds as they are."""
+
+
 def pack_result(result: ImportedPart) -> bytes:
     """Return a result as bytes, without the steps of a dry run, whose results nobody keeps."""
     pieces: list[bytes] = []
@@ -380,17 +370,12 @@ def pack_result(result: ImportedPart) -> bytes:
         lengths = array("Q", map(len, column)).tobytes()
         pieces += (lengths, *column)
         sizes.append([len(column), len(lengths) + sum(map(len, column))])
-    header = {
-        "base": result.base,
+    header = {name: getattr(result, name) for name in _AS_THEY_ARE} | {
         "columns": sizes,
         "tally": asdict(result.tally),
-        "failed": result.failed,
         "failures": [[os.fsdecode(failure.path), failure.why] for failure in result.failures],
         "duplicates": [os.fsdecode(path) for path in result.duplicates],
-        "ranges_written": result.ranges_written,
-        "listed": result.listed,
         "places": result.places,
-        "verified": result.verified,
     }
     return b"".join([json.dumps(header).encode(), b"\n", *pieces])
 
@@ -411,14 +396,10 @@ def unpack_result(data: bytes) -> ImportedPart:
         columns.append(column)
         at += size
     return ImportedPart(
-        MetarangeId(header["base"]),
-        Cut(*columns),
-        ImportTally(**header["tally"]),
-        failed=header["failed"],
+        cut=Cut(*columns),
+        tally=ImportTally(**header["tally"]),
         failures=tuple(ImportFailure(os.fsencode(path), why) for path, why in header["failures"]),
         duplicates=tuple(map(os.fsencode, header["duplicates"])),
-        ranges_written=header["ranges_written"],
-        listed=header["listed"],
         places=tuple(header["places"]),
-        verified=header["verified"],
+        **{name: header[name] for name in _AS_THEY_ARE},
     )
