@@ -152,11 +152,7 @@ class ScratchObjects:
         return upload
 
     def remove(self) -> None:
-        """Delete everything; a second call does nothing.
-
-        Raises:
-            LakeError: the store refused, or does not answer. There is no second attempt.
-        """
+        """Delete everything; a second call does nothing."""
         try:
             self._remove()
         except LakeError:
@@ -233,11 +229,7 @@ def check_overwrite(scratch: ScratchObjects) -> Check:
 
 
 def check_read_after_write(scratch: ScratchObjects) -> Check:
-    """Read new and replaced objects at once.
-
-    Raises:
-        BrokenPromise: an object is not found, or has its old contents.
-    """
+    """Read new and replaced objects at once; old contents, or none, are a `BrokenPromise`."""
     for number in range(2):
         key = scratch.key(f"fresh-{number}")
         for body in (b"new", b"replaced"):
@@ -269,12 +261,7 @@ def check_list_after_write(scratch: ScratchObjects) -> Check:
 
 
 def check_ranges(scratch: ScratchObjects) -> Check:
-    """Read parts of the object of `check_write`.
-
-    Raises:
-        Unsupported: the server sends the whole object.
-        IntegrityError: it sends another part.
-    """
+    """Read parts of the object of `check_write`."""
     get, key, size = scratch.store.get, scratch.prefix + OBJECT, len(BODY)
     must_equal(get(key, start=5, length=7), BODY[5:12], "a part of an object")
     must_equal(get(key, start=-6), BODY[-6:], "the end of an object")
@@ -341,11 +328,7 @@ def _body_of(store: ObjectStore, key: str) -> bytes | None:
 
 
 def check_delete_matching(scratch: ScratchObjects) -> Check:
-    """Delete an object by a version that it no longer has, and by the one that it has.
-
-    Raises:
-        Unsupported: an object that has the version was not deleted.
-    """
+    """Delete an object by a version that it no longer has, and by the one that it has."""
     name, store = "delete-matching", scratch.store
     if not isinstance(store, DeletesMatching):
         return ok(name, "this kind of store has none; gc run relies on its lease alone")
@@ -368,11 +351,7 @@ def check_delete_matching(scratch: ScratchObjects) -> Check:
 
 
 def check_multipart(scratch: ScratchObjects) -> Check:
-    """Send an object in parts, see them and the upload listed, and join them.
-
-    Raises:
-        IntegrityError: the object holds other bytes.
-    """
+    """Send an object in parts, see them and the upload listed, and join them."""
     from google_crc32c import value as crc32c
 
     name = "multipart"

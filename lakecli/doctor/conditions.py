@@ -65,23 +65,19 @@ def check_create_only(scratch: ScratchObjects) -> Check:
 
 
 def check_match(scratch: ScratchObjects) -> Check:
-    """Write with the current version, with a stale one, and with one of a missing object.
-
-    Raises:
-        BrokenPromise: a version is wrong, or the store ignores it.
-    """
+    """Write with the current version, with a stale one, and with one of a missing object."""
     _patiently(scratch, "compare-and-set", _try_match)
     return ok("compare-and-set", "stale versions are refused, the current one is accepted")
 
 
 @dataclass(slots=True)
 class Races:
-    """What came of races, none of which had two winners.
+    """The outcome of races, none of which had two winners.
 
     Attributes:
         run: races of each kind that took place.
         won: races of each kind that had a winner.
-        winnerless: races of both kinds that had none, and so say nothing.
+        winnerless: races of both kinds that had no winner, and so prove nothing.
     """
 
     wanted: int
@@ -116,9 +112,6 @@ def run_races(
     scratch: ScratchObjects, wanted: int, elapsed: Callable[[], float] = elapsed
 ) -> Races:
     """Let many writers race for one key, time and again; exactly one must win.
-
-    Args:
-        elapsed: returns seconds that only grow.
 
     Raises:
         BrokenPromise: two won, or the winner's bytes are not there.

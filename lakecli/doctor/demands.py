@@ -1,7 +1,7 @@
-"""What a bucket demands that refuses: tried by a request, as no refusal of S3 names it.
+"""Find the setting that a bucket demands, by trying it: S3's refusals do not name it.
 
-Google names a payer or a key that it demands, and Azure an encryption scope; there the hint of the
-error says which setting to change.
+Google's name a payer or a key, and Azure's an encryption scope; there the hint of the error says
+which setting to change.
 """
 
 from __future__ import annotations

@@ -146,11 +146,7 @@ class SharingEvidence(NamedTuple):
 
 
 def place_of(store: ObjectStore) -> str:
-    """Return the server and the URI of a namespace, as this machine names them.
-
-    Raises:
-        PermissionDenied: there are no credentials, or they have expired.
-    """
+    """Return the server and the URI of a namespace, as this machine names them."""
     access = access_of(store)
     return store.uri if access is None else f"{access.endpoint} {store.uri}".strip()
 

@@ -100,8 +100,6 @@ def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) ->
     Proxies come from the environment.
 
     Args:
-        url: of the object.
-        access: how slowly the server may answer.
         preflight: ask instead, as a browser does, whether a page may send to the URL.
 
     Raises:
@@ -150,7 +148,7 @@ def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) ->
 
 
 def _on_objects(check: Callable[[ScratchObjects], Check]) -> Callable[[Probe], Check]:
-    """Return a check of the store alone as one of a probe."""
+    """Make a check of a probe from a check that needs only the scratch objects."""
     return lambda probe: check(probe.scratch)
 
 
@@ -158,10 +156,8 @@ class Probe:
     """One run of the checks.
 
     Args:
-        store: the store to check.
         clock: returns the present, as an aware UTC datetime.
         new_id: returns 16 random bytes.
-        fetch: gets a URL; see the function.
         greet: makes the first request and returns the store to use; ``None`` uses `store`.
         remedies: settings that the bucket may demand; ``None`` tries none.
         races: given the store, returns how many races of each kind to run.

@@ -58,8 +58,6 @@ def intervals(
     Args:
         sides: the trees; to compare two, the left one is both base and destination.
         entries: approximate number of entries in one interval; a single range may hold more.
-        start: the first key to consider.
-        stop: the first key after those; ``None``: there is none.
     """
     first, ranges, count = start, 0, 0
     for segment in sides.segments(start=start, stop=stop):
@@ -102,14 +100,7 @@ def _counts(side: Slice) -> Iterator[int]:
 def compare_by(
     repository: Repository, compared: TreesToCompare, *, runner: Runner, entries: int = PART_ENTRIES
 ) -> Iterator[Difference]:
-    """Yield the differences of trees in path order, as `repository.diff.compare_here` does.
-
-    Args:
-        entries: approximate number of entries in one part.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
-    """
+    """Yield the differences of trees in path order, as `repository.diff.compare_here` does."""
     task = partial(_compare, location=StoreLocation.of(repository), compared=compared)
     trees = repository.trees
     left, right = trees.metarange(compared.left), trees.metarange(compared.right)

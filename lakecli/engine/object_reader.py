@@ -72,7 +72,6 @@ def read_piece(location: StoreLocation, file: TableFile, start: int, length: int
     Raises:
         NotFound: the object is missing.
         IntegrityError: it changed since it was recorded, or is shorter than its entry says.
-        LakeError: what `AddressResolver.locate` raises, and what stores raise.
     """
     # A namespace that is read without a clone has its URI in place of a name.
     uri = location.name if "/" in location.name else f"lakefs://{location.name}"

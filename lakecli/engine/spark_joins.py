@@ -64,12 +64,7 @@ def frame_by_part(
 def carrying(
     batches: Iterator[Any], rows_of: Callable[..., Iterator[Any]], nonce: str
 ) -> Iterator[Any]:
-    """Yield the rows of each row of a task's input; send a `LakeError` to the driver through Spark.
-
-    Args:
-        rows_of: takes the values of one row.
-        nonce: marks the errors of this job.
-    """
+    """Yield what `rows_of` makes of the values of each row; send a `LakeError` to the driver."""
     try:
         for batch in batches:
             columns = (column.to_pylist() for column in batch.columns)
@@ -114,8 +109,6 @@ def results_of(
     Before them, yield ``None`` every few seconds while the job runs; no result is false.
 
     Args:
-        frame: the rows of `result_row`.
-        nonce: marks the errors of this job.
         tasks: number of tasks, of which joins may have some more.
     """
     shown = 0

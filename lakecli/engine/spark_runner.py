@@ -77,10 +77,7 @@ class SparkRunner(Runner):
     On a cluster, the constructor waits for executors, and checks each of them.
 
     Args:
-        session: an existing session, which stays open; by default one is started.
-        master: Spark's master; `EMBEDDED` by default.
         conf: settings of Spark, which override lakecli's own.
-        environ: environment of this process, to find Java.
         cache: directory for Spark's log and for the script that starts Java.
         quick_start: have the JVM compile less, which is faster for jobs of some seconds.
         stores: what the executors must be able to read; see `prepare_executors`.
@@ -161,7 +158,6 @@ class SparkRunner(Runner):
         """Yield the results of jobs, `JOBS_AT_ONCE` at a time; cancel the rest on leaving.
 
         Args:
-            job: runs one Spark job for a batch, and returns its results.
             batches: taken from the iterable as jobs finish.
             nonce: marks errors that executors raise by `carried`; ``""`` if they do not.
 

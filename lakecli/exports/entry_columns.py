@@ -37,7 +37,6 @@ def columns_of(values: Sequence[bytes], *, namespace: str = "") -> dict[str, pa.
     """Return the columns of entries, all but the path.
 
     Args:
-        values: the encoded entries.
         namespace: goes before addresses that are no URIs.
 
     Raises:

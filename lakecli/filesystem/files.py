@@ -105,7 +105,7 @@ def _reopen(
 
 
 class _Discardable(io.IOBase):
-    """A file for writing that is discarded if its ``with`` block ends with an error."""
+    """A file for writing that is discarded if its ``with`` block raises an error."""
 
     _process = 0
     """The process that opened it; none before that is done."""
@@ -150,7 +150,6 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
     thread at a time; staging is safe between threads.
 
     Args:
-        place: the branch, and the path on it.
         record: stages an encoded entry, or adds it to the transaction.
         belongs_to: the transaction or workspace within which it has to be closed, or ``None``.
         autocommit: stage the object on closing; otherwise in `commit`.

@@ -58,7 +58,7 @@ class KeyRange(NamedTuple):
 
 
 def key_before(low: str) -> str:
-    """Return a key right before `low`, as stores list the keys after a given one."""
+    """Return a key right before `low`, since stores list the keys after a given one."""
     last = low[-1:]
     return low[:-1] + (chr(ord(last) - 1) + _LAST if "\0" < last <= "\x7f" else "")
 

@@ -169,9 +169,9 @@ def preview(
     runner: Runner,
     options: ImportOptions,
 ) -> Iterator[tuple[ImportReport, Iterator[PathStep]]]:
-    """Give the report that `import_objects` would return, and what it would do with each path.
+    """Yield the report that `import_objects` would return, and what it would do with each path.
 
-    Nothing is written but temporary files. The paths are in order, whatever ran the parts.
+    Only temporary files are written. The paths are in order, whichever runner ran the parts.
 
     Raises:
         LakeError: as `import_objects`.
@@ -229,12 +229,7 @@ class _Run:
             )
 
     def all_parts(self, base: MetarangeId, *, lists_to: str = "") -> FinishedParts:
-        """Import all parts on top of the tree `base`.
-
-        Args:
-            lists_to: in a dry run, the directory for the paths that the parts list; ``""``: it is
-                none.
-        """
+        """Import all parts on top of the tree `base`."""
         options, writes = self._options, not lists_to
         pins = options.pins or (options.pins is None and self._has_pins(base))
         if pins:
@@ -425,9 +420,7 @@ class _Run:
         """Take results, and show the progress.
 
         Args:
-            results: of parts, in any order.
             total: number of all parts; 0: unknown.
-            shown: the progress, of which parts may tell.
         """
         on_step, progress = self._repository.lake.runtime.on_step, self._options.progress
         size = parts = 0

@@ -88,10 +88,7 @@ class ManifestFile(NamedTuple):
     """One file of a manifest.
 
     Attributes:
-        uri: URI of the object or file.
         kind: `PARQUET`, `CSV` or `JSON_LINES`.
-        size: size in bytes.
-        is_gzip: whether the whole file is compressed.
         names: names of the columns of a CSV without a first line of names.
     """
 
@@ -168,11 +165,7 @@ class ManifestPiece(NamedTuple):
 
 
 def _check_dictionary(parquet: Any, group: int, column: str, uri: str) -> None:  # noqa: ANN401
-    """Check the dictionary of a column, by which a few bytes can state a long text for many rows.
-
-    Raises:
-        IntegrityError: it has a text that is too long.
-    """
+    """Refuse a dictionary by which a few bytes state a text that is too long, for many rows."""
     try:
         for batch in islice(parquet.iter_batches(1, [group], [column]), 1):
             check_dictionaries(batch)
@@ -317,7 +310,7 @@ def _bytes(value: str | bytes) -> bytes:
 def plan_groups(
     groups: Sequence[RowGroup], prefix: bytes, high: bytes | None
 ) -> Iterator[ImportPart]:
-    """Yield parts of consecutive row groups; raise `NotSorted` if these overlap."""
+    """Yield parts of consecutive row groups; raise `NotSorted` if these are not in order."""
     groups = [group for group in groups if group.rows]
     for group, following in pairwise(groups):
         if group.last is None or following.first is None or group.last >= following.first:
@@ -336,10 +329,7 @@ def plan_groups(
 
 
 def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:
-    """Return the manifest that some files are.
-
-    Args:
-        uri: the URI that names them all, for errors.
+    """Return the manifest that files make up.
 
     Raises:
         UsageError: there is no file, or a required column is missing.
@@ -365,9 +355,6 @@ def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:
 
 def layout_of(names: Iterable[str], what: str) -> Layout:
     """Return the layout of a manifest by the names of its columns.
-
-    Args:
-        what: name of the file, for the error.
 
     Raises:
         UsageError: a required column is missing.

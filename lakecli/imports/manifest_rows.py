@@ -42,8 +42,6 @@ class Layout(NamedTuple):
     """The names of a manifest's columns; ``""`` for a column that it lacks.
 
     Attributes:
-        size: size in bytes.
-        checksum: checksum or ETag.
         bucket: bucket of the object, in manifests without complete addresses.
         latest: true for an object's latest version.
         is_quoted: whether keys are percent-encoded, with a plus sign for a space.
@@ -95,7 +93,7 @@ def _too_long(size: int, column: str) -> BadValue:
 
 
 def parse_text(value: object, column: str) -> bytes:
-    """Return text as bytes; surrogates stand for other bytes. Raise `BadValue` for none."""
+    """Return text as bytes, surrogate escapes as those they stand for; else raise `BadValue`."""
     _check_present(value, column)
     found = value
     if isinstance(value, str):
@@ -112,7 +110,7 @@ def parse_text(value: object, column: str) -> bytes:
 
 
 def parse_size(value: object, column: str) -> int:
-    """Return an integer of 64 bits, which may be written as text; raise `BadValue` for none."""
+    """Return an integer of 64 bits, which may be written as text; else raise `BadValue`."""
     _check_present(value, column)
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     number: object = text
@@ -128,7 +126,7 @@ def parse_size(value: object, column: str) -> int:
 
 
 def parse_time(value: object, column: str) -> int:
-    """Return unix seconds of a number, or of RFC 3339 text (UTC without a time zone)."""
+    """Return unix seconds of a number or of RFC 3339 text (without a zone: UTC), or `BadValue`."""
     _check_present(value, column)
     text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
     number: object = text
@@ -178,11 +176,7 @@ TextRecord = tuple[str, dict[str, Any]]
 
 
 def csv_records(stream: Any, names: Sequence[str]) -> Generator[TextRecord]:  # noqa: ANN401
-    """Yield the records of CSV; without `names`, its first line has the names of the columns.
-
-    Raises:
-        IntegrityError: the text is no CSV.
-    """
+    """Yield the records of CSV; without `names`, its first line has the names of the columns."""
     text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
     lines = RecordLines(text)
     reader = csv.reader(lines, strict=True)
@@ -234,11 +228,7 @@ def rows_of_records(records: Generator[TextRecord], layout: Layout, *, now: int)
     """Yield the objects of records, in their order.
 
     Args:
-        records: of CSV or JSON lines.
         now: time of modification, in unix seconds, if the manifest has none.
-
-    Raises:
-        IntegrityError: the text is malformed, or a value is missing or malformed.
     """
     with closing(records):
         rows = filter(None, (_row(record, layout, now, where) for where, record in records))
@@ -274,7 +264,7 @@ def _row(
 
 
 def rows_of_tuples(tuples: Sequence[tuple[Any, ...]]) -> Rows:
-    """Return the rows that tuples are, with the values in the order of `COLUMNS`."""
+    """Return tuples as rows; their values stand in the order of `COLUMNS`."""
     keys, addresses, sizes, checksums, seconds, types = map(list, zip(*tuples, strict=True))
     has_types = any(types)
     types = [each or b"" for each in types]
@@ -285,11 +275,7 @@ def rows_of_parquet(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: A
     """Return the objects of a batch of a Parquet file, in its order.
 
     Args:
-        batch: a ``pyarrow.RecordBatch``.
         now: time of modification, in unix seconds, if the manifest has none.
-
-    Raises:
-        BadValue: a value is missing or malformed.
     """
     import pyarrow as pa
 

@@ -89,10 +89,6 @@ def sort_here(source: Manifest, path: Path, task: Task, high: bytes | None) -> I
 
     Args:
         path: the file for the sorted rows; the caller deletes it.
-        high: the first path after those below the prefix; ``None``: there is none.
-
-    Raises:
-        IntegrityError: the manifest is damaged, or has a malformed value.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as store:
         # If this process dies, the file is not used again.
@@ -147,12 +143,7 @@ INTERVAL: Final = "interval"
 
 
 class IntervalSource(NamedTuple):
-    """An interval of keys as the source of a part: its rows arrive through Spark.
-
-    Attributes:
-        low: the first key.
-        high: the first key after the interval; ``None``: the interval has no end.
-    """
+    """An interval of keys as the source of a part: its rows arrive through Spark."""
 
     low: bytes
     high: bytes | None
@@ -203,12 +194,7 @@ def plan_intervals(
     prefix: bytes,
     high: bytes | None,
 ) -> list[ImportPart]:
-    """Return the intervals of a manifest, in order; the same ones after a restart.
-
-    Args:
-        prefix: prefix of the paths on the branch.
-        high: the first path after those below the prefix; ``None``: there is none.
-    """
+    """Return the intervals of a manifest, in order; the same ones after a restart."""
     kept = directory / INTERVALS
     try:
         bounds = list(map(bytes.fromhex, json.loads(kept.read_bytes())))
@@ -241,7 +227,6 @@ def bounds_of(keys: Sequence[bytes], *, share: float) -> list[bytes]:
     """Return the keys at which intervals begin, except for the first one.
 
     Args:
-        keys: the sampled keys, sorted.
         share: the share of all keys that they are.
     """
     wanted = max(LEAST_TASKS, int(len(keys) / share / ROWS_PER_INTERVAL))
@@ -260,12 +245,7 @@ def import_shuffled(
     """Import intervals; yield each when it is finished.
 
     Args:
-        portions: of the manifest, each read by one task.
-        parts: all intervals, in order.
         items: the intervals that are not finished yet.
-
-    Raises:
-        LakeError: an executor failed.
     """
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -314,9 +294,7 @@ def _read(
     """Yield the objects of some portions, with the column `INTERVAL`, on an executor.
 
     Args:
-        starts: the first keys of all intervals but the first.
         wanted: numbers of the intervals whose objects are yielded; ``None``: all.
-        now: time of modification, in unix seconds, if the manifest has none.
         nonce: marks errors, which go through Spark to the driver.
     """
     import pyarrow as pa

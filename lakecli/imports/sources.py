@@ -48,8 +48,6 @@ def open_source(
     Args:
         text: the value of ``--from``; a path without a scheme is on this machine.
         is_manifest: whether it is a manifest, whatever its name.
-        links: how to treat symbolic links in a directory.
-        may_be_empty: whether to accept an empty directory or prefix.
 
     Raises:
         UsageError: the URI names nothing that can be imported.
@@ -100,11 +98,7 @@ def roots_of(source: ImportSource) -> tuple[str, ...]:
 
 
 def _find_manifest(uri: str, account: Account, *, is_manifest: bool) -> Manifest | None:
-    """Return the manifest that a URI names; ``None`` if it names something else.
-
-    Raises:
-        UsageError: the URI names no manifest, and `is_manifest` is set.
-    """
+    """Return the manifest that a URI names; ``None`` if it names something else."""
     kind = kind_of(uri)
     if not (is_manifest or kind or uri.endswith(SUFFIX)):
         return None
@@ -129,9 +123,7 @@ class DirectorySource(NamedTuple):
     """All files below a directory.
 
     Attributes:
-        root: absolute path.
         left_out: gets the names below the directory that are Git's, lakecli's or the system's own.
-        may_be_empty: whether to accept a directory without files.
     """
 
     root: bytes

@@ -48,12 +48,7 @@ class Records(NamedTuple):
 
 @dataclass
 class BaseSlice:
-    """A walk over the records of a tree from `low` up to `high`.
-
-    Args:
-        low: the first path.
-        high: the first path after the interval; ``None``: the interval has no end.
-    """
+    """A walk over the records of a tree from `low` up to `high`."""
 
     _trees: TreeStore
     _tree: Metarange
@@ -95,7 +90,7 @@ class BaseSlice:
                 self._open()
 
     def horizon(self, key: bytes) -> bytes | None:
-        """Return the end of the run that contains `key`: of records of one range, or of none.
+        """Return where the run ends that contains `key`: in one range, or between two ranges.
 
         All records before `key` must have been stepped past.
 
@@ -233,9 +228,7 @@ def join_parts(
     """Write the tree that has `cuts` from `low` up to `high`, and `base` elsewhere.
 
     Args:
-        base: the tree of the branch.
         cuts: results of the parts, in order of their paths.
-        low: the first path of the parts.
         high: the first path after the parts; ``None``: they have no end.
 
     Returns:

@@ -154,7 +154,7 @@ _scratch: tempfile.TemporaryDirectory[str] | None = None
 
 
 def _jar(jvm: Any) -> Path:  # noqa: ANN401
-    """Return the compiled class: Spark's compiler in a Java, or in one of our own, compiles it."""
+    """Return a JAR of the class, compiled by Spark's compiler in `jvm` or in a Java of our own."""
     global _scratch  # noqa: PLW0603 - kept until this process ends
     if _scratch is None:
         _scratch = tempfile.TemporaryDirectory(prefix="lakecli-")

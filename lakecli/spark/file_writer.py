@@ -170,7 +170,7 @@ def _stored(schema: StructType, version: str) -> pa.Schema:
 
 
 def _max_rows(text: str) -> int:
-    """Return the maximum number of rows in a file; 0, as for Spark by a negative one: none."""
+    """Return the maximum number of rows in a file, 0 for none (which Spark writes as negative)."""
     try:
         return max(0, int(text))
     except ValueError:

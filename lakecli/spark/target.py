@@ -73,7 +73,6 @@ class WriteTarget:
 
     Args:
         prefix: the table's path, with a slash at its end; ``b""`` is the whole branch.
-        mode: one of `MODES`.
         batch: the batch that is written once, if it is one.
         check: called with the branch as it is, before files are added to those that are there.
     """

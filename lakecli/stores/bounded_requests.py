@@ -48,7 +48,6 @@ def bound_answers(
     """Let a session send requests by `BoundedAdapter`.
 
     Args:
-        server_date: gets the date of each response.
         check: a hook that refuses an answer that does not fit its request.
     """
     session.hooks["response"] += [server_date.hook, check]
@@ -74,12 +73,10 @@ def _bound(connections: PoolManager, limits: AnswerLimits) -> None:
 
 
 class _BoundedBody:
-    """A body of limited length; everything else is delegated to `raw`.
+    """A body of limited length; everything else is left to `raw`.
 
     Args:
-        raw: the response of `urllib3`.
-        limit: bytes, at most.
-        error: makes the error of a longer one; ``None`` cuts it.
+        error: makes the error for a longer body; with ``None``, a longer body is cut.
     """
 
     def __init__(self, raw: Any, limit: int, error: Callable[[], Exception] | None) -> None:  # noqa: ANN401 - urllib3's
@@ -91,7 +88,7 @@ class _BoundedBody:
         return getattr(self._raw, name)
 
     def stream(self, amt: int = 1 << 16, **options: Any) -> Iterator[bytes]:  # noqa: ANN401 - urllib3's
-        """Yield the pieces of the body, which is decoded where that is wanted."""
+        """Yield the pieces of the body, decoded if requested."""
         for piece in self._raw.stream(amt, **options):
             self._left -= len(piece)
             if self._left >= 0:
@@ -103,7 +100,7 @@ class _BoundedBody:
             return
 
     def read(self, *_: object, **__: object) -> bytes:
-        """Refuse to read in another way than `stream`, which counts."""
+        """Refuse any read but by `stream`, which counts."""
         raise UnusableAnswerError("it is read without a bound")
 
 
@@ -133,7 +130,6 @@ class BoundedAdapter(HTTPAdapter):
 
         Args:
             stream: the body is an object's, of the size that was asked for.
-            options: as for every adapter.
 
         Raises:
             UnusableAnswerError: a redirect, another part of an object than was asked for, or an

@@ -86,7 +86,6 @@ class UploadedPart(NamedTuple):
     """A part that has arrived.
 
     Attributes:
-        size: in bytes.
         tag: opaque; `PartUploads.complete` needs it.
         crc32c: of its bytes; ``None`` if the store does not report it.
     """
@@ -121,7 +120,6 @@ class PartUploads(Protocol):
         """Send one part.
 
         Args:
-            upload: what `start` returned for it.
             body: its bytes, or a seekable stream of them.
             crc32c: of the bytes; the store verifies it if it can.
 
@@ -292,7 +290,7 @@ class Renews(Protocol):
 
 @runtime_checkable
 class Settles(Protocol):
-    """Answers reads with what a power cut may still take back."""
+    """Returns objects to readers that a power cut could still undo."""
 
     def settle(self, key: str) -> None:
         """Make durable what a read has found, whoever wrote it.
@@ -303,7 +301,7 @@ class Settles(Protocol):
 
 
 def settle(store: ObjectStore, key: str) -> None:
-    """Make durable what a read has found: a write of ours whose answer was lost, or an error.
+    """Make durable what a read has found: our own write, whose answer was lost or an error.
 
     Raises:
         Unreachable: it may be lost.

@@ -101,7 +101,6 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
     Args:
         prefix: of every key, without a slash at its end; may be empty.
-        server_date: gets the date of each response.
 
     Attributes:
         delete_size: objects that one request deletes, at most.
@@ -172,11 +171,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
     @abstractmethod
     def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
-        """Delete objects by one request.
-
-        Args:
-            versions: that they must have, if any are given.
-        """
+        """Delete objects by one request."""
 
     def batch(self) -> ParallelBatch:
         """Start a batch of parallel create-only requests."""
@@ -196,7 +191,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
     @contextmanager
     def reading(self, key: str) -> Iterator[str]:
-        """Do as `translated`, where "not found" may be about the object or the bucket."""
+        """Translate errors of a read, whose "not found" may be about the object or the bucket."""
         try:
             with self.translator.translated(self.readable(key)) as full:
                 yield full
@@ -212,7 +207,6 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
         Args:
             ask: returns a page, and the position of the next one; a false value after the last.
-            position: of the first page.
         """
         while True:
             with self.translated():
@@ -234,19 +228,11 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         return self.utf8(self.start + key)
 
     def readable(self, key: str) -> str:
-        """Return the name of an object that is only read: a bucket may hold more than it takes.
-
-        Raises:
-            UsageError: the cloud cannot hold an object of this key.
-        """
+        """Return the name of an object that is only read: a bucket may hold more than it takes."""
         return self.full(key)
 
     def utf8(self, name: str) -> str:
-        """Return a name if it is UTF-8.
-
-        Raises:
-            UsageError: it is not.
-        """
+        """Return a name; raise `UsageError` if it is not UTF-8."""
         try:
             name.isascii() or name.encode()
         except UnicodeEncodeError:
@@ -270,11 +256,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         """
 
     def _check_bucket_once(self) -> None:
-        """Find out what "not found" was about; one request in a store's life.
-
-        Raises:
-            BucketNotFound: the bucket does not exist.
-        """
+        """Find out whether "not found" was about the bucket; one request in a store's life."""
         if self._bucket_exists:
             return
         try:
@@ -286,11 +268,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         self._bucket_exists = True
 
     def _check_absent(self, key: str) -> None:
-        """Ask before sending gigabytes; the final request has the condition itself.
-
-        Raises:
-            ConditionFailed: the object exists.
-        """
+        """Raise `ConditionFailed` if the key exists, before gigabytes are sent."""
         with suppress(ObjectNotFound):
             self.head(key)
             raise ConditionFailed(f"object is there already, nothing was written: {key!r}")
@@ -298,9 +276,6 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
 class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Client]):
     """A cloud that honours a version as the condition of each request: all but S3.
-
-    Args:
-        prefix: of every key, without a slash at its end; may be empty.
 
     Attributes:
         attempts: of each request that may be repeated.
@@ -329,11 +304,7 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
             self.sdk().page(self.start)
 
     def put_garbled(self, key: str, body: bytes) -> None:
-        """Send `body` with the checksum of other bytes.
-
-        Raises:
-            IntegrityError: as it should be.
-        """
+        """Send `body` with the checksum of other bytes; see `WritesGarbled`."""
         with self.translated(key) as full:
             self.sdk().write_garbled(full, body)
 

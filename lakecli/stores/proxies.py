@@ -27,7 +27,6 @@ def open_connections(
 
     Args:
         proxy: see `proxy_of`.
-        options: of `urllib3.PoolManager`.
     """
     from urllib3 import PoolManager, ProxyManager, Timeout, make_headers
 

@@ -16,11 +16,7 @@ from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
 
 class ReadOnlyStore:
-    """A namespace for reading.
-
-    Args:
-        hint: of the errors of writes.
-    """
+    """A namespace for reading."""
 
     def __init__(self, store: ObjectStore, *, hint: str) -> None:
         self._store = store
@@ -65,18 +61,14 @@ class ReadOnlyStore:
         return self._store.local_path(key)
 
     def put(self, *_args: object, **_options: object) -> NoReturn:
-        """Refuse.
-
-        Raises:
-            Refused: always.
-        """
+        """Refuse every write."""
         raise Refused(f"{self.uri} is read without a clone, which cannot write", hint=self._hint)
 
     put_new = delete = copy = batch = put
 
 
 class AtVersion(ReadOnlyStore):
-    """A store whose reads are of one version of an object; an ID is of one object only."""
+    """Reads one version of an object; a version ID belongs to one object only."""
 
     def __init__(self, store: VersionedStore, version_id: str) -> None:
         super().__init__(store, hint="")
@@ -87,11 +79,7 @@ class AtVersion(ReadOnlyStore):
         return self.get(key, length=length), self.head(key).version
 
     def put(self, *_args: object, **_options: object) -> NoReturn:
-        """Refuse.
-
-        Raises:
-            Unsupported: always.
-        """
+        """Refuse everything but reading one version, as `Unsupported`."""
         raise Unsupported(f"a version of an object can only be read: {self.uri}")
 
     put_new = list = delete = copy = batch = put

@@ -20,7 +20,6 @@ def open_store(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> 
     """Return the store of a storage namespace, without a request.
 
     Args:
-        uri: of the namespace, in any spelling.
         region: of the bucket, as learned by `prepare_namespace`.
 
     Raises:

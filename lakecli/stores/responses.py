@@ -105,7 +105,6 @@ def read_xml(body: bytes, root: str, *needs: str, also: frozenset[str] = frozens
     """Return the root element of an answer.
 
     Args:
-        root: the name of the root element.
         also: other names that servers give it; an ``Error`` has no other elements.
         needs: the elements that the root must have; ``IsTruncated`` must be true or false.
     """
@@ -147,10 +146,6 @@ def read_json(body: bytes, kind: str = "") -> Mapping[str, Any]:
 
 def size_of_part(asked: str, answered: str) -> int:
     """Return how many bytes the part of an object has that an answer announces.
-
-    Args:
-        asked: the header ``Range`` of the request.
-        answered: the header ``Content-Range`` of the answer.
 
     Raises:
         UnusableAnswerError: it is another part than was asked for.

@@ -88,11 +88,7 @@ def parse(text: str) -> NamespaceUri:
 
 
 def normalise(text: str) -> str:
-    """Return the canonical spelling, by which namespaces are compared and stored.
-
-    Raises:
-        UsageError: as `parse`.
-    """
+    """Return the canonical spelling, by which namespaces are compared and stored; see `parse`."""
     return str(parse(text))
 
 

@@ -350,12 +350,7 @@ class _DownloadStream(ReadStream):
         self._key = key
 
     def read(self, size: int = -1) -> bytes:
-        """Read `size` bytes, fewer only at the end.
-
-        Raises:
-            Unreachable: the connection broke, again and again.
-            ConditionFailed: the blob was replaced.
-        """
+        """Read `size` bytes, fewer only at the end."""
         try:
             with self._store.reading(self._key):
                 return self._download.read(size)

@@ -45,11 +45,7 @@ class GsUploads:
         self._store = store
 
     def start(self, key: str) -> UploadId:
-        """Begin an upload.
-
-        Raises:
-            Unsupported: a server in Google's place has no uploads in parts.
-        """
+        """Begin an upload; raise `Unsupported` where a server in Google's place has none."""
         with self._store.translated(key, may_be_absent=True) as full:
             answer = self._store.sdk().ask_xml("POST", full, {"uploads": ""})
             return UploadId(
@@ -99,11 +95,7 @@ class GsUploads:
     def complete(
         self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
     ) -> Version:
-        """Join the parts.
-
-        Raises:
-            Unsupported: there is a condition, which the server would ignore.
-        """
+        """Join the parts; refuse a condition, which the server would ignore, as `Unsupported`."""
         if not isinstance(condition, AnyVersion):
             raise Unsupported(
                 f"Google Cloud Storage joins parts unconditionally, nothing was written: {key!r}"

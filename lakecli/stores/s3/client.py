@@ -70,8 +70,6 @@ def new_client(
     """Return a client of S3.
 
     Args:
-        attempts: of each request, at most.
-        note: called with each answer.
         prepare: called with each request before it is signed.
         is_anonymous: requests are not signed.
         ignores_endpoints: do not look for a configured endpoint; `config` has it.
@@ -106,17 +104,13 @@ def _stay(*, context: dict[str, Any], **_: object) -> None:
 
 
 def _stop_waiting(*, attempts: int, caught_exception: Exception | None = None, **_: object) -> None:
-    """Raise the error of a server that was too slow, after it was waited for twice."""
+    """Raise the error of a server that was too slow twice, instead of waiting once more."""
     if caught_exception is not None and attempts > 1 and slow_answer_of(caught_exception):
         raise caught_exception
 
 
 def bound_answers(session: Session, limits: AnswerLimits) -> None:
-    """Let all that a session of the SDK asks answer within bounds, the sources of credentials, too.
-
-    Args:
-        session: without a client so far.
-    """
+    """Bound the answers to all requests of a session of the SDK, those for credentials too."""
     session.register_component("response_parser_factory", CheckedParsers())
     ca_bundle = session.get_config_variable("ca_bundle")
     session.register("before-send", SdkHttp(ca_bundle, limits).answer_to)
@@ -202,7 +196,6 @@ class SdkHttp:
         """Send a request of the SDK's client, whose event names the operation.
 
         Raises:
-            botocore.exceptions.HTTPClientError: there is no connection, or it broke.
             UnusableAnswerError: the answer is too long, or not one to this operation.
         """
         operation = event_name.rpartition(".")[2]
@@ -261,11 +254,7 @@ class SdkHttp:
 
 
 def _check(operation: str, body: bytes) -> None:
-    """Refuse an answer that does not fit its operation.
-
-    Raises:
-        UnusableAnswerError: it has no root element of that name, or does not say whether it ends.
-    """
+    """Refuse an answer that does not fit its operation."""
     # The SDK takes an `Error` for one, whatever the status says.
     also = frozenset({f"{operation}Result", f"{operation}Response", "Error"})
     if operation in _LISTINGS:

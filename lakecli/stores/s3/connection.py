@@ -110,11 +110,7 @@ class S3Connection:
 
     @property
     def plain_access(self) -> PlainAccess | None:
-        """Static keys and the configuration, if they can be found without the SDK.
-
-        Raises:
-            UsageError: an endpoint that is no URL of a server.
-        """
+        """Static keys and the configuration, if they can be found without the SDK."""
         with self._lock:
             if not self._is_plain_sought and not self.demands.anonymous:
                 self._plain = find_plain_access(
@@ -209,10 +205,7 @@ class S3Connection:
         """Return the credentials, and when temporary ones end.
 
         This reads files and variables, and sends a request only if they come from a server (single
-        sign-on, instance roles).
-
-        Raises:
-            botocore.exceptions.BotoCoreError: there are no credentials, or they cannot be loaded.
+        sign-on, instance roles). Without credentials it raises the SDK's error.
         """
         plain = self.plain_access
         if plain is not None:
@@ -224,11 +217,7 @@ class S3Connection:
         return keys, _expiry_of(credentials)
 
     def access(self) -> Access:
-        """Describe the credentials in use, and where the SDK found them.
-
-        Raises:
-            botocore.exceptions.BotoCoreError: there are no credentials, or they cannot be loaded.
-        """
+        """Describe the credentials in use, and where the SDK found them."""
         if source := self.demands.anonymous:
             host, region = self.config.host, self.config.region
             return Access("no credentials", "", source, endpoint=host, region=region)

@@ -48,7 +48,6 @@ class DirectHttp:
     """Sends requests to one server; safe to share between threads.
 
     Args:
-        server: its URL, without a path.
         ca_bundle: the file with the certificates to trust, or ``None`` for those that the SDK
             brings along.
 
@@ -164,11 +163,7 @@ class DirectHttp:
 
 
 def _address(url: str) -> tuple[str, tuple[str, int]]:
-    """Return the scheme of a server, its name and its port.
-
-    Raises:
-        ValueError: it has none of these.
-    """
+    """Return the scheme of a server, its name and its port; raise `ValueError` without them."""
     parts = urlsplit(url)
     if not parts.hostname or parts.scheme not in _PORTS:
         raise ValueError("not the URL of a server")

@@ -77,12 +77,11 @@ _Source = tuple[Callable[[], AccessKeys], Callable[[str], str | None]]
 
 
 class DirectSettings(NamedTuple):
-    """What direct requests about the objects of one bucket follow.
+    """The settings of direct requests about the objects of one bucket.
 
     Attributes:
-        config: for which the others were found.
-        start: of the path of each object.
-        keys: returns the keys that sign, which may change.
+        start: what the path of each object begins with.
+        keys: returns the keys to sign with, which may change.
         sends_checksums: objects are sent with a checksum.
         wants_checksums: objects are requested with their checksums, which are compared.
     """
@@ -98,12 +97,7 @@ class DirectSettings(NamedTuple):
 
 
 def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | None:
-    """Return what direct requests follow, or ``None`` if only the SDK's client can do.
-
-    Raises:
-        UsageError: an endpoint that is no URL of a server.
-        botocore.exceptions.BotoCoreError: a configuration that the SDK refuses.
-    """
+    """Return the settings of direct requests, or ``None`` if only the SDK can send them."""
     if bucket.endswith(_DIRECTORY_BUCKET) or connection.demands.anonymous:
         return None  # S3 Express needs a session of its own
     plain, config = connection.plain_access, connection.config
@@ -167,11 +161,7 @@ def _open_http(server: str, ca_bundle: str | None, limits: AnswerLimits) -> Dire
 
 
 class DirectRequests:
-    """Plain requests about one bucket and its objects; safe to share between threads.
-
-    Args:
-        translator: for the error of a missing key.
-    """
+    """Plain requests about one bucket and its objects; safe to share between threads."""
 
     def __init__(self, connection: S3Connection, bucket: str, translator: Translator) -> None:
         self._connection = connection
@@ -188,8 +178,6 @@ class DirectRequests:
 
         Args:
             full: the key, with the prefix of the namespace.
-            span: bytes of the object, as HTTP writes them.
-            limit: bytes to be read, at most.
             if_match: the ETag in quotes that the object must have; ``""``: any.
 
         Returns:
@@ -312,7 +300,7 @@ class DirectRequests:
         return answer
 
     def _prepared(self, full: str) -> DirectSettings | None:
-        """Return what a request about a key follows, or ``None`` if plain ones do not suffice."""
+        """Return the settings of a request about a key, or ``None`` if it takes the SDK."""
         if _PLAIN_KEY.fullmatch(full) is None:
             return None
         return self._usable_settings()

@@ -225,9 +225,7 @@ def resolve_config(session: Session, *, region: str, account: Account = NO_ACCOU
     """Read the configuration of a session.
 
     Args:
-        session: of the SDK, with its profile.
         region: of the bucket, if known; it overrides the configured region.
-        account: the profile, endpoint and region to use instead of the configured ones.
 
     Raises:
         UsageError: an endpoint that is no URL of a server.
@@ -258,11 +256,7 @@ _ANY_BUCKET: Final = "bucket"
 
 
 def _configured_variant(session: Session, region: str, style: str) -> str:
-    """Return the URL of AWS's endpoint of another kind that is configured, or ``""``.
-
-    Raises:
-        UsageError: AWS has no such endpoint, or none for this style of addresses.
-    """
+    """Return the URL of AWS's endpoint of another kind that is configured, or ``""``."""
     from botocore.utils import ensure_boolean
 
     s3 = session.get_config_variable("s3")
@@ -309,11 +303,7 @@ def _configured_endpoint(session: Session, environ: Mapping[str, str]) -> str:
 
 
 def check_region(configured: str) -> str:
-    """Return the region that is configured, which may be empty.
-
-    Raises:
-        UsageError: it is no name of a region.
-    """
+    """Return the region that is configured, or ``""``; refuse what is no name of one."""
     try:
         return region_of(configured)
     except UnusableAnswerError as error:
@@ -361,9 +351,6 @@ def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess
 
     Args:
         region: learned from the bucket; it wins over a region set for all of AWS.
-
-    Raises:
-        UsageError: an endpoint that is no URL of a server.
     """
     if any(environ.get(name) for name in _NOT_PLAIN):
         return None
@@ -403,11 +390,7 @@ def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess
 
 
 def _read_profile(environ: Mapping[str, str], profile: str | None) -> dict[str, str]:
-    """Return the settings of a profile that has no others than keys and a region.
-
-    Raises:
-        _NotPlainError: it has others, or does not exist.
-    """
+    """Return the settings of a profile that has no others than keys and a region."""
     name = profile or "default"
     section = "default" if name == "default" else f"profile {name}"
     config = _read_section(environ.get("AWS_CONFIG_FILE", "~/.aws/config"), section)
@@ -423,11 +406,7 @@ def _read_profile(environ: Mapping[str, str], profile: str | None) -> dict[str, 
 
 
 def _read_section(file: str, section: str) -> dict[str, str] | None:
-    """Return a section of one of AWS's files, or ``None``.
-
-    Raises:
-        _NotPlainError: the file is malformed or unreadable.
-    """
+    """Return a section of one of AWS's files, or ``None``."""
     if not file.startswith(("/", "~/")) or "$" in file:
         raise _NotPlainError
     path = os.path.expanduser(file)

@@ -78,11 +78,7 @@ class S3Store(CloudStore, OpensRanges):
         return self._connection.region
 
     def prepare(self) -> str:
-        """Ask the store for the bucket's region, and use it from now on.
-
-        Raises:
-            BucketNotFound: no such bucket.
-        """
+        """Ask the store for the bucket's region, and use it from now on."""
         with self.translated():
             return self._connection.find_region(self.bucket)
 
@@ -105,11 +101,7 @@ class S3Store(CloudStore, OpensRanges):
             return self._reader.open(full, matching=matching, version_id=version_id)
 
     def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
-        """Open a part of an object for one pass, by one request.
-
-        Raises:
-            Unsupported: the server does not implement ranges.
-        """
+        """Open a part of an object by one request; some servers have no ranges (`Unsupported`)."""
         with self.translated(key) as full:
             return self._reader.open_range(full, start=start, length=length)
 
@@ -242,7 +234,7 @@ class S3Store(CloudStore, OpensRanges):
 
     @property
     def payer(self) -> dict[str, str]:
-        """The argument of a request elsewhere that reads an object for which you pay."""
+        """The argument that lets a request elsewhere read an object at the requester's cost."""
         return {"RequestPayer": "requester"} if self._connection.demands.of_all else {}
 
     def presign(
