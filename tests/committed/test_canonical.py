@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy
@@ -27,10 +27,7 @@ from tests.committed.trees import (
     value,
 )
 
-few = settings(max_examples=60, deadline=None)
 
-
-@few
 @given(st.lists(edits(400), max_size=8))
 def test_any_history_of_commits_makes_the_tree_that_is_built_at_once(steps: list[Changes]) -> None:
     trees = new_trees()
@@ -42,7 +39,6 @@ def test_any_history_of_commits_makes_the_tree_that_is_built_at_once(steps: list
     assert contents(trees, tree) == model
 
 
-@few
 @given(
     st.integers(100, 600),
     st.lists(st.integers(0, 10_000), min_size=1, max_size=8),
@@ -62,7 +58,6 @@ def test_deleting_boundary_keys(count: int, chosen: list[int], everything: bool)
     assert again == build(new_trees(), model)
 
 
-@few
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=10))
 def test_appended_tails(sizes: list[int]) -> None:
     trees = new_trees()
@@ -74,7 +69,6 @@ def test_appended_tails(sizes: list[int]) -> None:
         assert tree == build(new_trees(), large_model(end))
 
 
-@few
 @given(models(300), st.lists(edits(300), max_size=3), st.lists(edits(300), max_size=3))
 def test_a_merge_makes_the_tree_that_is_built_at_once(
     model: Model, left: list[Changes], right: list[Changes]
@@ -96,7 +90,6 @@ def test_a_merge_makes_the_tree_that_is_built_at_once(
     assert merged == build(new_trees(), contents(trees, merged))
 
 
-@few
 @given(models(300), models(300))
 def test_the_difference_applied_is_the_other_tree(left: Model, right: Model) -> None:
     trees = new_trees()
@@ -105,7 +98,6 @@ def test_the_difference_applied_is_the_other_tree(left: Model, right: Model) -> 
     assert apply(trees, a, changes) == b
 
 
-@few
 @given(models(300), edits(300))
 def test_a_range_has_the_bytes_that_its_records_alone_decide(model: Model, step: Changes) -> None:
     """However a range came about, blocks copied or not, its file is the one built at once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, MetarangeId
@@ -61,7 +61,6 @@ def page(found: list[Difference], prefix: bytes, after: bytes) -> list[Differenc
     return [each for each in found if each.path.startswith(prefix) and each.path > after]
 
 
-@settings(max_examples=80, deadline=None)
 @given(models(), models(), prefixes, afters)
 def test_diff_of_unrelated_trees(left: Model, right: Model, prefix: bytes, after: bytes) -> None:
     trees = new_trees()
@@ -70,7 +69,6 @@ def test_diff_of_unrelated_trees(left: Model, right: Model, prefix: bytes, after
     assert found == page(of_models(left, right), prefix, after)
 
 
-@settings(max_examples=80, deadline=None)
 @given(models(500), edits(500), prefixes, afters)
 def test_diff_of_related_trees(model: Model, step: Changes, prefix: bytes, after: bytes) -> None:
     trees = new_trees()
@@ -80,7 +78,6 @@ def test_diff_of_related_trees(model: Model, step: Changes, prefix: bytes, after
     assert found == page(of_models(left, right), prefix, after)
 
 
-@settings(max_examples=40, deadline=None)
 @given(models(500), edits(500), st.sampled_from([16, 32, 256]))
 def test_diff_does_not_need_ranges_to_end_alike(model: Model, step: Changes, number: int) -> None:
     trees = new_trees()
@@ -91,7 +88,6 @@ def test_diff_does_not_need_ranges_to_end_alike(model: Model, step: Changes, num
     assert found == of_models(left, right)
 
 
-@settings(max_examples=40, deadline=None)
 @given(models(300), st.lists(edits(300), max_size=3))
 def test_what_none_of_the_parents_has_is_new(model: Model, steps: list[Changes]) -> None:
     def add(model: Model) -> MetarangeId:
@@ -112,7 +108,6 @@ def test_what_none_of_the_parents_has_is_new(model: Model, steps: list[Changes])
     assert list(new_ranges(trees, tree, parents)) == [each for each in ranges if each not in old]
 
 
-@settings(max_examples=80, deadline=None)
 @given(models(300), edits(300), edits(300), prefixes, afters)
 def test_compare(
     model: Model, left_step: Changes, right_step: Changes, prefix: bytes, after: bytes
@@ -131,7 +126,6 @@ def test_compare(
     assert list(found) == page(three_way(base, left, right), prefix, after)
 
 
-@settings(max_examples=60, deadline=None)
 @given(models(), models(), models())
 def test_compare_of_unrelated_trees(base: Model, left: Model, right: Model) -> None:
     trees = new_trees()

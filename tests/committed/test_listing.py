@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.committed.scan import (
@@ -56,7 +56,6 @@ def of_model(model: Model, prefix: bytes, delimiter: bytes, after: bytes) -> lis
     return [found[path] for path in sorted(found) if path > after]
 
 
-@settings(max_examples=200, deadline=None)
 @given(names_of_objects, paths, delimiters, paths)
 def test_listing_is_the_models_listing(
     names: set[bytes], prefix: bytes, delimiter: bytes, after: bytes
@@ -68,7 +67,6 @@ def test_listing_is_the_models_listing(
     assert found == of_model(model, prefix, delimiter, after)
 
 
-@settings(max_examples=60, deadline=None)
 @given(names_of_objects, paths, delimiters, st.integers(1, 5))
 def test_pages_add_up_to_the_listing(
     names: set[bytes], prefix: bytes, delimiter: bytes, size: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE, Entry, MergeStrategy, MetarangeId
@@ -152,14 +152,12 @@ def check_result(
     assert (merged == sides["destination"]) == (expected == destination)
 
 
-@settings(max_examples=60, deadline=None)
 @given(models(300), edits(300), edits(300))
 def test_merge_is_the_models_merge(model: Model, left: Changes, right: Changes) -> None:
     base = model | {key(at): value(at % 4) for at in range(80, 260)}
     check_merge(base, changed(base, left), changed(base, right))
 
 
-@settings(max_examples=60, deadline=None)
 @given(models(40), models(40), models(40))
 def test_merge_of_unrelated_trees_with_many_equal_identities(
     base: Model, source: Model, destination: Model
@@ -167,7 +165,6 @@ def test_merge_of_unrelated_trees_with_many_equal_identities(
     check_merge(base, source, destination)
 
 
-@settings(max_examples=30, deadline=None)
 @given(models(300), edits(300))
 def test_an_unchanged_side_gives_the_other_one(model: Model, step: Changes) -> None:
     trees = new_trees()
@@ -181,7 +178,6 @@ def test_an_unchanged_side_gives_the_other_one(model: Model, step: Changes) -> N
         assert both == other
 
 
-@settings(max_examples=30, deadline=None)
 @given(models(300), edits(300), edits(300), st.booleans())
 def test_it_does_not_matter_who_is_merged_into_whom(
     model: Model,
@@ -354,7 +350,6 @@ def test_of_many_conflicts_the_first_ones_are_listed_and_all_are_counted() -> No
     assert caught.value.count == count
 
 
-@settings(max_examples=40, deadline=None)
 @given(models(300), edits(300), edits(300), st.permutations([16, 32, 64]))
 def test_trees_cut_by_another_rule_merge_into_one_cut_by_ours(
     model: Model, left: Changes, right: Changes, numbers: list[int]

@@ -7,7 +7,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.model import ChangeType, Difference, MergeStrategy
@@ -181,7 +181,6 @@ def check(trees: TreeStore, base: MergeBase, left: MetarangeId, right: Metarange
         assert made in {left, right, build(new_trees(), expected)}
 
 
-@settings(max_examples=30, deadline=None)
 @given(models(300), st.lists(edits(300), min_size=2, max_size=3), edits(300), edits(300))
 def test_only_what_the_bases_have_differently_is_merged_otherwise(
     model: Model, steps: list[Changes], left: Changes, right: Changes
@@ -202,7 +201,6 @@ def test_only_what_the_bases_have_differently_is_merged_otherwise(
     check(trees, base, ours, theirs)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(models(60), min_size=5, max_size=5), st.integers(0, 31))
 def test_trees_that_are_cut_otherwise(five: list[Model], foreign: int) -> None:
     trees = new_trees()

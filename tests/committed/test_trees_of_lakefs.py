@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId, RangeId
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@settings(max_examples=50, deadline=None)
 @given(models(300), edits(300), st.integers(1, 100))
 def test_the_first_commit_rebuilds_the_tree(model: Model, step: Changes, size: int) -> None:
     model |= {key(at): value(at) for at in range(50, 150)}
@@ -65,7 +64,6 @@ def test_the_first_commit_rebuilds_the_tree(model: Model, step: Changes, size: i
         assert not foreign & {record.id for record in iter_ranges(trees, result)}
 
 
-@settings(max_examples=50, deadline=None)
 @given(models(300), models(300), st.integers(1, 100))
 def test_diff_of_a_foreign_tree_and_ours(left: Model, right: Model, size: int) -> None:
     trees = new_trees()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lakecli.base.model import EMPTY_TREE, MetarangeId
 from lakecli.committed.values import MalformedValue
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-@settings(max_examples=80, deadline=None)
 @given(models(), edits())
 def test_apply_is_the_models_update(model: Model, step: Changes) -> None:
     trees = new_trees()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE
@@ -54,7 +54,6 @@ def check(found: list[DiffInterval], prefix: bytes) -> None:
     assert all(each.stop is None or each.start < each.stop for each in found)
 
 
-@settings(max_examples=60, deadline=None)
 @given(models(500), edits(500), prefixes, sizes, st.sampled_from([16, 64]))
 def test_of_two_trees(model: Model, step: Changes, prefix: bytes, size: int, number: int) -> None:
     trees = new_trees()
@@ -73,7 +72,6 @@ def test_of_two_trees(model: Model, step: Changes, prefix: bytes, size: int, num
     assert parts == list(diff(trees, a, b, prefix=prefix))
 
 
-@settings(max_examples=60, deadline=None)
 @given(models(300), edits(300), edits(300), prefixes, sizes)
 def test_of_three_trees(
     model: Model, left_step: Changes, right_step: Changes, prefix: bytes, size: int
@@ -122,7 +120,6 @@ def test_each_range_is_read_once_and_equal_ones_never() -> None:
     assert opened == len(different)
 
 
-@settings(max_examples=40, deadline=None)
 @given(models(300), st.lists(edits(300), min_size=4, max_size=4), prefixes, sizes)
 def test_of_a_base_of_several_trees(
     model: Model, steps: list[Changes], prefix: bytes, size: int

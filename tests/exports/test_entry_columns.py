@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakecli.base.model import Entry
@@ -57,7 +57,6 @@ def expected(entries: Sequence[Entry], namespace: str = "") -> dict[str, list[An
     }
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(ENTRIES, max_size=5), st.sampled_from(["", "local:///é/"]))
 @example([Entry("", 0, "", EPOCH)], "s3://b/")
 @example([Entry("data/x", 1, "y", EPOCH, "text/plain", {"": "", "k": "ä"})] * 3, "")
@@ -66,7 +65,6 @@ def test_columns_have_what_the_entries_have(entries: list[Entry], namespace: str
     assert lists(columns_of(values, namespace=namespace)) == expected(entries, namespace)
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(ENTRIES, min_size=1, max_size=3), st.data())
 def test_damaged_values_raise_or_decode_as_by_protobuf(entries: list[Entry], data: Any) -> None:
     values = [bytearray(encode_entry(entry)) for entry in entries]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.engine.runner import LocalRunner
@@ -30,7 +30,6 @@ def conflicts(contents: dict[bytes, bytes]) -> bool:
     return any(other.startswith(path + b"/") for path in contents for other in contents)
 
 
-@settings(max_examples=25, deadline=None)
 @given(steps)
 def test_incremental_exports(wanted: list[tuple[Changes, bool]]) -> None:
     with TemporaryDirectory() as folder, open_lake(Path(folder)) as lake:

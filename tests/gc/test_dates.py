@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.ids import CommitId, WriteId
@@ -71,7 +71,6 @@ def live(gaps: list[int], offsets: list[int], looks: list[int], today: int) -> H
     return History(made_on, groups, seen)
 
 
-@settings(max_examples=400, deadline=None, database=None)
 @given(
     gaps=st.lists(GAPS, min_size=1, max_size=40),
     offsets=st.lists(OFFSETS, min_size=40, max_size=40),
@@ -89,7 +88,6 @@ def test_what_was_made_lately_counts_whatever_the_clocks_said(
     assert lately <= found
 
 
-@settings(max_examples=200, deadline=None, database=None)
 @given(gaps=st.lists(GAPS, min_size=1, max_size=40), today=st.integers(0, 400))
 def test_where_clocks_are_right_and_somebody_looks_each_day_nothing_else_counts(
     gaps: list[int], today: int

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.identity import blake3_of
@@ -308,7 +308,6 @@ def test_a_short_listing_is_not_split() -> None:
     assert divide(filled(SHAPES["flat"]), KeyRange("", ""), 16) == [KeyRange("", "", 3_000)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     keys=st.sets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4)),
     wanted=st.integers(2, 5),

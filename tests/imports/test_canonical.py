@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE
@@ -91,7 +91,6 @@ def expected_of(
     return kept | new, tally
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     outside=SOME,
     below=SOME,

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.engine.runner import LocalRunner
@@ -185,7 +185,6 @@ changes = st.dictionaries(keys, st.none() | st.binary(max_size=1), min_size=1, m
 objects = st.dictionaries(st.binary(min_size=1, max_size=2), st.integers(0, 3), max_size=40)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     base=changes,
     moves=st.lists(changes, max_size=4),

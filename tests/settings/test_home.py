@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.errors import PermissionDenied, Unreachable
@@ -129,7 +129,6 @@ class Writer:
         return lines if self._random.random() < 0.3 else []
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     random=st.randoms(use_true_random=False),
     names=st.lists(st.sampled_from(NAMES), unique=True, max_size=8),

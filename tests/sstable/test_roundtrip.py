@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("either_core")
 
 
-@settings(max_examples=80, deadline=None)
 @given(rows=records(), others=st.lists(keys(), max_size=10))
 def test_every_record_reads_back(rows: list[Record], others: list[bytes]) -> None:
     table = open_bytes(build(rows, type=b"ranges"))
@@ -98,7 +97,6 @@ def test_every_way_to_add_gives_the_same_bytes(
     assert (copied.count, copied.min_key, copied.max_key) == (400, rows[0][0], rows[-1][0])
 
 
-@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_a_changed_record_leaves_the_blocks_after_it_alone(data: st.DataObject) -> None:
     rows = many_records(600)

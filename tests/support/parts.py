@@ -7,6 +7,8 @@ by the server or the Spark session that it asks for, or by the directory or file
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -99,18 +101,34 @@ With ``-m lowest`` no other file is imported: the lowest versions are installed 
 """
 
 
+@cache
+def _name_of(path: Path) -> str:
+    """Return the name of a directory or file inside of tests/."""
+    return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
+
+
+@cache
 def _place_of(path: Path) -> str | None:
     """Return the marker of a directory or file in `PLACES`, or of what is in one."""
-    if not path.is_relative_to(TESTS):
-        return None
-    place = path.relative_to(TESTS)
-    names = (each.as_posix() for each in (place, *place.parents))
+    names = map(_name_of, (path, *path.parents))
     return next((PLACES[name] for name in names if name in PLACES), None)
 
 
 def _is_short(config: pytest.Config) -> bool:
     """Return whether neither -m nor a path asks for certain tests."""
     return not config.option.markexpr and config.args_source is pytest.Config.ArgsSource.TESTPATHS
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Import the tests of the short run from the end in the second worker.
+
+    In a fresh clone pytest compiles them, so each worker compiles half of them.
+    """
+    worker = getattr(session.config, "workerinput", {"workerid": ""})["workerid"]
+    if worker == "gw1" and _is_short(session.config):
+        for path in sorted(TESTS.rglob("test_*.py"), reverse=True):
+            if _place_of(path) is None:
+                import_module(f"tests.{_name_of(path)[:-3].replace('/', '.')}")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -124,7 +142,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def _marker_of(item: pytest.Item) -> str | None:
     """Return the marker that a test gets; ``None`` if it belongs to the short run."""
     marker = _place_of(item.path)
-    if marker is not None or item.path.relative_to(TESTS).as_posix() in SHORT:
+    if marker is not None or _name_of(item.path) in SHORT:
         return marker
     group = item.get_closest_marker("xdist_group")
     if group is not None and group.args == ("spark",):
@@ -143,16 +161,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marker = _marker_of(item)
         if marker is not None:
             item.add_marker(marker)
-        if item.path.relative_to(TESTS).as_posix() in LOWEST:
+        if _name_of(item.path) in LOWEST:
             item.add_marker("lowest")
     if config.option.markexpr:
         return
     left_out = {"nightly"} | (LONG.keys() if _is_short(config) else set())
-    left = [item for item in items if any(item.get_closest_marker(name) for name in left_out)]
+    left = {item for item in items if any(item.get_closest_marker(name) for name in left_out)}
     if not left:
         return
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in set(left)]
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = [item for item in items if item not in left]
     counted = Counter(
         next(name for name in ("nightly", *LONG) if item.get_closest_marker(name)) for item in left
     )

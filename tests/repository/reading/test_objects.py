@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.identity import blake3_of
@@ -136,7 +136,6 @@ def test_a_listing_groups_by_directory(repository: Repository) -> None:
 PATHS = st.text("ab/", min_size=1, max_size=5).map(str.encode)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.sets(PATHS), st.sets(PATHS), st.text("ab/", max_size=3).map(str.encode))
 def test_a_listing_agrees_with_all_paths(
     tmp_path_factory: pytest.TempPathFactory, first: set[bytes], then: set[bytes], prefix: bytes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import lmdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.committed.point_reads import PointReader
@@ -223,7 +223,6 @@ PATHS = st.binary(min_size=1, max_size=3)
     staged=st.dictionaries(PATHS, st.none() | st.binary(max_size=2), max_size=6),
     asked=st.lists(PATHS, max_size=20),
 )
-@settings(max_examples=25, deadline=None)
 def test_a_reader_agrees_with_a_dictionary(
     tmp_path_factory: pytest.TempPathFactory,
     committed: dict[bytes, bytes],

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.ids import PackId
@@ -81,7 +81,6 @@ def whole(commits: list[Commit], available: set[CommitId]) -> set[CommitId]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
 @given(histories())
 def test_a_known_commit_has_its_whole_history(
     one: Repository, history: tuple[list[Commit], list[Pack], list[list[Pack]]]

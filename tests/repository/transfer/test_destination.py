@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.identity import blake3_of
@@ -90,7 +90,6 @@ def test_a_name_that_cannot_be_a_file_is_refused(root: Path, name: bytes) -> Non
     assert not root.exists() or not tree(root)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.sampled_from([b"a", b"b", b".", b"..", b"", b"link", b"up", b"...", b"c d", b"x\0y"]),

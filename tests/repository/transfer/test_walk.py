@@ -7,7 +7,7 @@ import socket
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli import native
@@ -42,7 +42,6 @@ def test_files_are_in_path_order(tmp_path: Path) -> None:
     assert relatives(tmp_path) == sorted([b"a-b", b"a.c", b"a/b/c", b"a/x", b"a0", b"b"])
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.sets(st.binary(min_size=1, max_size=6), max_size=12))
 def test_names_of_any_bytes(tmp_path_factory: pytest.TempPathFactory, names: set[bytes]) -> None:
     root = os.fsencode(tmp_path_factory.mktemp("walk"))
