@@ -113,7 +113,8 @@ def few_races(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     What a test patches is undone before its directory is removed, so `home` comes first.
     """
     del home
-    monkeypatch.setattr("lakecli.doctor.conditions.RACES", 4)
+    monkeypatch.setattr("lakecli.doctor.conditions.RACES", 1)
+    monkeypatch.setattr("lakecli.doctor.conditions.WRITERS", 2)
 
 
 @pytest.fixture

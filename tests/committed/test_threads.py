@@ -109,7 +109,7 @@ def test_eight_threads_read_two_trees(room: int) -> None:
     def read(number: int) -> int:
         numbers = random.Random(number)
         begin.wait()
-        for _ in range(2_000):
+        for _ in range(500):
             at = numbers.randrange(COUNT + 5)
             tree, model = ((left, LEFT), (right, RIGHT))[numbers.randrange(2)]
             assert find(trees, tree, key(at)) == model.get(key(at))

@@ -65,7 +65,14 @@ def skewed(number: int) -> str:
     return f"b/c/d/e/f/{number:012}"
 
 
-@pytest.mark.parametrize("key_of", [dated, numbered, hashed, skewed])
+@pytest.mark.parametrize(
+    "key_of",
+    [
+        dated,
+        skewed,
+        *(pytest.param(each, marks=pytest.mark.nightly) for each in (numbered, hashed)),
+    ],
+)
 def test_a_billion_objects_make_thousands_of_parts(
     key_of: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakecli.refs.ref_store import CommitReader
 
 COUNT = 70
-CASES = 5
+CASES = 2
 SHAPES = [(3, 0.6), (6, 0.3), (15, 0.2), (40, 0.05), (5, 0.9), (2, 0.0)]
 """Reach of a parent, share of merges."""
 

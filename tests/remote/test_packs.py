@@ -538,9 +538,10 @@ def push_one_at_a_time(store: CountingStore, pushes: int) -> list[CommitId]:
     return history
 
 
-def test_a_clone_of_ten_thousand_pushes_reads_few_packs() -> None:
+@pytest.mark.parametrize("pushes", [1_500, pytest.param(10_000, marks=pytest.mark.nightly)])
+def test_a_clone_of_thousands_of_pushes_reads_few_packs(pushes: int) -> None:
     store = CountingStore()
-    history = push_one_at_a_time(store, 10_000)
+    history = push_one_at_a_time(store, pushes)
     store.reset()
     read = intact(packs.read_new_packs(store, ()))
     assert sorted(commit.id for pack in read for commit in pack.commits) == sorted(history)

@@ -194,16 +194,16 @@ def test_run_needs_a_session_and_a_program(cli: Cli, history: Demo) -> None:
     assert history.head()
 
 
-def test_a_thousand_commits_take_ten_steps(cli: Cli, demo: Demo) -> None:
+def test_250_commits_take_eight_steps(cli: Cli, demo: Demo) -> None:
     with demo.lake() as lake:
         repository = lake.repository("demo")
-        made = grow(repository, ({b"n": b"%d" % number} for number in range(1_000)))
-    cli.ok("bisect", "start", MAIN, "main~1000")
-    first = made[618]
+        made = grow(repository, ({b"n": b"%d" % number} for number in range(250)))
+    cli.ok("bisect", "start", MAIN, "main~250")
+    first = made[118]
     script = f'test "$(echo "$BISECT_MESSAGE" | cut -d" " -f2)" -lt {first.message.split()[1]}'
     shown = cli.ok("bisect", "run", "sh", "-c", script).lines
     assert shown[-1] == f"Found commit {DEMO}/{first.id} {first.message}"
-    assert sum(line.startswith("== Commit") for line in shown) <= 10
+    assert sum(line.startswith("== Commit") for line in shown) <= 8
 
 
 def test_a_damaged_session_is_named(cli: Cli, history: Demo) -> None:

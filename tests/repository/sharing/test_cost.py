@@ -95,7 +95,7 @@ def test_push_of_a_new_branch_reads_it_twice(clones: tuple[Repository, ...]) -> 
     assert sent(one) == {"get": 7, "put": 1}
 
 
-def test_a_clone_of_a_thousand_branches_reads_each_once(
+def test_a_clone_of_many_branches_reads_each_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = CountingStore()
@@ -105,7 +105,7 @@ def test_a_clone_of_a_thousand_branches_reads_each_once(
     with machine(tmp_path, "one") as one, machine(tmp_path, "two") as two:
         first = repo.create(one, "demo", "s3://bucket/ns", range_entries=RANGE_ENTRIES)
         make_commit(first, b"a")
-        for number in range(999):
+        for number in range(199):
             branch.create(first, f"b{number}", source="main")
         store.reset()
         push_all(first, ME)
@@ -114,9 +114,9 @@ def test_a_clone_of_a_thousand_branches_reads_each_once(
         store.reset()
         clone(two, "s3://bucket/ns", "demo")
         # What the repository is, the state of collection, and the pack; the refs.
-        assert dict(store.counts) == {"get": 1000 + 3, "list": 1}
+        assert dict(store.counts) == {"get": 200 + 3, "list": 1}
         made = len(list(branch.iter_branches(two.repository("demo"))))
-        assert made == 1000
+        assert made == 200
 
 
 def test_a_push_of_many_branches_with_recent_objects_lists_the_refs_once(
