@@ -11,9 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final
 
-from lakecli.base.layout import DATA, LAKEFS_MARKER, SSTABLES, is_of_link_set, sstable_key
+from lakecli.base.layout import DATA, INCOMING, LAKEFS_MARKER, SSTABLES, is_of_link_set, sstable_key
 from lakecli.base.model import CommitId, RefKind
 from lakecli.committed.tree_store import MissingTable
 from lakecli.engine.runner import OpenStore
@@ -301,8 +302,10 @@ def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]
     uploads = uploads_of(store)
     if uploads is None:
         return
-    for each in uploads.iter_unfinished(DATA):
-        if each.started_at >= cutoff:
+    incoming = uploads.iter_unfinished(INCOMING)  # of large objects that are sent to links
+    for each in chain(uploads.iter_unfinished(DATA), incoming):
+        needed = LONGEST if each.key.startswith(INCOMING) else timedelta(0)
+        if each.started_at + needed >= cutoff:
             continue
         try:
             changed_at = uploads.changed_at(each.key, each.id)

@@ -111,8 +111,13 @@ class PartUploads(Protocol):
     the caller decides how often to send a part.
     """
 
-    def start(self, key: str) -> UploadId:
-        """Begin an upload; nothing is visible before it is completed."""
+    def start(self, key: str, *, by_urls: bool = False) -> UploadId:
+        """Begin an upload; nothing is visible before it is completed.
+
+        Args:
+            key: of the object.
+            by_urls: its parts are sent to presigned URLs, without checksums.
+        """
 
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int

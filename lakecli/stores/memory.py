@@ -362,8 +362,9 @@ class MemoryUploads:
         self._bucket = bucket
         self._prefix = prefix
 
-    def start(self, key: str) -> UploadId:
+    def start(self, key: str, *, by_urls: bool = False) -> UploadId:
         """Begin an upload."""
+        del by_urls
         next(iter(self._store.list()), None)  # raises if there is no bucket
         with self._bucket.lock:
             self._bucket.writes += 1

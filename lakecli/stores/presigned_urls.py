@@ -49,6 +49,18 @@ class PresignedUrl(NamedTuple):
         return self._replace(url=self.url + signature.hex(), unsigned=None)
 
 
+class PresignedPart(NamedTuple):
+    """A part that a PUT sends, of an upload that was started for URLs.
+
+    Attributes:
+        size: that the part must have, where the store can demand it; 0 for any.
+    """
+
+    upload: str
+    number: int
+    size: int
+
+
 class PresignRequest(NamedTuple):
     """What a presigned URL permits.
 
@@ -63,6 +75,8 @@ class PresignRequest(NamedTuple):
         max_size: bytes that a PUT may send. A store that takes fewer in one request anyway may
             ignore it. One that cannot keep to it raises `Unsupported`.
         content_encoding: of the response to a GET, in place of the object's own.
+        part: what a PUT sends in place of an object. A store that would ask a server for each
+            signature raises `Unsupported`.
     """
 
     method: str
@@ -73,6 +87,7 @@ class PresignRequest(NamedTuple):
     may_be_unsigned: bool = False
     max_size: int = LARGEST_PUT
     content_encoding: str = ""
+    part: PresignedPart | None = None
 
 
 LONGEST: Final = timedelta(days=7)
@@ -192,7 +207,11 @@ def v4_url(
         parameters: further parameters of the query; empty ones are left out.
     """
     headers: dict[str, str] = {}
-    if request.method == "PUT":
+    if request.part is not None:
+        upload, number, size = request.part
+        headers = {"Content-Length": str(size)} if size else {}
+        parameters = {**parameters, "partNumber": str(number), "uploadId": upload}
+    elif request.method == "PUT":
         headers = {"Content-Type": request.content_type} if request.content_type else {}
         headers |= put_headers
     signed = {"host": host} | {header.lower(): value for header, value in headers.items()}

@@ -320,16 +320,20 @@ def test_the_record_of_links_outlives_what_can_come_by_them(shared: Shared) -> N
     records = {f"{INCOMING}{'0f' * 8}{suffix}" for suffix in (LINKS, SENT)}
     for key in (incoming_key("0f" * 16), *records):
         shared.store.put(key, b"x", ANY)
+    uploads = shared.store.uploads()
+    large = uploads.start(incoming_key("1f" * 16), by_urls=True)
     shared.time.pass_by(LONG)
     shared.collect(ada)
     shared.time.pass_by(LONG)
     shared.collect(ada)
     assert {info.key for info in shared.store.list(INCOMING)} == records
+    assert [each.id for each in uploads.iter_unfinished()] == [large]
     shared.time.pass_by(MONTHS)
     shared.collect(ada)
     shared.time.pass_by(MONTHS)
     shared.collect(ada)
     assert list(shared.store.list(INCOMING)) == []
+    assert list(uploads.iter_unfinished()) == []
 
 
 def test_replaced_packs_and_old_reflog_go_and_tombstones_stay(shared: Shared) -> None:

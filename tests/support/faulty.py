@@ -171,7 +171,7 @@ class FaultyUploads(MemoryUploads):
         super().__init__(MemoryStore(bucket, prefix), bucket, prefix)
         self._faulty = store
 
-    def start(self, key: str) -> UploadId:
+    def start(self, key: str, *, by_urls: bool = False) -> UploadId:
         self._faulty.ask("upload")
         return super().start(key)
 

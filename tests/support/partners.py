@@ -28,7 +28,7 @@ TOOLS = (
 )
 """Programs that the shell scripts need."""
 
-SENDING_TOOLS = ("grep", "sed", "sha256sum")
+SENDING_TOOLS = ("grep", "head", "sed", "sha256sum", "tail")
 """Programs that only the script that sends files needs."""
 
 

@@ -151,7 +151,8 @@ def fs_presign(
     With --put and --page or --script, a partner needs a browser or curl, and sends up to 1,000
     files at once: -n N files, which keep their names, or those that --files-from names. `lakecli fs
     stage --arrived` stages what has arrived below PATH. A page needs a CORS rule of the bucket
-    (`lakecli help clouds`).
+    (`lakecli help clouds`). Large files are sent in parts where the store can, and go on where they
+    were interrupted (`lakecli help handoff`).
 
     Examples:
         lakecli fs presign lakefs://demo/main/reports/2026.csv --expires 12h

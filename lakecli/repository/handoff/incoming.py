@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -30,7 +30,7 @@ from lakecli.base.layout import data_key, incoming_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CONTENT_ENCODING, Entry
 from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry
-from lakecli.errors import IntegrityError, NotFound, Refused, UsageError
+from lakecli.errors import IntegrityError, NotFound, Refused, Unsupported, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import (
     bucket_of,
@@ -42,9 +42,14 @@ from lakecli.repository.reading.addresses import (
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
-from lakecli.stores.capabilities import copy_across
+from lakecli.stores.capabilities import copy_across, uploads_of
 from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, ObjectStore, Version
-from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
+from lakecli.stores.presigned_urls import (
+    LARGEST_PUT,
+    PresignedPart,
+    PresignedUrl,
+    PresignRequest,
+)
 from lakecli.stores.uri import is_local, parse
 
 CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"
@@ -62,11 +67,15 @@ class UploadLink:
         physical_address: the full URI that the URL points to.
         signed: the URL, a secret; its expiry; the headers or the fields of a form that must be sent
             with it, which are secrets, too.
+        upload: the upload in parts of a large object, if there is one.
+        parts: the URL of each part, which are secrets, too; the first has any size.
     """
 
     id: str
     physical_address: str
     signed: PresignedUrl
+    upload: str = ""
+    parts: Sequence[str] = ()
 
 
 def new_links(
@@ -101,6 +110,32 @@ def new_links(
         key = incoming_key(incoming_id)
         signed = repository.store.presign(key, request, now=now)
         yield UploadLink(incoming_id, f"{repository.record.storage_namespace}/{key}", signed)
+
+
+def with_parts(
+    repository: Repository, link: UploadLink, *, expires_in: timedelta, part_size: int, count: int
+) -> UploadLink:
+    """Begin the upload of a large object, and return its link with the URLs of the parts.
+
+    Args:
+        repository: the repository of the link.
+        link: the link.
+        expires_in: the lifetime of the URLs.
+        part_size: bytes in each part but the first, where the store can demand that.
+        count: how many parts there may be.
+
+    Raises:
+        Unsupported: the store has no uploads, or would ask a server for each signature.
+    """
+    store, now = repository.store, repository.lake.runtime.clock()
+    uploads, key = uploads_of(store), incoming_key(link.id)
+    if uploads is None:
+        raise Unsupported("the store has no uploads in parts")
+    upload = uploads.start(key, by_urls=True)
+    parts = (PresignedPart(upload, *each) for each in enumerate([0] + [part_size] * (count - 1), 1))
+    requests = (PresignRequest("PUT", expires_in, part=part) for part in parts)
+    urls = [store.presign(key, request, now=now).url for request in requests]
+    return replace(link, upload=upload, parts=urls)
 
 
 def take_in(

@@ -9,7 +9,13 @@ or script has a link to `<set>.sent` too, and writes there what it sends: one li
 It does so before the first file, so that it knows after an interruption what it was about to send,
 again from time to time, and at the end. DIGEST is ``-``, ``sha256:`` with the SHA-256, or
 ``sha256/8M:`` with the SHA-256 of the SHA-256 of each 8 MiB, which browsers can compute of a large
-file. STATE is ``+`` of a file that was sent, else ``.``.
+file. STATE is ``+`` of a file that was sent, the number of its parts that were sent, ``*`` of one
+that replaces a file which was sent before, and else ``.``.
+
+Where the store can, a large file is sent in parts, by URLs of an upload that begins when the links
+are made. The first part has what the others leave; the URLs of these take exactly their size, where
+the store can demand that. Whoever stages joins the parts; the sender cannot. What replaces a file
+is sent whole, since the upload of that may have ended.
 
 The sender can write anything into the second record and the objects. A name counts only if a file
 below the directory can have it, and if no other file that came has it; where the links were made
@@ -34,7 +40,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from lakecli.base.identity import blake3_of
 from lakecli.base.ids import IncomingId
-from lakecli.base.layout import INCOMING, LINKS, SENT
+from lakecli.base.layout import INCOMING, LINKS, SENT, incoming_key
 from lakecli.base.model import MAX_PATH_SIZE, NO_METADATA, Entry
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.progress import NO_PROGRESS, Progress
@@ -46,11 +52,20 @@ from lakecli.base.validation import (
     identifier,
     list_of,
     nullable,
+    optional,
     text,
+    text_that,
     whole,
 )
 from lakecli.committed.values import decode_entry, encode_entry
-from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    NotFound,
+    PermissionDenied,
+    Unsupported,
+    UsageError,
+)
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_values
 from lakecli.repository.handoff.incoming import (
@@ -60,6 +75,7 @@ from lakecli.repository.handoff.incoming import (
     bring_in,
     clear,
     new_links,
+    with_parts,
 )
 from lakecli.repository.handoff.links import THREADS, problem_of
 from lakecli.repository.reading.view import check_branch
@@ -70,8 +86,10 @@ from lakecli.repository.staged.stager import (
     new_on,
     values_on,
 )
+from lakecli.stores.capabilities import UploadId, UploadNotFound, uploads_of
 from lakecli.stores.contract import (
     ABSENT,
+    ANY,
     JSON,
     ObjectInfo,
     ObjectNotFound,
@@ -86,15 +104,21 @@ MAX_LINKS: Final = 1_000
 CHUNK: Final = 8 << 20
 """Bytes that a digest ``sha256/8M:`` hashes at once."""
 
+SMALLEST_PART: Final = 64 << 20
+MAX_PART_LINKS: Final = 8_000
+"""Links to parts in one set, at most: those of large sets have larger parts."""
+
 _VERSION: Final = 1
 _STEM: Final = 16
 _MAX_LINE: Final = MAX_PATH_SIZE + 256
-_MAX_RECORD: Final = MAX_LINKS * (6 * MAX_PATH_SIZE + 64)
+_MAX_RECORD: Final = MAX_LINKS * (6 * MAX_PATH_SIZE + 1_024)
 _SET: Final = re.compile(rf"[0-9a-f]{{{_STEM}}}")
 _LINE: Final = re.compile(
-    rb"([0-9a-f]{32}) ([0-9]{1,15}) (?:-|(sha256|sha256/8M):([0-9a-f]{64})) ([.+]) ([^\n]+)"
+    rb"([0-9a-f]{32}) ([0-9]{1,15}) (?:-|(sha256|sha256/8M):([0-9a-f]{64})) "
+    rb"([.+*]|[0-9]{1,4}) ([^\n]+)"
 )
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -109,6 +133,7 @@ class LinkSet(NamedTuple):
         created_at: when the links were signed.
         expires_at: the earliest expiry.
         max_size: bytes that an object may have.
+        part_size: bytes in each part of a larger object but the first; 0: none is sent in parts.
     """
 
     links: Sequence[UploadLink]
@@ -118,6 +143,7 @@ class LinkSet(NamedTuple):
     created_at: datetime
     expires_at: datetime
     max_size: int
+    part_size: int
 
 
 def new_set(
@@ -165,6 +191,19 @@ def new_set(
         store.presign(f"{INCOMING}{stem}{SENT}", PresignRequest(method, expires_in), now=now)
         for method in ("PUT", "GET")
     )
+    part_size = _part_size(max_size, count)
+    if part_size:
+        begin = partial(
+            with_parts,
+            repository,
+            expires_in=expires_in,
+            part_size=part_size,
+            count=max_size // part_size,
+        )
+        try:
+            links = _each(begin, links)
+        except (PermissionDenied, Unsupported):
+            part_size = 0
     record = {
         "links": _VERSION,
         "branch": branch,
@@ -172,10 +211,18 @@ def new_set(
         "max_size": max_size,
         "ids": [link.id for link in links],
         "names": None if names is None else [os.fsdecode(name) for name in names],
+        "part_size": part_size,
+        "uploads": [link.upload for link in links],
     }
     store.put(f"{INCOMING}{stem}{LINKS}", json.dumps(record).encode(), ABSENT, JSON)
     ends = (signed.expires_at for signed in (sent, was_sent, *(link.signed for link in links)))
-    return LinkSet(links, names, sent, was_sent, now, min(ends), max_size)
+    return LinkSet(links, names, sent, was_sent, now, min(ends), max_size, part_size)
+
+
+def _part_size(max_size: int, count: int) -> int:
+    """Return the size of parts, in whole MiB, for a set of so many links; 0: an object is one."""
+    size = max(SMALLEST_PART, -(-max_size * count // (MAX_PART_LINKS << 20)) << 20)
+    return size if size < max_size else 0
 
 
 def _destination(branch: str, below: bytes) -> str:
@@ -245,10 +292,16 @@ class _Set:
     """A set of links, and what has come by it."""
 
     max_size: int
+    part_size: int
+    uploads: Mapping[str, str]
     names: Mapping[str, bytes | None]
     came: dict[str, ObjectInfo]
     listed: Mapping[str, Listed]
     damage: str = ""
+
+
+def _is_plain(upload: str) -> bool:
+    return upload.isascii() and upload.isprintable()
 
 
 _LINKS: Final = Record(
@@ -259,6 +312,8 @@ _LINKS: Final = Record(
         "max_size": whole(1, MAX_COUNT),
         "ids": list_of(identifier(IncomingId), MAX_LINKS),
         "names": nullable(list_of(text(MAX_PATH_SIZE), MAX_LINKS)),
+        "part_size": optional(whole(0, LARGEST_PUT), 0),
+        "uploads": optional(list_of(text_that(_is_plain, "the ID of an upload"), MAX_LINKS), ()),
     }
 )
 
@@ -299,7 +354,9 @@ def stage_arrived(
             f"no page or script sends to {place}",
             hint=f"make one: lakecli fs presign --put {quote(place)} -n 20 --page put.html",
         )
-    found = [arrival for each in sets for arrival in _look(each, below)]
+    for links in sets:
+        _find_parts(repository, links, may_join=not dry_run)
+    found = [arrival for links in sets for arrival in _look(links, below)]
     ready = [each for each in found if each.state is ArrivalState.ARRIVED]
     named = Counter(each.path for each in ready)
     for each in ready:
@@ -329,7 +386,8 @@ def _sets(repository: Repository, branch: str, below: bytes) -> list[_Set]:
                 names = record["names"] or [None] * len(record["ids"])
                 given = (None if each is None else os.fsencode(each) for each in names)
                 by_id = dict(zip(record["ids"], given, strict=False))
-                sets[stem] = _Set(record["max_size"], by_id, {}, {})
+                uploads = dict(zip(record["ids"], record["uploads"], strict=False))
+                sets[stem] = _Set(record["max_size"], record["part_size"], uploads, by_id, {}, {})
         elif stem in sets and rest == SENT:
             each = sets[stem]
             try:
@@ -340,6 +398,40 @@ def _sets(repository: Repository, branch: str, below: bytes) -> list[_Set]:
         elif stem in sets and name in sets[stem].names:
             sets[stem].came[name] = info
     return list(sets.values())
+
+
+def _find_parts(repository: Repository, links: _Set, *, may_join: bool) -> None:
+    """Add the objects of a set whose parts have all come, and join them if that is allowed."""
+    store, uploads = repository.store, uploads_of(repository.store)
+    if uploads is None or not links.part_size:
+        return  # nothing is sent in parts
+
+    def find(link: str) -> ObjectInfo | None:
+        key, upload = incoming_key(link), UploadId(links.uploads[link])
+        size = links.listed[link].size
+        count = size // links.part_size
+        sizes = dict.fromkeys(range(1, count + 1), links.part_size)
+        sizes[1] += size % links.part_size
+        try:
+            parts = [each for each in uploads.parts(key, upload) if each.number in sizes]
+            arrived_at = uploads.changed_at(key, upload)
+            if arrived_at is None or {each.number: each.size for each in parts} != sizes:
+                return None
+            if not may_join:
+                return ObjectInfo(key, size, arrived_at, Version(""))
+            uploads.complete(key, upload, parts, ANY)
+            return store.head(key)
+        except (UploadNotFound, ObjectNotFound):
+            return None
+
+    sent = [
+        link
+        for link, each in links.listed.items()
+        if each.is_sent and each.size > links.part_size
+        if links.uploads.get(link) and link not in links.came
+    ]
+    found = zip(sent, _each(find, sent), strict=True)
+    links.came |= {link: info for link, info in found if info is not None}
 
 
 def _read_links(data: bytes, key: str) -> dict[str, Any]:
@@ -404,7 +496,10 @@ def _mark_staged(repository: Repository, branch: str, found: Sequence[Arrival]) 
         if entry is not None and entry.metadata.get(CLIENT_INCOMING) == each.id:
             each.state, each.size = ArrivalState.STAGED_BEFORE, entry.size
         elif each.listed is not None and each.listed.is_sent:
-            each.reason = "it was sent, and taken from here: its path has changed since"
+            each.reason = (
+                "it was sent, and taken from here: its path has changed since, or the store has "
+                "dropped its parts"
+            )
 
 
 def _stage(
@@ -459,9 +554,9 @@ def _stage(
             each.reason = "another object was sent to the same link meanwhile; it is kept"
 
 
-def _each(function: Callable[[Arrival], T], arrivals: Sequence[Arrival]) -> list[T]:
+def _each(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(function, arrivals))
+        return list(pool.map(function, items))
 
 
 class _Chunked:

@@ -30,9 +30,9 @@ for hasher in sha256sum shasum openssl ''; do
 done
 
 # Files of a link, by its ID: c.ID has the configuration of curl, m.ID the line of the list of sent
-# files. `names` has the names that have a link, `known` their links, in the same order.
+# files, u.ID the URLs of parts: what they begin with, and the rest of each. `names` has the names that have a link, `known` their links, in the same order.
 
-l() { # a link: its ID, name if it has one, configuration
+l() { # a link: its ID, name if it has one, configuration, URLs of parts
     printf '%b' "$3" >"c.$1"
     if [ -n "$named" ]; then
         printf '%b\n' "$2" >>names
@@ -40,6 +40,9 @@ l() { # a link: its ID, name if it has one, configuration
     else
         printf '%s\n' "$1" >>free
     fi
+    id=$1
+    shift 3
+    [ $# -eq 0 ] || printf '%s\n' "$@" >"u.$id"
 }
 
 true >names && true >known && true >free && true >queue
@@ -106,7 +109,16 @@ add() { # takes a link for the file of a name, unless the file was sent before
         good=$((good + 1))
         return
     fi
-    printf '%s\n' "$id $size $digest . $name" >"m.$id"
+    state=.
+    case $line in
+    "$id "*" "[+*]" $name") state='*' ;;
+    "$id $size sha256:"*" $name")
+        rest=${line%" $name"}
+        [ "${rest% *}" != "$id $size $digest" ] || state=${rest##* }
+        ;;
+    esac
+    case $state in *[!0-9*]*) state=. ;; esac
+    printf '%s\n' "$id $size $digest $state $name" >"m.$id"
     printf '%s\n' "$id" >>queue
 }
 
@@ -150,7 +162,7 @@ plan() { # prints the configuration of curl for a file
     cat "$1"
     path=$2
     [ -z "$windows" ] || path=$(cygpath -m "$path")
-    if [ -n "$form" ] && [ "$1" != sent ]; then
+    if [ -n "$form" ] && [ "${1#c.}" != "$1" ]; then
         printf 'form = "file=@\\"%s\\""\n' "$(quoted "$(quoted "$path")")"
     else
         printf 'upload-file = "%s"\n' "$(quoted "$path")"
@@ -177,6 +189,60 @@ refusal() { # says why the server refuses something
     esac
 }
 
+call() { # runs curl, which the traps can end
+    curl -q --config conf >codes 2>/dev/null &
+    curl=$!
+    wait "$curl"
+    curl=
+}
+
+note() { # writes how much of the file of the link was sent
+    printf '%s\n' "$rest $1 $name" >"m.$id"
+}
+
+take() { # takes the line of a link apart
+    IFS= read -r line <"m.$id"
+    name=${line#* * * * } rest=${line%" ${line#* * * * }"}
+    state=${rest##* } rest=${rest% *}
+}
+
+send_parts() { # sends a large file in parts, those that are missing; fails if it is to be sent whole
+    take
+    size=${rest#* }
+    size=${size% *}
+    [ -f "u.$id" ] && [ "$size" -gt "$part_size" ] && [ "$state" != '*' ] || return 1
+    [ "$state" != . ] || state=0
+    rest_size=$((size % part_size))
+    while [ $((part_size * (state + 1))) -le "$size" ]; do
+        at=$((rest_size + part_size * state)) length=$part_size
+        [ "$state" -gt 0 ] || at=0 length=$((rest_size + part_size)) # the first has the rest, too
+        tail -c "+$((at + 1))" "$root$name" 2>/dev/null | head -c "$length" >part
+        printf 'url = "%s%s"\n' "$(sed -n 1p "u.$id")" "$(sed -n "$((state + 2))p" "u.$id")" >url
+        plan url "$work/part" >conf
+        call
+        code=
+        IFS= read -r code <codes
+        case $code in
+        20[0-9]) ;;
+        404) # its upload has ended
+            note '*'
+            return 1
+            ;;
+        *)
+            refusal "$code"
+            fail "$name" "$why"
+            return
+            ;;
+        esac
+        state=$((state + 1))
+        note "$state"
+        save >/dev/null
+        [ ! -t 2 ] || warn "$name: part $state is sent"
+    done
+    note +
+    good=$((good + 1)) total_sent=$((total_sent + 1))
+}
+
 send() { # sends the files of a batch of links
     next=
     for id in $batch; do
@@ -185,20 +251,15 @@ send() { # sends the files of a batch of links
         plan "c.$id" "$root${line#* * * * }"
         next="next$newline"
     done >conf
-    curl -q --config conf >codes 2>/dev/null &
-    curl=$!
-    wait "$curl"
-    curl=
+    call
     exec 5<codes
     for id in $batch; do
         code=
         IFS= read -r code <&5
-        IFS= read -r line <"m.$id"
-        name=${line#* * * * }
+        take
         case $code in
         20[0-9])
-            rest=${line%" . $name"}
-            printf '%s\n' "$rest + $name" >"m.$id"
+            note +
             good=$((good + 1)) total_sent=$((total_sent + 1))
             ;;
         *)
@@ -221,14 +282,15 @@ if [ -s queue ]; then
     20[0-9]) ;;
     *) refusal "$code" && stop "cannot send: $why" ;;
     esac
-    while IFS= read -r next <&4; do
-        batch="$batch $next" count=$((count + 1))
+    while IFS= read -r id <&4; do
+        ! send_parts || continue
+        batch="$batch $id" count=$((count + 1))
         if [ "$count" -eq 25 ]; then
             send
             save >/dev/null
         fi
     done 4<queue
-    send
+    [ -z "$batch" ] || send
     code=$(save)
     case $code in
     20[0-9]) ;;

@@ -5,11 +5,13 @@ const input = document.querySelector("input"), drop = document.querySelector(".d
 const rows = document.querySelector("tbody"), status = document.querySelector("[role=status]");
 const retry = document.querySelector("button");
 const CHUNK = 8 * 1024 * 1024, AT_ONCE = 3, TRIES = 3, LIST_EVERY = 5000;
-const LINE = /^([0-9a-f]{32}) (\d+) (\S+) ([.+]) (.+)$/;
+const LINE = /^([0-9a-f]{32}) (\d+) (\S+) ([.+*]|\d+) (.+)$/;
 const BLOCKED = "The browser cannot reach the bucket: the connection was lost, or the bucket does " +
   "not let pages send to it (CORS). Ask whoever sent you this page to allow it (lakecli help " +
   "clouds), or for a script.";
-const files = new Map(); // by the ID of a link: size, digest, whether it was sent, name
+// By the ID of a link: size, digest, name, how many parts were sent, whether all of it was, and
+// whether it replaces a file that was.
+const files = new Map();
 const waiting = [], failed = [];
 let running = 0, listed = 0, saving = Promise.resolve();
 
@@ -48,6 +50,23 @@ async function persistently(link, body, report) {
   }
 }
 
+async function transfer({file, link, bar}) { // in parts, unless it is small or replaces another
+  const state = files.get(link.id), size = data.part_size, [start, ...ends] = link.parts;
+  const from = at => sent => { bar.value = at + sent; };
+  if (!start || file.size <= size || state.again) return persistently(link, file.slice(0, file.size, ""), from(0));
+  for (const rest = file.size % size; size * (state.parts + 1) <= file.size; state.parts++) {
+    const at = state.parts && rest + size * state.parts, url = start + ends[state.parts]; // the first has the rest, too
+    try {
+      await persistently({url, headers: {}, fields: {}}, file.slice(at, rest + size * (state.parts + 1), ""), from(at));
+    } catch (error) {
+      if (error.message !== "404") throw error;
+      state.again = true; // its upload has ended
+      return transfer({file, link, bar});
+    }
+    if (Date.now() - listed > LIST_EVERY) await saveList();
+  }
+}
+
 const hash = async bytes => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
 
 async function digestOf(file) {
@@ -60,7 +79,7 @@ async function digestOf(file) {
 function saveList() { // one at a time, in order
   listed = Date.now();
   const save = () => {
-    const lines = [...files].map(([id, file]) => `${id} ${file.size} ${file.digest} ${file.sent ? "+" : "."} ${file.name}\n`);
+    const lines = [...files].map(([id, file]) => `${id} ${file.size} ${file.digest} ${file.sent ? "+" : file.again ? "*" : file.parts || "."} ${file.name}\n`);
     return persistently(data.sent, new Blob(lines));
   };
   return saving = saving.then(save, save);
@@ -76,7 +95,7 @@ async function readList() { // what an earlier visit has sent
   if (!answer.ok) return; // nothing yet, or no permission to see that
   for (const line of (await answer.text()).split("\n")) {
     const [, id, size, digest, state, name] = LINE.exec(line) || [];
-    if (data.links.some(link => link.id === id)) files.set(id, {size: Number(size), digest, sent: state === "+", name});
+    if (data.links.some(link => link.id === id)) files.set(id, {size: Number(size), digest, name, sent: state === "+", again: state === "*", parts: Number(state) || 0});
   }
 }
 
@@ -115,12 +134,13 @@ async function add(file, path) {
     return;
   }
   const before = files.get(link.id), name = link.name ?? path;
-  files.set(link.id, {name, size: file.size, digest: "-", sent: false}); // the link is taken
+  const state = {name, size: file.size, digest: "-", sent: false, parts: 0, again: before?.sent || before?.again};
+  files.set(link.id, state); // the link is taken
   shown.text.textContent = "Reading";
   try {
-    const digest = await digestOf(file), is_same = before?.sent && before.digest === digest;
-    files.set(link.id, {name, size: file.size, digest, sent: is_same});
-    if (is_same) finish(shown, "Sent before");
+    state.digest = await digestOf(file);
+    if (before?.digest === state.digest) Object.assign(state, {sent: before.sent, parts: before.parts});
+    if (state.sent) finish(shown, "Sent before");
     else waiting.push({file, link, ...shown});
   } catch {
     files.delete(link.id);
@@ -137,7 +157,7 @@ async function work(task) {
   task.bar.hidden = false;
   task.text.textContent = "Sending";
   try {
-    await persistently(task.link, task.file.slice(0, task.file.size, ""), sent => { task.bar.value = sent; });
+    await transfer(task);
     files.get(task.link.id).sent = true;
     finish(task, "Sent");
   } catch (error) {
@@ -210,6 +230,7 @@ drop.ondrop = async event => {
     : [...event.dataTransfer.files].map(file => [file, file.name]);
   take(found);
 };
+window.ononline = () => retry.hidden || retry.click();
 window.onbeforeunload = event => { if (running) event.preventDefault(); };
 document.querySelector("main").hidden = false;
 const ready = readList();

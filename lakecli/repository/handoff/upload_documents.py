@@ -7,10 +7,11 @@ Both keep the names of the files, and send a list of them; see `link_sets`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lakecli.repository.handoff import page
+from lakecli.repository.handoff.incoming import UploadLink
 from lakecli.repository.handoff.link_sets import LinkSet
 from lakecli.repository.handoff.links import shell_word, url_text
 from lakecli.repository.handoff.manifest import time_text
@@ -39,6 +40,7 @@ def upload_page(links: LinkSet, *, title: str, sender: str) -> bytes:
                 "id": each.id,
                 "name": None if links.names is None else os.fsdecode(links.names[number]),
                 **_request(each.signed),
+                "parts": _parts(each),
             }
             for number, each in enumerate(links.links)
         ],
@@ -46,6 +48,7 @@ def upload_page(links: LinkSet, *, title: str, sender: str) -> bytes:
         "was_sent": url_text(links.was_sent.url),
         "expires": time_text(links.expires_at),
         "max_size": links.max_size,
+        "part_size": links.part_size,
     }
     text = (
         page.head(shown, origins, program) + f"<p>This page takes {asked}"
@@ -59,13 +62,28 @@ def upload_page(links: LinkSet, *, title: str, sender: str) -> bytes:
         '<p><span role="status"></span> <button type="button" hidden>Try again</button></p>\n'
         '<table hidden>\n<thead><tr><th>Name</th><th class="n">Size</th><th>State</th></tr></thead>'
         "\n<tbody></tbody>\n</table>\n"
-        "<p>A file that is sent again under its name replaces the one before. An interrupted file "
-        "begins again; files that are complete are not sent twice.</p>\n</main>\n"
+        "<p>A file that is sent again under its name replaces the one before. "
+        f"{_resuming(links)}. After a reload, choose the same files again: what is complete is not "
+        "sent twice.</p>\n</main>\n"
     )
     return (text + page.tail(program, data)).encode()
 
 
 _LINE: Final = "\n"
+
+
+def _resuming(links: LinkSet) -> str:
+    if not links.part_size:
+        return "An interrupted file begins again, since each file is one request here"
+    size = page.shown_size(links.part_size)
+    return f"A file of more than {size} is sent in parts, and goes on where it was interrupted"
+
+
+def _parts(link: UploadLink) -> Sequence[str]:
+    """Return what the URLs of a link's parts begin with, and the rest of each."""
+    urls = [url_text(url) for url in link.parts]
+    start = os.path.commonprefix(urls)  # noqa: RUF071 - of characters
+    return [start, *(url.removeprefix(start) for url in urls)] if urls else ()
 
 
 def _request(signed: PresignedUrl) -> Mapping[str, object]:
@@ -81,7 +99,9 @@ def upload_script(links: LinkSet) -> bytes:
     named = "yes" if links.names is not None else ""
     names = links.names or [b""] * len(links.links)
     calls = "".join(
-        f"l {each.id} '{shell_word(name)}' '{_configuration(each.signed)}'\n"
+        f"l {each.id} '{shell_word(name)}' '"
+        + "' '".join([_configuration(each.signed), *_parts(each)])
+        + "'\n"
         for each, name in zip(links.links, names, strict=True)
     )
     end = time_text(links.expires_at)
@@ -89,6 +109,7 @@ def upload_script(links: LinkSet) -> bytes:
         "named": named,
         "form": "yes" if links.links[0].signed.fields else "",
         "max_size": str(links.max_size),
+        "part_size": str(links.part_size),
         "expires": f"{links.expires_at:%Y%m%d%H%M%S}",
         "expires_text": end,
         "was_sent": url_text(links.was_sent.url),
@@ -98,7 +119,7 @@ def upload_script(links: LinkSet) -> bytes:
     return (
         f"#!/bin/sh\n# Sends {len(links.links)} files at most, until {end}.\n"
         "# Keep this file secret: whoever has it can send files in your place.\n"
-        f"{_USAGE_NAMED if named else _USAGE}{_USAGE_OF_BOTH}"
+        f"{_USAGE_NAMED if named else _USAGE}{_USAGE_OF_BOTH.format(again=_resuming(links))}"
         f"{page.program('partner_environment.sh')}\n{assigned}\n"
         f"links() {{\n{calls}}}\n\n{page.program('partner_put.sh')}"
     ).encode("ascii")
@@ -136,8 +157,9 @@ _USAGE_NAMED: Final = """\
 
 _USAGE_OF_BOTH: Final = """\
 # Run the script again to resume: files that were sent are not sent again unless they have changed.
-# A file that is interrupted begins again. It needs curl, and sha256sum, shasum or openssl for
-# checksums; without these it says so.
+# {again}.
+# It needs curl, and sha256sum, shasum or openssl for checksums; without these it says so, and an
+# interrupted file begins again.
 #
 # Of the environment it uses only PATH, and the variables of proxies (https_proxy, http_proxy,
 # all_proxy, no_proxy) and of certificates (CURL_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR, with

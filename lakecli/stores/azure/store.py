@@ -14,13 +14,15 @@ first; and listing after a key, for which the names before it are listed and ski
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from urllib.parse import quote
 
-from lakecli.base.model import NO_ACCOUNT, YES, Account, Demand
+from lakecli.base.model import NO_ACCOUNT, NO_METADATA, YES, Account, Demand
 from lakecli.errors import Unsupported
 from lakecli.stores.azure.credentials import (
     HOW_TO_LOG_IN,
@@ -39,7 +41,7 @@ from lakecli.stores.azure.names import (
     version_of,
     version_time,
 )
-from lakecli.stores.azure.uploads import AzureUploads
+from lakecli.stores.azure.uploads import AzureUploads, block_name
 from lakecli.stores.capabilities import (
     Access,
     Renews,
@@ -271,7 +273,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
             delegated = None
             if not login.key:
                 delegated = self.sdk().delegated_key(now=now, lifetime=request.expires_in)
-            return sas_url(
+            signed = sas_url(
                 login,
                 request,
                 container=self.container,
@@ -281,6 +283,11 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
                 version_id=version_time(version_id),
                 scope=self._scope,
             )
+        if request.part is None:
+            return signed
+        name = block_name(request.part.upload, request.part.number, int(now.timestamp()))
+        block = quote(b64encode(name.encode()), safe="")
+        return signed._replace(url=f"{signed.url}&comp=block&blockid={block}", headers=NO_METADATA)
 
     def access(self) -> Access:
         """Describe the credentials in use, and where requests go."""

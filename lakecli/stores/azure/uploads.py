@@ -61,8 +61,9 @@ class AzureUploads:
     def __init__(self, store: MatchingCloudStore[AzureClient]) -> None:
         self._store = store
 
-    def start(self, key: str) -> UploadId:
+    def start(self, key: str, *, by_urls: bool = False) -> UploadId:
         """Begin an upload."""
+        del by_urls  # any block may come without a checksum
         with self._store.translated(key) as full:
             upload = f"{uuid4().hex[:16]}{self._now():08x}"
             self._stage(full, upload, _MARK, _ALIVE)
@@ -79,7 +80,7 @@ class AzureUploads:
         size, digest = _measure(stream, crc32c, key)
         stream.seek(0)
         with self._store.translated(key) as full:
-            name = _name(upload, number, self._now())
+            name = block_name(upload, number, self._now())
             staged = body if isinstance(body, bytes) else stream
             self._store.sdk().stage(full, name, staged, size=size, md5=digest)
         return UploadedPart(number, size, name, crc32c)
@@ -156,7 +157,7 @@ class AzureUploads:
 
     def _stage(self, full: str, upload: str, number: int, body: bytes) -> None:
         # The mark has one name, so that a later one replaces it.
-        name = _name(upload, number, 0)
+        name = block_name(upload, number, 0)
         self._store.sdk().stage(full, name, body, size=len(body), may_repeat=True)
 
     def _check(self, key: str, condition: Condition) -> None:
@@ -178,7 +179,8 @@ class AzureUploads:
         return int(now.timestamp())
 
 
-def _name(upload: str, number: int, sent: int) -> str:
+def block_name(upload: str, number: int, sent: int) -> str:
+    """Return the name of a part that is sent at a time, in seconds since 1970."""
     return f"{upload}-{number:05}{sent:08x}"
 
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from lakecli.base.content_types import DEFAULT
 from lakecli.base.identity import is_md5
 from lakecli.base.model import NO_ACCOUNT, YES, Account, Demand
-from lakecli.errors import IntegrityError, UsageError
+from lakecli.errors import IntegrityError, Unsupported, UsageError
 from lakecli.stores.capabilities import Access, not_versioned
 from lakecli.stores.cloud_store import MatchingCloudStore
 from lakecli.stores.contract import (
@@ -41,6 +41,7 @@ from lakecli.stores.gs.errors import VANISHED, GsTranslator
 from lakecli.stores.gs.generations import generation_of, version_of
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigned_urls import (
+    LONGEST,
     PresignedUrl,
     PresignRequest,
     lifetime_of,
@@ -222,6 +223,8 @@ class GsStore(MatchingCloudStore["GsClient"]):
             path = f"{self.bucket}/{quoted_path(self.full(key))}"
             raise self.translator.no_signature(f"{self._login.endpoint}/{path}")
         signer, endpoint = self._signing or self._find_signer()
+        if request.part is not None and signer.longest < LONGEST:
+            raise Unsupported("cannot presign parts, Google's IAM would sign each of them")
         if (
             request.content_encoding
         ):  # Google has no parameter for it, so the type says what is sent

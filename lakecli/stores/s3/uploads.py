@@ -112,12 +112,15 @@ class S3Uploads:
                 self.abort(key, upload)
             raise
 
-    def start(self, key: str, arguments: Mapping[str, Any] = NO_METADATA) -> UploadId:
+    def start(
+        self, key: str, arguments: Mapping[str, Any] = NO_METADATA, *, by_urls: bool = False
+    ) -> UploadId:
         """Begin an upload."""
         with self._store.translated(key) as full:
             client = self._connection.client()
-            # AWS needs to know beforehand that the parts come with checksums.
-            checksums = {"ChecksumAlgorithm": "CRC32C"} if _has_checksums(client) else {}
+            # AWS needs to know beforehand whether the parts come with checksums.
+            has_checksums = _has_checksums(client) and not by_urls
+            checksums = {"ChecksumAlgorithm": "CRC32C"} if has_checksums else {}
             answer = client.create_multipart_upload(
                 Bucket=self._bucket, Key=full, **checksums, **arguments
             )

@@ -147,6 +147,47 @@ def test_what_was_sent_is_not_sent_twice(lake: Cli, chromium: Any) -> None:
     assert stage(lake) == {"in/a b.csv": "staged", "in/large": "staged"}
 
 
+def test_a_large_file_goes_on_where_it_was_interrupted(
+    lake: Cli, chromium: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection is lost and comes back; then the page is closed, and opened again."""
+    monkeypatch.setattr("lakecli.repository.handoff.link_sets.SMALLEST_PART", 5 << 20)
+    page, large = put_page(lake, "-n", "4"), lake.directory / "files" / "large"
+    large.write_bytes(b"0123456789abcde\n" * (17 << 16))  # parts of 7, 5 and 5 MiB
+
+    def lose(number: int) -> Opened:
+        opened = Opened(chromium, page)
+        gone = re.compile(rf"partNumber={number}&")
+        opened.page.route(gone, lambda route: route.abort())
+        opened.page.set_input_files("input", str(large))
+        opened.wait("1 not sent. The browser cannot reach the bucket: the connection was lost")
+        opened.page.unroute(gone)
+        opened.problems = [each for each in opened.problems if "Failed to load" not in each]
+        return opened
+
+    def sent(opened: Opened) -> list[str]:
+        urls = [each.url for each in opened.requests if each.method == "PUT"]
+        return [found[1] for url in urls if (found := re.search("partNumber=([0-9]+)", url))]
+
+    lose(2).close()
+    opened = lose(3)
+    assert sent(opened) == ["2", "3", "3", "3"], "the first part is not sent again"
+    opened.page.evaluate("dispatchEvent(new Event('online'))")
+    opened.wait("1 of 4 files are sent.")
+    assert sent(opened)[4:] == ["3"]
+    opened.close()
+    assert stage(lake) == {"in/large": "staged"}
+    entry = lake.ok("fs", "stat", f"{MAIN}/in/large", "--json").json
+    assert entry["checksum"] == blake3_of(large.read_bytes()).hex()
+    large.write_bytes(b"x" * (11 << 20))
+    again = Opened(chromium, page)
+    again.page.set_input_files("input", str(large))
+    again.wait("1 of 4 files are sent.")
+    assert sent(again) == [], "what replaces a file is sent whole"
+    again.close()
+    assert stage(lake) == {"in/large": "staged"}
+
+
 def test_only_files_that_are_asked_for_are_sent(lake: Cli, chromium: Any) -> None:
     (lake.directory / "names").write_text("large\nsub/ünï\nnone\n")
     opened = Opened(chromium, put_page(lake, "--files-from", str(lake.directory / "names")))

@@ -115,6 +115,69 @@ def test_a_partner_sends_files_to_azure_and_gcs(other_cloud: Cli) -> None:  # no
     send_and_stage(other_cloud, "-n", "9", skip_empty=is_google)
 
 
+LARGE = bytes(range(256)) * (13 << 12)
+PART = 5 << 20
+
+
+def send_parts(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send a large file, interrupted after its first part, and then another one in its place."""
+    monkeypatch.setattr("lakecli.repository.handoff.link_sets.SMALLEST_PART", PART)
+    script, arrived = cli.directory / "put.sh", ("fs", "stage", f"{MAIN}/in/", "--arrived")
+    cli.ok("fs", "presign", "--put", f"{MAIN}/in/", "-n", "2", "--script", script)
+    assert "sent in parts, and goes on where it was interrupted" in script.read_text()
+    machine, log, down = partner(cli.directory), cli.directory / "log", cli.directory / "down"
+    for file in machine.directory.rglob("*"):
+        if file.is_file():
+            file.unlink()
+    (machine.directory / "large").write_bytes(LARGE)
+    curl = machine.path / "curl"
+    curl.unlink()
+    curl.write_text(
+        f"""#!/bin/sh
+case $* in *' conf')
+    echo x >>{log}
+    if [ -f {down} ] && [ "$(wc -l <{log})" -eq 2 ]; then rm {down}; exit 7; fi ;;
+esac
+exec {require_tool("curl")} "$@"
+"""
+    )
+    curl.chmod(0o755)
+    down.touch()
+    first = machine.run(script)
+    assert (first.returncode, "large: the server cannot be reached" in first.stderr) == (1, True)
+    (waits,) = cli.ok(*arrived, "--json").json_lines
+    assert (waits["state"], waits["size"]) == ("awaited", None)
+    second = machine.run(script)
+    assert (second.returncode, second.stderr) == (0, "")
+    assert log.read_text().count("x") == 3, "two parts, of which one is sent again"
+    (dry,) = cli.ok(*arrived, "--dry-run", "--json").json_lines
+    (done,) = cli.ok(*arrived, "--json").json_lines
+    assert (dry["state"], dry["size"]) == ("arrived", len(LARGE))
+    assert (done["state"], done["size"], done["reason"]) == ("staged", len(LARGE), "")
+    entry = cli.ok("fs", "stat", f"{MAIN}/in/large", "--json").json
+    assert entry["checksum"] == blake3_of(LARGE).hex()
+    again = machine.run(script)
+    assert (again.returncode, log.read_text().count("x")) == (0, 3), "nothing is sent again"
+    (machine.directory / "large").write_bytes(LARGE[::-1])
+    assert machine.run(script).returncode == 0
+    assert log.read_text().count("x") == 4, "what replaces a file is sent whole"
+    (done,) = cli.ok(*arrived, "--json").json_lines
+    assert (done["state"], done["size"], done["reason"]) == ("staged", len(LARGE), "")
+
+
+def test_a_large_file_goes_on_where_it_was_interrupted(
+    lake: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send_parts(lake, monkeypatch)
+
+
+def test_large_files_to_azure_and_gcs(
+    other_cloud: Cli,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    send_parts(other_cloud, monkeypatch)
+
+
 def test_a_refused_file_is_named_and_the_others_are_staged(lake: Cli) -> None:
     script = lake.directory / "put.sh"
     words = ("fs", "stage", f"{MAIN}/inbox/", "--arrived")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import google_crc32c
 import pytest
 
+from lakecli.base.identity import blake3_of
 from lakecli.base.layout import INCOMING, incoming_key
-from lakecli.errors import IntegrityError, NotFound, UsageError
+from lakecli.errors import IntegrityError, NotFound, Unsupported, UsageError
 from lakecli.repository.handoff.incoming import CLIENT_INCOMING
 from lakecli.repository.handoff.link_sets import (
     CHUNK,
@@ -25,14 +27,20 @@ from lakecli.repository.rm import rm
 from lakecli.repository.staged.stager import NewAttributes
 from lakecli.repository.stat import stat
 from lakecli.repository.undo.undo import undo
+from lakecli.stores.capabilities import UploadId
 from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from lakecli.stores.presigned_urls import LARGEST_PUT
-from tests.support.lakes import checksums, read, through
+from tests.support.lakes import checksums, read, serve, through
+from tests.support.signing import SigningStore
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from lakecli.repository.contract import Repository
+    from lakecli.stores.capabilities import PartUploads
     from lakecli.stores.contract import ObjectStore
-    from tests.support.signing import SigningStore
+    from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
 DAY = timedelta(days=1)
 ARRIVED, STAGED, BEFORE, AWAITED, REFUSED = ArrivalState
@@ -397,3 +405,93 @@ def test_what_was_staged_and_removed_is_not_staged_again(repository: Repository)
     arrive(repository)
     rm(repository, "main", b"in/a")
     assert arrive(repository)["in/a"].state is AWAITED
+
+
+class Bucket(SigningStore):
+    """A namespace with uploads in parts."""
+
+    def uploads(self) -> PartUploads:
+        return MemoryStore.uploads(self._store)  # type: ignore[arg-type]
+
+
+def in_bucket(repository: Repository) -> Bucket:
+    """Give a repository another, empty namespace."""
+    store = Bucket(MemoryStore())
+    repository.__dict__.pop("store", None)
+    repository.store_in_use = None
+    serve(repository, cast("Any", store))
+    return store
+
+
+def test_parts_are_joined_only_if_they_are_those_of_the_file(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakecli.repository.handoff.link_sets.SMALLEST_PART", 1 << 20)
+    store = in_bucket(repository)
+    uploads, data = store.uploads(), bytes(range(256)) * (10 << 10)
+    links = open_set(repository, max_size=3 << 20)
+    assert [len(link.parts) for link in links.links] == [3, 3, 3]
+
+    def put(number: int, part: int, body: bytes) -> None:
+        link = links.links[number]
+        crc32c = google_crc32c.value(body)
+        uploads.put_part(incoming_key(link.id), UploadId(link.upload), part, body, crc32c=crc32c)
+
+    first = len(data) - (1 << 20)
+    for number, bodies in enumerate(
+        [(data[:first], data[first:]), (data[:first],), (data[: first + 1], data[first + 1 :])]
+    ):
+        for part, body in enumerate(bodies, 1):
+            put(number, part, body)
+    names = (b"whole", b"half", b"other")
+    tell(repository, links, b"".join(line(links, k, data, name) for k, name in enumerate(names)))
+    expected = {"in/whole": ARRIVED, "in/half": AWAITED, "in/other": AWAITED}
+    found = arrive(repository, dry_run=True)
+    assert {path: each.state for path, each in found.items()} == expected
+    assert found["in/whole"].size == len(data)
+    assert len(list(uploads.iter_unfinished(INCOMING))) == 3, "a dry run joins nothing"
+    found = arrive(repository)
+    assert {path: each.state for path, each in found.items()} == expected | {"in/whole": STAGED}
+    assert stat(repository, "main", b"in/whole").checksum == blake3_of(data).hex()
+    put(1, 2, data[:1] + data[first + 1 :])
+    assert arrive(repository)["in/half"].reason == (
+        "its bytes are not those that the sender has read"
+    )
+    assert arrive(repository)["in/whole"].state == BEFORE
+
+
+def test_stores_that_cannot_take_parts_get_whole_files(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert open_set(repository).part_size == 0, "a directory"
+    signing = in_bucket(repository)
+    assert open_set(repository, max_size=64 << 20).part_size == 0
+    assert open_set(repository, count=1_000).part_size == 640 << 20
+    assert open_set(repository).part_size == 64 << 20
+
+    def refuse(key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+        if request.part is not None:
+            raise Unsupported("each signature is a request")
+        return SigningStore.presign(signing, key, request, now=now)
+
+    monkeypatch.setattr(signing, "presign", refuse, raising=False)
+    links = open_set(repository)
+    assert (links.part_size, links.links[0].parts) == (0, ())
+    send(repository, links, b"1")
+    tell(repository, links, line(links, 0, b"1", b"a"))
+    assert arrive(repository)["in/a"].state == STAGED
+
+
+def test_sets_of_before_have_no_parts(repository: Repository) -> None:
+    links = open_set(repository)
+    send(repository, links, b"1")
+    tell(repository, links, line(links, 0, b"1", b"a"))
+    key = f"{INCOMING}{links.links[0].id[:16]}.links"
+    record = json.loads(repository.store.get(key))
+    del record["part_size"], record["uploads"]
+    repository.store.put(key, json.dumps(record).encode(), ANY)
+    assert arrive(repository)["in/a"].state == STAGED
+    record |= {"part_size": 1 << 20, "uploads": ["\udcff"]}
+    repository.store.put(key, json.dumps(record).encode(), ANY)
+    with pytest.raises(IntegrityError, match="not the ID of an upload"):
+        arrive(repository)

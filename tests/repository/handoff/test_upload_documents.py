@@ -55,7 +55,7 @@ def links_of(
     count = len(names) if names is not None else count
     links = [UploadLink(id_of(k), "", signed(id_of(k).encode())) for k in range(count)]
     sent = signed(LIST)
-    made = LinkSet(links, names, sent, sent, CREATED, END, LARGEST_PUT)
+    made = LinkSet(links, names, sent, sent, CREATED, END, LARGEST_PUT, 0)
     return made._replace(**changed)  # type: ignore[arg-type]
 
 
