@@ -347,20 +347,20 @@ class _Losses:
             if self._address(tree, path) == defect.name
         ]
         refs = tuple(dict.fromkeys([*sorted(staged), *(name for name, _, _ in now)]))
-        again = f"lakecli fsck {self._repository.uri} --data --repair --from DIRECTORY"
+        again = f"`fsck {self._repository.uri} --data --repair --from DIRECTORY`"
         on_branch = next(((name, path) for name, is_branch, path in now if is_branch), None)
         if on_branch is not None:
             name, path = on_branch
             advice = (
                 f"if you have a file with these bytes: {again}; else delete it: "
-                f"lakecli fs rm {quote(self._repository.at(name, os.fsdecode(path)))}"
+                f"`fs rm {quote(self._repository.at(name, os.fsdecode(path)))}`"
             )
         elif staged:
             branch = min(staged)
             shown = quote(os.fsdecode(paths[0]))
             advice = (
                 f"upload it again, or drop the uncommitted change: "
-                f"lakecli branch reset {self._repository.uri}/{branch} --object {shown}"
+                f"`branch reset {self._repository.uri}/{branch} --object {shown}`"
             )
         elif refs:
             advice = f"if you have a file with these bytes: {again}"
@@ -382,28 +382,28 @@ class _Losses:
             if record is not None:
                 refs.append(name)
                 count = record
-        hint = f"if there is another copy of the namespace: lakecli fsck {self._repository.uri} "
-        advice = hint + "--repair --from URI"
+        uri = self._repository.uri
+        advice = f"if there is another copy of the namespace: `fsck {uri} --repair --from URI`"
         sound = self._last_sound(refs)
         if sound is not None:
             advice += (
-                f"; else continue from the last complete commit: lakecli branch create "
-                f"{self._repository.uri}/rescued -s {self._repository.uri}/{sound}"
+                f"; else continue from the last complete commit: "
+                f"`branch create {uri}/rescued -s {uri}/{sound}`"
             )
         return tuple(refs), count, advice
 
     def _advice(self, defect: Defect) -> str:
         uri = self._repository.uri
         if defect.kind == "pack" or (defect.kind == "commit" and "in no pack" in defect.what):
-            return f"run this in a clone that has its commits: lakecli fsck {uri} --repair"
+            return f"run this in a clone that has its commits: `fsck {uri} --repair`"
         if defect.name.startswith(REFS):
-            return f"run this in a clone that has seen it: lakecli fsck {uri} --repair"
+            return f"run this in a clone that has seen it: `fsck {uri} --repair`"
         if defect.kind in {"ref", "commit"}:
-            return "run `lakecli push` in a clone that has the commit, then repeat this here"
+            return "run `push` in a clone that has the commit, then repeat this here"
         if defect.name == SHARING:
-            return f"test the store again: lakecli doctor {uri} --again"
+            return f"test the store again: `doctor {uri} --again`"
         if defect.kind == "entry":
-            return "upload the path again, or delete it with lakecli fs rm"
+            return "upload the path again, or delete it with `fs rm`"
         return "restore the object from a backup, or use the namespace's own repository"
 
     def _address(self, tree: MetarangeId, path: bytes) -> str | None:

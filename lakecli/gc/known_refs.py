@@ -95,7 +95,7 @@ class DamagedObservation(UncertainRefs):
         super().__init__(
             self.what,
             hint="check that no branch or tag is missing, and accept the present ones: "
-            f"lakecli gc run --accept-restored {uri}",
+            f"`gc run --accept-restored {uri}`",
         )
 
 
@@ -216,9 +216,9 @@ class RefsWentBack(UncertainRefs):
         super().__init__(
             "branches or tags are missing in the bucket or older than they were, so nothing is "
             f"collected: {what}",
-            hint=f"restore them from a clone that has them, by lakecli push --all {uri} or lakecli "
-            f"fsck --repair {uri}; if a backup was restored, accept the present ones: "
-            f"lakecli gc run --accept-restored {uri}",
+            hint=f"restore them from a clone that has them, by `push --all {uri}` or "
+            f"`fsck --repair {uri}`; if a backup was restored, accept the present ones: "
+            f"`gc run --accept-restored {uri}`",
         )
         self.lost, self.what = tuple(lost), what
 
@@ -314,7 +314,7 @@ def _unreadable(
         return UnreadableRef(
             f"{kind} {name!r} is listed in {store.uri}, but cannot be read there{known}",
             hint="repeat the command later; if it stays so, restore the object from a clone "
-            f"that has seen it: lakecli fsck --repair {uri}",
+            f"that has seen it: `fsck --repair {uri}`",
         )
     return UnreadableRef(
         f"{kind} {name!r} could not be read in {store.uri} at first{known}",

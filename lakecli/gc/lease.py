@@ -158,7 +158,7 @@ class SweepLease:
     def _taken_over(self) -> StateMoved:
         return StateMoved(
             f"another machine has taken over the garbage collection of {self._store.uri}",
-            hint=f"see its state: lakecli gc status {self._repository.uri}",
+            hint=f"see its state: `gc status {self._repository.uri}`",
         )
 
     def _used(self) -> timedelta:
@@ -166,4 +166,4 @@ class SweepLease:
 
     def _continue_hint(self) -> str:
         minutes = LEASE.total_seconds() / 60
-        return f"continue it in {minutes:.0f} minutes: lakecli gc run {self._repository.uri}"
+        return f"continue it in {minutes:.0f} minutes: `gc run {self._repository.uri}`"

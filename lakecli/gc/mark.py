@@ -268,7 +268,7 @@ def list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
             f"{len(tables):,} ranges and metaranges are listed in {work.store.uri}, but "
             f"the last garbage collection left {before:,}; they were listed twice, and "
             f"{len(both):,} count",
-            hint=f"check that nothing is missing: lakecli fsck {work.repository.uri}",
+            hint=f"check that nothing is missing: `fsck {work.repository.uri}`",
         )
     )
     return both, files

@@ -177,7 +177,7 @@ def get_rules(store: ObjectStore) -> Rules:
     if rules is None:
         raise NotFound(
             "there are no retention rules: everything that branches and tags reach is kept",
-            hint="set some: lakecli gc set-config lakefs://REPOSITORY -f FILE",
+            hint="set some: `gc set-config lakefs://REPOSITORY -f FILE`",
         )
     return rules
 
@@ -215,7 +215,7 @@ class LakeFsWrites(SharedNamespace):
             f"lakeFS has written to {work.store.uri} since it was confirmed on "
             f"{stopped_at:%Y-%m-%d} that it has stopped: {key}",
             hint="stop lakeFS's server and its garbage collection on this namespace, then confirm "
-            f"it again: lakecli gc run --lakefs-stopped {work.repository.uri}",
+            f"it again: `gc run --lakefs-stopped {work.repository.uri}`",
         )
 
 
@@ -232,7 +232,7 @@ class LakeFsAhead(SharedNamespace):
             else f"lakeFS has written to {uri} {since}",
             hint="bring its commits into this repository by a new dump of lakeFS: "
             "lakectl refs-dump "
-            f"lakefs://REPOSITORY | lakecli refs-restore --update {work.repository.uri}",
+            f"lakefs://REPOSITORY | `refs-restore --update {work.repository.uri}`",
         )
 
 
@@ -258,7 +258,7 @@ def find_sharing(work: Work, foreign: Counter[str]) -> SharedNamespace | None:
             f"{uri} was taken over from lakeFS on {taken.dump.since:%Y-%m-%d} and has objects of "
             f"lakeFS: {', '.join(found)}",
             hint="stop lakeFS's server and its garbage collection on this namespace, then confirm "
-            f"it, once: lakecli gc run --lakefs-stopped {work.repository.uri}",
+            f"it, once: `gc run --lakefs-stopped {work.repository.uri}`",
         )
     return SharedNamespace(
         f"{uri} has objects that lakecli did not write: {', '.join(found)}",
@@ -278,8 +278,7 @@ def check_published(work: Work) -> None:
     raise SharedNamespace(
         f"{work.store.uri} was taken over from lakeFS, and no branch of it was pushed, so "
         "everything of lakeFS looks like garbage",
-        hint="push all branches in the clone that took over: "
-        f"lakecli push --all {work.repository.uri}",
+        hint=f"push all branches in the clone that took over: `push --all {work.repository.uri}`",
     )
 
 

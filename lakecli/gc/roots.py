@@ -380,7 +380,7 @@ def _get(commits: Mapping[CommitId, Known], commit_id: CommitId) -> Known:
     if commit is None:
         raise LostHistory(
             f"commit {commit_id} is in no commit pack, so the objects that it needs are unknown",
-            hint="push from a clone that has it, or check: lakecli fsck lakefs://REPOSITORY",
+            hint="push from a clone that has it, or check: `fsck lakefs://REPOSITORY`",
         )
     return commit
 

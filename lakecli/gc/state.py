@@ -83,7 +83,7 @@ class LostMarks(IntegrityError):
     def __init__(self, key: str, why: str = "it is missing") -> None:
         super().__init__(
             f"the list of condemned objects is missing or damaged: {key}: {why}",
-            hint="undo the condemnation: lakecli gc undo lakefs://REPOSITORY",
+            hint="undo the condemnation: `gc undo lakefs://REPOSITORY`",
         )
 
 
@@ -207,7 +207,7 @@ def _check_unmoved(repository: Repository, seen: ObservedState, error: LostMarks
     if gc_protocol.look(repository.store).version != seen.version:
         raise StateMoved(
             f"another machine has ended the garbage collection of {repository.store.uri}",
-            hint=f"see its state: lakecli gc status {repository.uri}",
+            hint=f"see its state: `gc status {repository.uri}`",
         ) from error
 
 
@@ -337,7 +337,7 @@ def undo_condemnation(repository: Repository, *, force: bool) -> None:
                 raise SweepBegan(
                     "the sweep has begun; what it has deleted cannot be restored",
                     hint="let it finish, or end it by force if it was interrupted: "
-                    f"lakecli gc undo --force {repository.uri}",
+                    f"`gc undo --force {repository.uri}`",
                 )
             _check_lease_is_over(repository, seen)
     end_state(repository, seen, store_now(store))
@@ -357,7 +357,7 @@ def _check_lease_is_over(repository: Repository, seen: ObservedState) -> None:
         raise SweepBegan(
             "a sweep may be running and may still delete objects",
             hint=f"end it by force after {until:%Y-%m-%dT%H:%M:%SZ}: "
-            f"lakecli gc undo --force {repository.uri}",
+            f"`gc undo --force {repository.uri}`",
         )
 
 

@@ -96,7 +96,7 @@ def _nothing_at(repository: Repository, txn: ReadTransaction, ref: str, path: by
             uri = f"{repository.uri}/{branch.name}"
             return NotFound(
                 f"not committed yet: {uri}/{os.fsdecode(path)}",
-                hint=f"list uncommitted changes: lakecli diff {uri}",
+                hint=f"list uncommitted changes: `diff {uri}`",
             )
     return no_such_path(repository, ref, path)
 

@@ -115,7 +115,7 @@ def say(
         good, bad = session.word(GOOD), session.word(BAD)
         raise UsageError(
             f"the bisect session of {repository.uri} says {good} and {bad}",
-            hint=f"lakecli bisect {session.word(verdict)}",
+            hint=f"`bisect {session.word(verdict)}`",
         )
     words = session.is_old_new if is_old_new is None else is_old_new
     with repository.lake.kv.read() as txn:
@@ -125,7 +125,7 @@ def say(
         if session.state is None or session.state.current is None:
             raise UsageError(
                 "there is no commit to test",
-                hint=f"say which commit: lakecli bisect {word} {repository.uri}/REF",
+                hint=f"say which commit: `bisect {word} {repository.uri}/REF`",
             )
         ids = [session.state.current.id]
     said = [*session.said, *(BisectVerdict(verdict, each) for each in ids)]
@@ -143,7 +143,7 @@ def show(repository: Repository) -> Session:
         if row is None:
             raise NotFound(
                 f"no bisect session in {repository.uri}",
-                hint=f"lakecli bisect start {repository.uri}/BAD {repository.uri}/GOOD",
+                hint=f"`bisect start {repository.uri}/BAD {repository.uri}/GOOD`",
             )
         return _session(repository, txn, row)
 
@@ -190,7 +190,7 @@ def _keep(repository: Repository, before: _Row | None, row: _Row) -> Session:
         if before is not None and (present is None or tuple(present.said) != tuple(before.said)):
             raise LostRace(
                 f"another command went on with the bisect session of {repository.uri}",
-                hint=f"show where it stands: lakecli bisect log {repository.uri}",
+                hint=f"show where it stands: `bisect log {repository.uri}`",
             )
         txn.put(Table.META, _key(repository), json.dumps(fields).encode("ascii"))
     return session
@@ -205,7 +205,7 @@ def _load(txn: ReadTransaction, repository: Repository) -> _Row | None:
     except (Invalid, ValueError) as error:
         raise IntegrityError(
             f"the bisect session of {repository.uri} is damaged: {error}",
-            hint=f"end it: lakecli bisect reset {repository.uri}",
+            hint=f"end it: `bisect reset {repository.uri}`",
         ) from None
     return _Row(tuple(fields["said"]), fields["is_old_new"])
 

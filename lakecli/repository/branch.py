@@ -146,10 +146,10 @@ def _not_default(repository: Repository, txn: ReadTransaction, name: str, verb: 
     if name == repository.record.default_branch:
         raise Refused(
             f"cannot {verb} the default branch {name}",
-            hint=f"it stays as long as its repository: lakecli repo delete {repository.uri}"
+            hint=f"it stays as long as its repository: `repo delete {repository.uri}`"
             if verb == "delete"
-            else f"make another branch of it: lakecli branch create {repository.uri}/NAME "
-            f"--source {name}",
+            else f"make another branch of it: `branch create {repository.uri}/NAME "
+            f"--source {name}`",
         )
     return branch
 
@@ -194,7 +194,7 @@ def reset(
             if expected not in (None, before.commit_id):
                 raise LostRace(
                     f"branch {name} has moved meanwhile, to {before.commit_id}",
-                    hint=f"see what was done: lakecli op log {repository.uri}",
+                    hint=f"see what was done: `op log {repository.uri}`",
                 )
             head = target or before.commit_id
             if head == before.commit_id and area.is_clean(txn, before):
@@ -271,7 +271,7 @@ def rename(
                 uri = f"{repository.uri}/{name}"
                 raise DirtyBranch(
                     f"branch {name} has uncommitted changes",
-                    hint=f"commit them, or discard them: lakecli branch reset {uri}",
+                    hint=f"commit them, or discard them: `branch reset {uri}`",
                 )
             after = operation_log.new_branch(txn, repository, new_name, before.commit_id)
             refs.delete_branch(name)

@@ -105,7 +105,7 @@ def apply_change(
     uri = f"{view.repository.uri}/{view.name}"
     hint = (
         f"{view.name} has other changes of these paths, which would be lost: change them there "
-        f"by hand; see who made them: lakecli log --objects PATH {uri}"
+        f"by hand; see who made them: `log --objects PATH {uri}`"
     )
     base = MergeBase.of(before)
     refuse_conflicts(trees, base=base, source=after, destination=head, hint=hint)

@@ -138,7 +138,7 @@ def clone_known(
         if take_over and record.is_borrowed:
             raise Refused(
                 f"lakefs://{name} reads a namespace that belongs to lakeFS",
-                hint=f"delete the clone, then clone it again: lakecli repo delete lakefs://{name}",
+                hint=f"delete the clone, then clone it again: `repo delete lakefs://{name}`",
             )
         return LocalRepository(lake, record), None
     if record is not None or uri in places or intended is not None:
@@ -158,7 +158,7 @@ def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
             raise AlreadyExists(
                 f"this machine has the repository in {record.storage_namespace} already, as "
                 f"lakefs://{other.name}",
-                hint=f"bring it up to date: lakecli fetch lakefs://{other.name}",
+                hint=f"bring it up to date: `fetch lakefs://{other.name}`",
             )
 
 

@@ -83,9 +83,9 @@ def commit(
             uri = f"{repository.uri}/{branch}"
             raise NothingToDo(
                 f"nothing to commit on {branch}{'' if only is None else ' at these paths'}",
-                hint=f"stage something: lakecli fs upload FILE {uri}/PATH"
+                hint=f"stage something: `fs upload FILE {uri}/PATH`"
                 if only is None
-                else f"list what is staged: lakecli diff {uri}",
+                else f"list what is staged: `diff {uri}`",
             )
         draft = Draft(tree, [head], message, committer, metadata or {}, created_at)
         check_texts(draft)  # before what stays staged is copied
@@ -116,7 +116,7 @@ def _changes(
         uri = f"{view.repository.uri}/{branch}"
         raise StagedConflict(
             f"conflict: {staged_paths(paths)} changed on {branch} by others since",
-            hint=f"look: lakecli log {uri}; then stage them as they should be, or commit with "
+            hint=f"look: `log {uri}`; then stage them as they should be, or commit with "
             "--strategy source-wins (what is staged) or dest-wins (what is there)",
             paths=paths,
         )

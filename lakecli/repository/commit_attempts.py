@@ -149,7 +149,7 @@ def _check_not_committed(
     ):
         raise LostRace(
             f"another commit took the staged changes of {branch.name}: {branch.commit_id}",
-            hint=f"show it: lakecli show commit {repository.uri}/{branch.commit_id}",
+            hint=f"show it: `show commit {repository.uri}/{branch.commit_id}`",
         )
 
 
@@ -329,7 +329,7 @@ def _size(what: str, texts: Sequence[str]) -> int:
     except UnicodeEncodeError as error:
         raise UsageError(
             f"the {what} of a commit has to be UTF-8: {error.object!r}",
-            hint="set user.name and user.email: lakecli config set user.name NAME"
+            hint="set user.name and user.email: `config set user.name NAME`"
             if what == "committer"
             else "write it in UTF-8, as a terminal with a UTF-8 locale does",
         ) from None

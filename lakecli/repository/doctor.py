@@ -419,8 +419,7 @@ def _claim_of(repository: Repository, store: ObjectStore) -> Check:
     if owner is None:
         raise IntegrityError(
             f"{store.uri}/{layout.REPOSITORY} is missing",
-            hint="restore it from a backup; see what else is missing: "
-            f"lakecli fsck {repository.uri}",
+            hint=f"restore it from a backup; see what else is missing: `fsck {repository.uri}`",
         )
     raise Refused(
         f"belongs to another repository: {owner}",

@@ -107,8 +107,7 @@ def _find_target(repository: Repository, ref: str, path: bytes, target: Path) ->
     if is_stream or (target.exists() and not target.is_file()):
         raise UsageError(
             f"not a regular file: {target}",
-            hint="write to it: lakecli fs cat "
-            f"{quote(repository.at(ref, os.fsdecode(path)))} > FILE",
+            hint=f"write to it: `fs cat {quote(repository.at(ref, os.fsdecode(path)))} > FILE`",
         )
     return entry, target
 

@@ -124,7 +124,7 @@ def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) 
         raise Gone(
             f"{what} no longer in {repository.store.uri}, or damaged: {len(gone)}",
             hint="garbage collection may have deleted them; upload the same contents again, or "
-            f"see what else is missing: lakecli fsck {repository.uri}",
+            f"see what else is missing: `fsck {repository.uri}`",
             paths=gone[:MAX_LISTED],
         )
     return cast("list[Change]", claimed)
@@ -277,7 +277,7 @@ def claim_commit(txn: ReadTransaction, repository: Repository, commit: Commit) -
         raise Gone(
             f"the tree of commit {commit.id} is no longer in {repository.store.uri}",
             hint="garbage collection has deleted it; if a copy of it is known here: "
-            f"lakecli fsck {repository.uri} --repair",
+            f"`fsck {repository.uri} --repair`",
         )
     return cast("ClaimedCommit", commit)
 
@@ -498,8 +498,8 @@ class GcGuard:
             raise error from None  # all credentials may be missing
         raise PermissionDenied(
             f"not allowed to read whether garbage is collected: {self._store.uri}/{GC_STATE}",
-            hint="allow reading it, and listing the namespace; see what is missing: lakecli doctor "
-            f"{self._store.uri}",
+            hint="allow reading it, and listing the namespace; see what is missing: `doctor "
+            f"{self._store.uri}`",
         ) from error
 
     def _await_sweep(self) -> None:

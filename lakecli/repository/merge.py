@@ -73,7 +73,7 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
                 refs = f"{repository.uri}/{source} {repository.uri}/{destination}"
                 hint = (
                     "let one side win with --strategy source-wins or dest-wins; see all changes: "
-                    f"lakecli merge --dry-run {refs}"
+                    f"`merge --dry-run {refs}`"
                 )
                 refuse_conflicts(trees, base=base, **sides, hint=hint)
             source_wins = options.strategy == MergeStrategy.SOURCE_WINS
@@ -100,8 +100,8 @@ def _points(repository: Repository, view: View, source: str, options: MergeOptio
     if points.source.id == view.commit.id:
         raise NothingToDo(
             f"cannot merge {source} into {view.name}: both are at the same commit",
-            hint=f"a merge takes commits; changes that are not committed: lakecli status "
-            f"{repository.uri}",
+            hint=f"a merge takes commits; changes that are not committed: `status "
+            f"{repository.uri}`",
         )
     if not options.allow_empty and _brings_nothing(repository, points):
         raise NothingToDo(

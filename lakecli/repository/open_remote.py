@@ -87,7 +87,7 @@ class RemoteRepository(LocalRepository):
         self, home: Home, runtime: Runtime, record: RepositoryRecord, store: ObjectStore
     ) -> None:
         readable = ReadOnlyStore(
-            store, hint=f"clone it, and change the clone: lakecli clone {record.name} lakefs://NAME"
+            store, hint=f"clone it, and change the clone: `clone {record.name} lakefs://NAME`"
         )
         local = OnDemandStore(readable.put)
         super().__init__(Lake(home, local, runtime), record)

@@ -178,8 +178,7 @@ def _pull_tag(
         raise ConflictError(
             f"tag {there.name} stands on {tag.commit_id} here, and on {there.commit_id} in the "
             "bucket",
-            hint=f"take that one: lakecli tag create --force {uri} "
-            f"{repository.uri}/{there.commit_id}",
+            hint=f"take that one: `tag create --force {uri} {repository.uri}/{there.commit_id}`",
         )
     return PullReport(fetched, there.name, there.commit_id, there.commit_id, Pulling.TAG)
 
@@ -205,15 +204,15 @@ def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked
     if any(found):
         raise NotFound(
             f"{name} was deleted in the bucket",
-            hint=f"it is kept on this machine; restore it in the bucket: lakecli push {uri}",
+            hint=f"it is kept on this machine; restore it in the bucket: `push {uri}`",
         )
     refs = RefStore(txn, repository.key)
     is_here = refs.find_branch(name) is not None or refs.find_tag(name) is not None
     raise NotFound(
         f"no branch or tag {name!r} in the bucket",
-        hint=f"bring it there: lakecli push {uri}"
+        hint=f"bring it there: `push {uri}`"
         if is_here
-        else f"see what there is: lakecli status {repository.uri}",
+        else f"see what there is: `status {repository.uri}`",
     )
 
 
@@ -280,8 +279,8 @@ def _check_staged(
             uri = f"{repository.uri}/{name}"
             raise IncomingConflict(
                 f"{staged_paths(paths, f' of {name}')} changed in the bucket too",
-                hint=f"commit first, then pull merges: lakecli commit {uri} -m MESSAGE; or discard "
-                f"what is staged: lakecli branch reset {uri}",
+                hint=f"commit first, then pull merges: `commit {uri} -m MESSAGE`; or discard "
+                f"what is staged: `branch reset {uri}`",
                 paths=paths,
             )
         return _fingerprint(view)
@@ -303,7 +302,7 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
     if options.ff_only:
         raise NonFastForward(
             f"branch {report.name} and the bucket's have diverged, so it cannot fast-forward",
-            hint=f"merge them: lakecli pull {uri}",
+            hint=f"merge them: `pull {uri}`",
         )
     merging = MergeOptions(
         committer=options.committer,
@@ -318,9 +317,9 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
         made = merge(repository, report.after, report.name, merging)
     except MergeConflict as conflict:
         conflict.hint = (
-            f"let one side win: lakecli pull {uri} --strategy source-wins (the bucket's) or "
-            f"dest-wins (what is here); see all changes: lakecli diff {uri} "
-            f"{repository.uri}/{report.after}"
+            f"let one side win: `pull {uri} --strategy source-wins` (the bucket's) or "
+            f"dest-wins (what is here); see all changes: `diff {uri} "
+            f"{repository.uri}/{report.after}`"
         )
         raise
     return report._replace(after=made.id)

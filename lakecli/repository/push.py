@@ -254,12 +254,12 @@ def push_deletion(
     if remote is None:
         raise NotFound(
             f"no branch or tag {name!r} in the bucket",
-            hint=f"see: lakecli status {repository.uri}",
+            hint=f"see: `status {repository.uri}`",
         )
     if remote.kind is RefKind.BRANCH and name == repository.record.default_branch:
         raise Refused(
             f"cannot delete the default branch {name}",
-            hint=f"undo commits on it: lakecli branch revert {repository.uri}/{name} REF",
+            hint=f"undo commits on it: `branch revert {repository.uri}/{name} REF`",
         )
     before, lease = remote.commit_id, options.lease or PushLease()
     _check_lease(repository, name, before, lease, expectations[remote.kind])
@@ -305,7 +305,7 @@ def _push(
         if is_put_back:
             raise LostRace(
                 f"{kind} {name} was put back meanwhile, to {after}",
-                hint=f"see what was done: lakecli op log {repository.uri}",
+                hint=f"see what was done: `op log {repository.uri}`",
             )
         if options.lease is not None and state is not Pushing.UP_TO_DATE:
             _check_lease(repository, name, before, options.lease, expected)
@@ -408,7 +408,7 @@ def _local(
             return each, commit_id
     raise NotFound(
         f"no {kind or 'branch or tag'} {name!r} in {repository.uri}",
-        hint=SAME_NAME if ":" in name else f"list them: lakecli branch list {repository.uri}",
+        hint=SAME_NAME if ":" in name else f"list them: `branch list {repository.uri}`",
     )
 
 
@@ -421,9 +421,9 @@ def _interrupted(
             uri = quote(f"{repository.uri}/{name}")
             return NotFound(
                 f"no {each.intent.kind} {name!r} in {repository.uri}; {each.text()}",
-                hint=f"delete it in the bucket too: lakecli push --delete {uri}"
+                hint=f"delete it in the bucket too: `push --delete {uri}`"
                 if each.state is MoveOutcome.APPLIED and each.intent.after is not None
-                else f"see what is in the bucket: lakecli status {repository.uri}",
+                else f"see what is in the bucket: `status {repository.uri}`",
             )
     return None
 

@@ -28,8 +28,7 @@ def iter_reflog(repository: Refs, name: str) -> Iterator[LoggedMove]:
         if first is None:
             raise NotFound(
                 f"no branch or tag {name!r} in {repository.uri}",
-                hint=f"list them: lakecli branch list {repository.uri}, lakecli tag list "
-                f"{repository.uri}",
+                hint=f"list them: `branch list {repository.uri}`, `tag list {repository.uri}`",
             )
         yield first
         yield from moves

@@ -97,7 +97,7 @@ def _check_nothing_below(store: ObjectStore) -> None:
             inner = f"{store.uri.rstrip('/')}/{key.removesuffix(f'/{layout.REPOSITORY}')}"
             raise AlreadyExists(
                 f"there is a repository below {store.uri}: {inner}",
-                hint=f"use a prefix beside it, or clone it: lakecli clone {inner} lakefs://NAME",
+                hint=f"use a prefix beside it, or clone it: `clone {inner} lakefs://NAME`",
             )
 
 
@@ -154,7 +154,7 @@ def _check_intended(txn: ReadTransaction, record: RepositoryRecord) -> None:
         raise AlreadyExists(
             f"another command has created or cloned the repository in {record.storage_namespace} "
             "meanwhile",
-            hint="look at it: lakecli repo list",
+            hint="look at it: `repo list`",
         )
 
 
@@ -188,9 +188,7 @@ def delete(lake: OwnLake, name: str) -> RepositoryRecord:
     with lake.kv.write() as txn:
         record = find_repository(txn, name)
         if record is None:
-            raise NotFound(
-                f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
-            )
+            raise NotFound(f"no repository {name!r} on this machine", hint="list them: `repo list`")
         delete_repository(txn, record)
         change = RefChange(RefKind.REPOSITORY, name, before=record_fields(record), after=None)
         operation_log.append(txn, LocalRepository(lake, record), kind="repo delete", refs=[change])

@@ -103,8 +103,8 @@ def _tag_at(repository: Repository, txn: ReadTransaction, name: str) -> Tag:
     tag = refs.find_tag(name)
     if tag is None:
         uri = repository.uri
-        hint = f"list them: lakecli tag list {uri}"
+        hint = f"list them: `tag list {uri}`"
         if refs.find_branch(name) is not None:
-            hint = f"it is a branch: lakecli branch show {uri}/{name}"
+            hint = f"it is a branch: `branch show {uri}/{name}`"
         raise NotFound(f"no tag {name!r} in {uri}", hint=hint)
     return tag

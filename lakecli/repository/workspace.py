@@ -214,9 +214,8 @@ def _conflict(there: View, paths: Sequence[bytes], what: str) -> WorkspaceConfli
     uri = f"{there.repository.uri}/{there.name}"
     count = f"{len(paths)}{' or more' if len(paths) == MAX_LISTED else ''} paths of the block were"
     hints = {
-        "changed": f"nothing was committed; see what they did: lakecli log {uri}",
-        "staged": "nothing was committed; commit those, or discard them: "
-        f"lakecli branch reset {uri}",
+        "changed": f"nothing was committed; see what they did: `log {uri}`",
+        "staged": f"nothing was committed; commit those, or discard them: `branch reset {uri}`",
     }
     return WorkspaceConflict(
         f"conflict: {'a path of the block was' if len(paths) == 1 else count} {what} on "

@@ -424,7 +424,7 @@ def restore(
             if not found and not any(_is_at(path, each) for each in worktree.index.paths()):
                 raise NotFound(
                     f"the commit has no file {worktree.path_of(path).decode(errors='replace')}",
-                    hint="see what has changed: lakecli local status",
+                    hint="see what has changed: `local status`",
                 )
             if worktree.is_link(path):
                 raise Refused(

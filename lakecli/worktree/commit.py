@@ -101,7 +101,7 @@ class _Committing:
         if branch is None:
             raise Refused(
                 f"{worktree.root} is at {worktree.link.ref}, which is no branch",
-                hint="go to a branch first: lakecli checkout BRANCH",
+                hint="go to a branch first: `checkout BRANCH`",
             )
         self._branch = branch
         self._left: list[tuple[bytes, str]] = []
@@ -151,7 +151,7 @@ class _Committing:
         if link.target is None:
             raise Refused(
                 f"an operation of lakectl in {self._worktree.root} is not finished: {link.active}",
-                hint="finish it with lakectl, or: lakecli local pull",
+                hint="finish it with lakectl, or: `local pull`",
             )
         target = self._worktree.commit(link.target)
         self._bring(target, None, operation=link.active)

@@ -163,7 +163,7 @@ def _gone(repository: Repository, operation: Operation) -> DirectoryGone:
         f"the files that this undo would bring back belong in {named}, which is not there, or is "
         f"not linked with {source} any more",
         hint=f"move the directory back to {named}; if it was deleted: "
-        f"lakecli local clone {source} {named}",
+        f"`local clone {source} {named}`",
     )
 
 

@@ -157,15 +157,14 @@ def _check_owner(root: Path, owners: set[int], trust: Collection[str]) -> None:
     value = shlex.quote(", ".join([*trust, str(root)]))
     raise Refused(
         f"{root} is linked with a ref, but belongs to another user",
-        hint=f"if you trust them: lakecli config set local.trust {value}",
+        hint=f"if you trust them: `config set local.trust {value}`",
     )
 
 
 def _malformed(root: Path, why: str) -> IntegrityError:
     return IntegrityError(
         f"malformed {root / _NAME}: {why}",
-        hint="link the directory again: lakecli local init --force "
-        f"lakefs://REPOSITORY/REF/PATH {root}",
+        hint=f"link the directory again: `local init --force lakefs://REPOSITORY/REF/PATH {root}`",
     )
 
 

@@ -88,7 +88,7 @@ def unsupported(what: str, source: Path) -> Unsupported:
     """Return the error for a file system that cannot link."""
     return Unsupported(
         f"no {what} from {source.parent} to the working directory",
-        hint="copy the files: lakecli config set local.link copy",
+        hint="copy the files: `config set local.link copy`",
     )
 
 

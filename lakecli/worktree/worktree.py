@@ -167,7 +167,7 @@ class Worktree:
         if commit is None:
             raise NotFound(
                 f"commit {commit_id} of {self.root} is not on this machine",
-                hint=f"fetch it: lakecli fetch {self.repository.uri}",
+                hint=f"fetch it: `fetch {self.repository.uri}`",
             )
         return commit
 

@@ -186,7 +186,7 @@ def test_a_loss_is_reported_with_the_affected_refs_and_paths(
     assert counts.checked.findings == 3
     by_path = {each.paths[0]: each for each in lost}
     assert by_path[b"d/01.txt"].refs == ("main", "side", "v1")
-    assert "lakecli fs rm lakefs://demo/main/d/01.txt" in by_path[b"d/01.txt"].advice
+    assert "`fs rm lakefs://demo/main/d/01.txt" in by_path[b"d/01.txt"].advice
     assert by_path[b"d/00.txt"].refs == ("side", "v1")
     assert by_path[b"new"].refs == ("side",)
     assert "branch reset lakefs://demo/side" in by_path[b"new"].advice

@@ -219,7 +219,7 @@ def test_nothing_of_lakefs_is_garbage_until_somebody_confirms_that_it_stopped(ta
     with pytest.raises(SharedNamespace, match="taken over from lakeFS") as caught:
         taken.collect()
     assert isinstance(caught.value, NotConfirmed)
-    assert "then confirm it, once: lakecli gc run --lakefs-stopped" in (caught.value.hint or "")
+    assert "then confirm it, once: `gc run --lakefs-stopped" in (caught.value.hint or "")
     assert taken.listed("_lakefs/") | taken.listed("data/") <= before
     assert not taken.listed("_lakecli/gc/marks/")
     taken.collect(force_shared=True)

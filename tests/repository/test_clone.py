@@ -133,7 +133,7 @@ def test_a_repository_is_cloned_once(first: Repository, second: Lake) -> None:
     for lake in (first.lake, second):
         with pytest.raises(NothingToDo, match="'demo' exists already") as raised:
             clone(lake, NAMESPACE, "demo")
-        assert "lakecli pull lakefs://demo" in str(raised.value.hint)
+        assert "`pull lakefs://demo" in str(raised.value.hint)
 
 
 def test_a_forgotten_repository_can_be_cloned_again(first: Repository) -> None:

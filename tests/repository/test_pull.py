@@ -202,7 +202,7 @@ def test_conflicts_are_listed_and_nothing_moves(clones: tuple[Repository, ...]) 
         with pytest.raises(MergeConflict) as raised:
             pull(two, "main", options)
         assert raised.value.paths == (b"a",)
-        assert "lakecli pull lakefs://demo/main --strategy source-wins" in str(raised.value.hint)
+        assert "`pull lakefs://demo/main --strategy source-wins" in str(raised.value.hint)
     assert head(two) == before
 
 
@@ -275,17 +275,17 @@ def test_pull_of_a_missing_branch_is_not_found(clones: tuple[Repository, ...]) -
     one, two = clones
     with pytest.raises(NotFound, match="no branch or tag 'main' in the bucket") as raised:
         pull(one, "main", PULL)
-    assert raised.value.hint == "bring it there: lakecli push lakefs://demo/main"
+    assert raised.value.hint == "bring it there: `push lakefs://demo/main`"
     with pytest.raises(NotFound) as raised:
         pull(one, "nowhere", PULL)
-    assert raised.value.hint == "see what there is: lakecli status lakefs://demo"
+    assert raised.value.hint == "see what there is: `status lakefs://demo`"
     branch.create(one, "side", source="main")
     share(one, b"a", "side")
     pull(two, "side", PULL)
     push_deletion(one, "side", options=ME)
     with pytest.raises(NotFound, match="side was deleted in the bucket") as raised:
         pull(two, "side", PULL)
-    assert "lakecli push lakefs://demo/side" in str(raised.value.hint)
+    assert "`push lakefs://demo/side" in str(raised.value.hint)
 
 
 def test_a_branch_that_moves_during_a_pull_is_planned_again(

@@ -86,7 +86,7 @@ def test_push_refuses_a_diverged_branch(clones: tuple[Repository, ...]) -> None:
     push(one, "main", options=ME)
     with pytest.raises(NonFastForward, match=theirs.id) as raised:
         push(two, "main", options=ME)
-    assert raised.value.hint == "merge them first: lakecli pull lakefs://demo/main"
+    assert raised.value.hint == "merge them first: `pull lakefs://demo/main`"
     assert position(two) is None  # only a fetch sets it, or a lease would protect nothing
 
 

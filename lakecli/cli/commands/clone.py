@@ -14,6 +14,7 @@ from lakecli.cli.commands.refs_manifest import (
     show_updates,
 )
 from lakecli.cli.context import Context
+from lakecli.cli.hints import as_commands
 from lakecli.cli.line import Kind, flag, option
 from lakecli.cli.option_groups import EngineName, EngineOptions
 from lakecli.cli.out.records import answers, pick
@@ -291,7 +292,8 @@ def _ask_about_outside(context: Context, repository: Repository) -> list[Counted
         else:
             remember(repository, wanted)
             return [place._replace(allowed=place.uri in wanted) for place in found.places]
-    context.out.note(f"to allow reading them: {one_line(trust.allowing(*wanted))}")
+    command = as_commands(trust.allowing(*wanted), None)
+    context.out.note(f"to allow reading them: {one_line(command)}")
     return list(found.places)
 
 

@@ -12,6 +12,7 @@ from typing import Final, Required, TypedDict
 from lakecli.base.model import CommitId
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.context import Context
+from lakecli.cli.hints import as_commands
 from lakecli.cli.line import flag, option
 from lakecli.cli.option_groups import EngineOptions
 from lakecli.cli.out.records import answers
@@ -242,7 +243,7 @@ def _record(item: Finding | Repaired | Unrecoverable, *, dry_run: bool) -> Check
         "hurt_refs": item.refs,
         "hurt_paths": item.paths,
         "hurt_path_count": item.path_count,
-        "advice": item.advice,
+        "advice": as_commands(item.advice, None),
     }
 
 
@@ -265,7 +266,7 @@ def _lost_lines(lost: Unrecoverable) -> Iterator[str]:
             yield f"  and {lost.path_count - SHOWN_PATHS} more paths"
     elif lost.path_count:
         yield f"  with {lost.path_count} paths"
-    yield f"  {one_line(lost.advice)}"
+    yield f"  {one_line(as_commands(lost.advice, None))}"
 
 
 def _finding_line(finding: Finding) -> str:

@@ -121,11 +121,11 @@ class Lake:
             near = [] if record else _nearest(txn, name)
             was_here = record is None and next(iter_forgotten(txn, name), None) is not None
         if record is None:
-            hint = "list them: lakecli repo list"
+            hint = "list them: `repo list`"
             if near:
                 hint = f"did you mean lakefs://{near[0]}?"
             if was_here:
-                hint = f"it was deleted; see the operation log: lakecli op log lakefs://{name}"
+                hint = f"it was deleted; see the operation log: `op log lakefs://{name}`"
             raise NotFound(f"no repository {name!r} on this machine", hint=hint)
         return LocalRepository(self, record)
 
@@ -352,8 +352,8 @@ def check_name_free(txn: ReadTransaction, name: str, namespace: str = "") -> Non
     if record is not None:
         what = f"repository {name!r} exists already on this machine, in {record.storage_namespace}"
         if record.storage_namespace == namespace:
-            raise NothingToDo(what, hint=f"bring it up to date: lakecli pull lakefs://{name}")
-        raise AlreadyExists(what, hint="choose another name, or look: lakecli repo list")
+            raise NothingToDo(what, hint=f"bring it up to date: `pull lakefs://{name}`")
+        raise AlreadyExists(what, hint="choose another name, or look: `repo list`")
 
 
 def iter_repositories(

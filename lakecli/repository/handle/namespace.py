@@ -312,7 +312,7 @@ def find_lakefs_marker(store: ObjectStore) -> str | None:
 def _taken(store: ObjectStore, owner: str) -> NamespaceTaken:
     hint = "use another prefix or directory; a repository owns its namespace alone"
     if owner.startswith(_REPOSITORY):
-        hint = f"clone it: lakecli clone {store.uri} lakefs://NAME; or {hint}"
+        hint = f"clone it: `clone {store.uri} lakefs://NAME`; or {hint}"
     return NamespaceTaken(f"storage namespace {store.uri} belongs to {owner}", hint=hint)
 
 
@@ -336,11 +336,11 @@ def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, 
             raise Refused(
                 f"{store.uri} belongs to a lakeFS repository (found {marker})",
                 hint="dump its refs (lakectl refs-dump lakefs://REPO > refs.json) and clone it: "
-                f"lakecli clone --from-lakefs {uri} lakefs://{suggested} --refs refs.json",
+                f"`clone --from-lakefs {uri} lakefs://{suggested} --refs refs.json`",
             )
         raise NotFound(
             f"no repository in {uri}",
-            hint=f"create one there: lakecli repo create lakefs://{suggested} {uri}",
+            hint=f"create one there: `repo create lakefs://{suggested} {uri}`",
         )
     check_needs(store, description, writing=False)
     return store, RepositoryRecord(
@@ -388,7 +388,7 @@ def check_readable(repository: Repository) -> Description:
         found = "no repository" if description is None else f"repository {description.uuid}"
         raise OtherRepository(
             f"{store.uri} holds {found}, not {repository.record.uuid}",
-            hint=f"is the right disk mounted? examine it: lakecli doctor {repository.uri}",
+            hint=f"is the right disk mounted? examine it: `doctor {repository.uri}`",
         )
     check_needs(store, description, writing=False)
     return description

@@ -92,7 +92,7 @@ def retest_hint(target: str) -> str:
     """Return how a failure ends."""
     return (
         f"{checks.CONDITIONS_FIX}; once the store is mended or replaced, test it again: "
-        f"lakecli doctor {target} --again"
+        f"`doctor {target} --again`"
     )
 
 

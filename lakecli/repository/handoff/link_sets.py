@@ -352,7 +352,7 @@ def stage_arrived(
         place = repository.at(branch, os.fsdecode(below))
         raise NotFound(
             f"no page or script sends to {place}",
-            hint=f"make one: lakecli fs presign --put {quote(place)} -n 20 --page put.html",
+            hint=f"make one: `fs presign --put {quote(place)} -n 20 --page put.html`",
         )
     for links in sets:
         _find_parts(repository, links, may_join=not dry_run)

@@ -155,6 +155,6 @@ def notify_rollback(repository: Repository, refs: Iterable[tuple[RefKind, str]])
             f"the bucket went back in time: {', '.join(names[:3])}{more}; a backup may have been "
             "restored, or this is a replica that lags behind",
             hint="push the commits that only clones have now, with what they need: "
-            f"lakecli push --all {repository.uri}",
+            f"`push --all {repository.uri}`",
         )
     )

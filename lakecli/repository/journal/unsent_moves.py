@@ -302,7 +302,7 @@ def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefCh
     raise LostRace(
         f"{what}; nothing was changed",
         hint="if nobody needs it, delete it in the bucket first: "
-        f"lakecli push --delete {quote(f'{repository.uri}/{name}')}",
+        f"`push --delete {quote(f'{repository.uri}/{name}')}`",
     )
 
 

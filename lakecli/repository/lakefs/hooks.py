@@ -123,7 +123,7 @@ def notify_hooks(
             repository.notify(
                 Notice(
                     f"lakeFS ran hooks here, which lakecli does not run: {', '.join(found)}",
-                    hint="run the checks yourself; see: lakecli help lakefs",
+                    hint="run the checks yourself; see: `help lakefs`",
                 )
             )
 

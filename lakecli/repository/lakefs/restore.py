@@ -194,8 +194,8 @@ def clone_from_lakefs(
     if owner is not None and not (take_over and intended and owner == intended.uuid):
         raise Refused(
             f"{store.uri} is a repository of lakecli already",
-            hint="clone it, and bring what lakeFS committed since: lakecli clone --from-lakefs "
-            f"{uri} lakefs://{name}",
+            hint="clone it, and bring what lakeFS committed since: `clone --from-lakefs "
+            f"{uri} lakefs://{name}`",
         )
     manifest = manifest or find_manifest(store)
     record = RepositoryRecord(

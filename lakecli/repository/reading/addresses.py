@@ -374,7 +374,7 @@ class Trust(NamedTuple):
         )
 
     def allowing(self, *places: str) -> str:
-        """Return the command that allows places, for this repository alone."""
+        """Return the call that allows places, for this repository alone."""
         has_settings = (
             self.repository and "/" not in self.repository
         )  # no namespace in place of a name
@@ -382,7 +382,7 @@ class Trust(NamedTuple):
         # Spaces and commas separate a list: a place that contains one is replaced by its parent.
         cut = [re.split(r"(?=/[^/]*[,\s])", place)[0] for place in places]
         listed = dict.fromkeys([*self.allowed, *cut])
-        return f"lakecli config set {key} {shlex.quote(' '.join(listed))}"
+        return f"`config set {key} {shlex.quote(' '.join(listed))}`"
 
 
 def bucket_of(uri: str) -> str:
@@ -478,7 +478,7 @@ def remember(repository: Repository, places: Iterable[str]) -> None:
         if len(merged) > MAX_REMEMBERED:
             raise Refused(
                 f"{repository.uri} has objects in more than {MAX_REMEMBERED} places",
-                hint=f"allow a place that holds them all: lakecli config set {SETTING} …",
+                hint=f"allow a place that holds them all: `config set {SETTING} …`",
             )
         txn.put(Table.META, _row(repository), json.dumps(merged).encode())
 

@@ -170,7 +170,7 @@ def gone(uri: str, store: ObjectStore, key: str) -> NotFound:
     """Return the error for a missing data object."""
     return NotFound(
         f"the data object is gone: {store.uri}/{key}",
-        hint=f"see what else is missing: lakecli fsck {uri}"
+        hint=f"see what else is missing: `fsck {uri}`"
         + " --external" * isinstance(store, AsRecorded),
     )
 
@@ -181,7 +181,7 @@ def damaged(uri: str, store: ObjectStore, key: str) -> IntegrityError:
         return store.changed()
     return IntegrityError(
         f"the data object is damaged: {store.uri}/{key}",
-        hint=f"see what else is: lakecli fsck {uri} --data",
+        hint=f"see what else is: `fsck {uri} --data`",
     )
 
 

@@ -176,7 +176,7 @@ def changed(address: str, uri: str) -> IntegrityError:
     return IntegrityError(
         f"the object was changed since it was recorded: {address}",
         hint="import it again, or restore the version that was imported; see all of them: "
-        f"lakecli fsck {uri} --external",
+        f"`fsck {uri} --external`",
     )
 
 

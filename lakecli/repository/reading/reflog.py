@@ -282,7 +282,7 @@ def find_past_ref(expression: RefExpression, reader: RefReader, past: Past) -> P
     if commit is None:
         raise NotFound(
             f"{str(expression)!r} is commit {stood}, which this clone does not have",
-            hint="get what the bucket has: lakecli fetch",
+            hint="get what the bucket has: `fetch`",
         )
     base = commit if commit_id is None else get_commit(reader, commit_id)
     return PastRef(found, name, branch, base.id, commit)

@@ -167,7 +167,7 @@ def no_such_path(
     there = "below it" if is_prefix else "there"
     return NotFound(
         f"no object at {repository.at(ref, os.fsdecode(path))}",
-        hint=f"list what is {there}: lakecli fs ls {quote(repository.at(ref, shown))}",
+        hint=f"list what is {there}: `fs ls {quote(repository.at(ref, shown))}`",
     )
 
 
@@ -181,10 +181,10 @@ def branch_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
     branch = refs.find_branch(name)
     if branch is None:
         uri = repository.uri
-        hint = f"list them: lakecli branch list {uri}"
+        hint = f"list them: `branch list {uri}`"
         if refs.find_tag(name) is not None:
             source = quote(f"{uri}/{name}")
-            hint = f"it is a tag; a new branch there: lakecli branch create {uri}/NAME -s {source}"
+            hint = f"it is a tag; a new branch there: `branch create {uri}/NAME -s {source}`"
         raise NotFound(f"no branch {name!r} in {uri}", hint=hint)
     return branch
 
@@ -255,8 +255,8 @@ def resolve_ref(repository: Refs, txn: ReadTransaction, expression: str) -> "Res
         if error.hint is None:
             default = repository.at(repository.record.default_branch).rstrip("/")
             error.hint = (
-                f"see what there is: lakecli branch list {repository.uri}, lakecli tag list "
-                f"{repository.uri}, lakecli log {default}"
+                f"see what there is: `branch list {repository.uri}`, `tag list "
+                f"{repository.uri}`, `log {default}`"
             )
         raise
 

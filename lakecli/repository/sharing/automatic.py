@@ -152,7 +152,7 @@ def _check_ahead(
     if before is not None and not is_ancestor(refs, before, branch.commit_id):
         raise LostRace(
             f"branch {branch.name} here and in the bucket have diverged",
-            hint=f"merge them: lakecli pull {repository.uri}/{branch.name}",
+            hint=f"merge them: `pull {repository.uri}/{branch.name}`",
         )
 
 
@@ -353,7 +353,7 @@ def push_note(
             say_undone(refusal, note)
             if note.after is not None:  # what is here now is not what its hint is about
                 there = quote(f"{repository.uri}/{note.name}")
-                refusal.hint = f"see what others have there, then decide: lakecli log {there}"
+                refusal.hint = f"see what others have there, then decide: `log {there}`"
         raise refusal
     if sent.way_back is not None:
         push_note(repository, sent.way_back, who=who)
@@ -451,8 +451,7 @@ def not_yet_sent(repository: Repository, note: UnsentMove, error: LakeError) -> 
     _reword(error, f"{note.kind} {note.name} moved here, not yet in the bucket: {error.message}")
     help_first = "" if error.hint is None or isinstance(error, Unreachable) else f"{error.hint}; "
     error.hint = (
-        f"{help_first}the next command tries again to push it; or undo it: "
-        f"lakecli undo {repository.uri}"
+        f"{help_first}the next command tries again to push it; or undo it: `undo {repository.uri}`"
     )
     return error
 

@@ -132,7 +132,7 @@ def notify(repository: Repository, damaged: Sequence[InvalidRecord], *, hint: st
     """Leave a notice of each malformed object that was left out."""
     hint = hint or (
         "what this clone knew of it is kept; examine and repair it: "
-        f"lakecli fsck --repair {repository.uri}"
+        f"`fsck --repair {repository.uri}`"
     )
     for each in damaged:
         message = f"left out {each.kind} {each.name!r}: {each.what}"

@@ -340,15 +340,14 @@ def _check_again(repository: Repository, wanted: WantedMove, trees: Trees, befor
         raise NotInBucket(
             f"{name} was moved in the bucket, but garbage collection has deleted what it needs: "
             f"{error.message}",
-            hint="upload them again, with the same contents, then: lakecli fsck --data "
-            f"{repository.uri}",
+            hint=f"upload them again, with the same contents, then: `fsck --data {repository.uri}`",
             paths=error.paths,
         ) from error
     except LakeError as error:
         raise Unverified(
             f"{name} was moved in the bucket, but it is unknown whether garbage collection has "
             f"spared what it needs: {error.message}",
-            hint=f"when the store answers again: lakecli fsck --data {repository.uri}",
+            hint=f"when the store answers again: `fsck --data {repository.uri}`",
         ) from error
 
 
@@ -365,7 +364,7 @@ def stale(repository: Repository, name: str, commit_id: CommitId | None) -> Stal
     where = "was deleted" if commit_id is None else f"stands on {commit_id}"
     return StaleLease(
         f"{name} is not where it was expected in the bucket: it {where}",
-        hint=f"fetch what is there, then decide again: lakecli fetch {repository.uri}",
+        hint=f"fetch what is there, then decide again: `fetch {repository.uri}`",
     )
 
 
@@ -390,7 +389,7 @@ def refused(
     if before is None:
         return NonFastForward(
             f"{kind} {name} was deleted in the bucket",
-            hint=f"it is kept on this machine; restore it in the bucket: lakecli push {uri}",
+            hint=f"it is kept on this machine; restore it in the bucket: `push {uri}`",
         )
     if kind is RefKind.TAG:
         return AlreadyExists(
@@ -399,5 +398,5 @@ def refused(
         )
     return NonFastForward(
         f"the bucket has commits on {name} that are not here; it stands on {before}",
-        hint=f"merge them first: lakecli pull {uri}",
+        hint=f"merge them first: `pull {uri}`",
     )

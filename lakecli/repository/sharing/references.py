@@ -105,7 +105,7 @@ def check_references(
                 f"not in {repository.store.uri}: {lost[0]}"
                 + (f" and {len(lost) - 1} more tables" if lost[1:] else ""),
                 hint="a clone that has them in its cache can push them; see what needs them: "
-                f"lakecli fsck {repository.uri}",
+                f"`fsck {repository.uri}`",
             )
     first = list(islice(_entries(repository, trees), BATCH + 1))
 
@@ -271,7 +271,7 @@ def _notify_collected(repository: Repository, count: str) -> None:
             f"{count} objects that only earlier commits need are not in {repository.store.uri}: "
             "lakeFS's garbage collection deletes the objects of expired commits; these commits "
             "cannot be read whole",
-            hint=f"count all of them: lakecli fsck {repository.uri}",
+            hint=f"count all of them: `fsck {repository.uri}`",
         )
     )
 
@@ -283,6 +283,6 @@ def _notify(repository: Repository, restored: Collection[str]) -> None:
         Notice(
             f"{len(restored)} objects were missing in {repository.store.uri} and were "
             f"sent again ({tables} tables, {len(restored) - tables} data objects)",
-            hint=f"see what else is missing: lakecli fsck {repository.uri}",
+            hint=f"see what else is missing: `fsck {repository.uri}`",
         )
     )

@@ -170,7 +170,7 @@ def check_clean(view: View) -> None:
     uri = f"{view.repository.uri}/{view.name}"
     raise DirtyBranch(
         f"branch {view.name} has {what}",
-        hint=f"commit them, or throw them away: lakecli branch reset {uri}",
+        hint=f"commit them, or throw them away: `branch reset {uri}`",
         paths=paths[:MAX_LISTED],
     )
 

@@ -130,7 +130,7 @@ def find_operation(repository: Repository, prefix: str) -> Logged:
         NotFound: there is none, there are several, or it is expired.
     """
     wanted = prefix.lower()
-    see = f"lakecli op log {repository.uri}"
+    see = f"`op log {repository.uri}`"
     if not wanted or not _DIGITS.issuperset(wanted):
         raise UsageError(f"not the ID of an operation: {prefix!r}", hint=f"see them: {see}")
     with repository.lake.kv.read() as txn:
@@ -164,7 +164,7 @@ def repository_at(repository: Repository, operation: str) -> Repository:
     if not (then := LocalRepository(past, repository.record)).is_here():
         raise NotFound(
             f"there was no repository {repository.name!r} after operation {operation}",
-            hint=f"see what was done: lakecli op log {repository.uri}",
+            hint=f"see what was done: `op log {repository.uri}`",
         )
     return then
 
@@ -194,9 +194,7 @@ def logged_repository(
         if present is not None:
             found.insert(0, LocalRepository(lake, present))
         if not found:
-            raise NotFound(
-                f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
-            )
+            raise NotFound(f"no repository {name!r} on this machine", hint="list them: `repo list`")
         fitting = found
         if operation:
             fitting = [each for each in found if _has(txn, each, operation.lower())]

@@ -249,8 +249,8 @@ def _other_way(repository: Repository, pushed: PushedRef) -> str:
         parents = () if made is None else made.parents
         number = 1 + parents.index(pushed.before) if pushed.before in parents else 1
         which = f" --parent-number {number}" if parents[1:] else ""
-        return f"undo it by another commit: lakecli branch revert {uri} {pushed.after}{which}"
-    return f"see what is there first: lakecli fetch {repository.uri}"
+        return f"undo it by another commit: `branch revert {uri} {pushed.after}{which}`"
+    return f"see what is there first: `fetch {repository.uri}`"
 
 
 if TYPE_CHECKING:

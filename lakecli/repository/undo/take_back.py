@@ -306,7 +306,7 @@ class TakeBack:
         if self._essence(change.kind, self._find(change)) != left:
             raise LostRace(
                 f"{change.kind} {change.name} is no longer what this operation left",
-                hint=f"see what was done since: lakecli op log {self._repository.uri}",
+                hint=f"see what was done since: `op log {self._repository.uri}`",
             )
 
     def _find(self, change: RefChange) -> Fields:
@@ -321,7 +321,7 @@ class TakeBack:
         if record.uuid != self._repository.record.uuid:
             raise AlreadyExists(
                 f"another repository has the name {change.name} now: {record.storage_namespace}",
-                hint=f"delete that one here first: lakecli repo delete lakefs://{change.name}",
+                hint=f"delete that one here first: `repo delete lakefs://{change.name}`",
             )
         return record_fields(record)
 

@@ -72,7 +72,7 @@ def undo(
     if target is None:
         raise NothingToDo(
             f"nothing to undo in {repository.uri}",
-            hint=f"see what was done: lakecli op log {repository.uri}",
+            hint=f"see what was done: `op log {repository.uri}`",
         )
     if check is not None:
         with repository.lake.kv.read() as txn:
@@ -110,7 +110,7 @@ def redo(repository: Repository) -> Undone:
     if target is None:
         raise NothingToDo(
             f"nothing to redo in {repository.uri}",
-            hint=f"redo works only directly after an undo; see: lakecli op log {repository.uri}",
+            hint=f"redo works only directly after an undo; see: `op log {repository.uri}`",
         )
     with Answering(repository) as answering:
         redone = _take(repository, target, answering, kind=op_log.REDO)
@@ -142,7 +142,7 @@ def _take(
             if find(txn, repository) != target or _unstaging(passed_over) != _unstaging(steps):
                 raise LostRace(
                     f"another command changed {repository.uri} meanwhile; nothing was undone",
-                    hint=f"see what was done, then try again: lakecli op log {repository.uri}",
+                    hint=f"see what was done, then try again: `op log {repository.uri}`",
                 )
             if is_undo:
                 pushed_refs.check_none_pushed(
@@ -230,7 +230,7 @@ def restore(
 def _unchanged(repository: Repository, kept: Operation) -> NothingToDo:
     return NothingToDo(
         f"{repository.uri} is as it was after operation {kept.id.hex()}",
-        hint=f"see what was done: lakecli op log {repository.uri}",
+        hint=f"see what was done: `op log {repository.uri}`",
     )
 
 

@@ -98,7 +98,7 @@ def test_a_store_that_failed_is_refused_to_every_clone(
         with pytest.raises(CannotShare, match=reason) as caught:
             ensure_shareable(clone)
         assert caught.value.kind is ErrorKind.REFUSED
-        assert f"lakecli doctor {clone.uri} --again" in str(caught.value.hint)
+        assert f"`doctor {clone.uri} --again" in str(caught.value.hint)
         assert set(store.keys) <= {f"ns/{SHARING}"}
     store.forgets = False
     store.reads_late = False

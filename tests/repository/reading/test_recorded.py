@@ -110,7 +110,7 @@ def test_another_object_is_not_read(read: Callable[[ObjectStore], bytes], tmp_pa
         with pytest.raises(IntegrityError, match="was changed since it was recorded") as caught:
             read(object_of(store, recorded))
         assert caught.value.hint is not None
-        assert "lakecli fsck lakefs://demo --external" in caught.value.hint
+        assert "`fsck lakefs://demo --external" in caught.value.hint
 
 
 @ways

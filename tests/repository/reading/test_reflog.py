@@ -177,7 +177,7 @@ def test_a_commit_that_this_clone_lacks_is_not_found(refs: FakeRefs, past: FakeP
     past.upstream[RefKind.BRANCH, "main"] = id_of("z")
     with pytest.raises(NotFound, match="this clone does not have") as caught:
         find("main@{u}", refs, past)
-    assert "lakecli fetch" in (caught.value.hint or "")
+    assert "`fetch" in (caught.value.hint or "")
 
 
 def test_it_is_read_without_staging(refs: FakeRefs, past: FakePast) -> None:

@@ -380,7 +380,7 @@ def test_a_diverged_branch_is_reported(clones: tuple[Repository, ...]) -> None:
         with pytest.raises(LostRace, match="diverged") as caught:
             commit(synced_ada, "main", message="more", committer="me")
     assert caught.value.hint is not None
-    assert "lakecli pull" in caught.value.hint
+    assert "`pull" in caught.value.hint
     assert messages(ada) == ["by myself"]
 
 
@@ -445,7 +445,7 @@ def test_a_ref_that_cannot_be_pushed_does_not_stop_the_command(
         with pytest.raises(kind, match="branch dev moved here, not yet in the bucket") as told:
             raise_at_end(synced_bob)
         assert told.value.hint is not None
-        assert "lakecli undo lakefs://demo" in told.value.hint
+        assert "`undo lakefs://demo" in told.value.hint
         assert told.value.hint.startswith("wait and repeat") == (kind is PermissionDenied)
 
         again = synced(synced_bob, "bob")

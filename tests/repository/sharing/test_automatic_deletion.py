@@ -158,7 +158,7 @@ def test_what_the_bucket_has_more_refuses_before_anything_is_changed(world: Worl
             change(shared, "dev")
         assert f"it stands on {theirs}" in told.value.message
         assert told.value.hint is not None
-        assert told.value.hint.endswith(f"lakecli push --delete {ada.uri}/dev")
+        assert told.value.hint.endswith(f"`push --delete {ada.uri}/dev`")
         check_mine(world)
         assert there(ada) == theirs
     branch.reset(ada, "dev")

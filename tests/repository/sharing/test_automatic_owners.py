@@ -520,7 +520,7 @@ class TestNotes:
             (error,) = resumed.unsent
         assert isinstance(error, NonFastForward)
         assert "the bucket has commits on main that are not here" in error.message
-        assert error.hint == f"merge them first: lakecli pull {bob.uri}/main"
+        assert error.hint == f"merge them first: `pull {bob.uri}/main`"
         assert (here(bob), there(bob)) == (mine, theirs)
 
 

@@ -90,7 +90,7 @@ def test_a_branch_that_somebody_made_meanwhile_is_theirs(clones: tuple[Repositor
     make_commit(ada, b"mine")
     told = refuse(ada, lambda shared: branch.create(shared, "new", source="main"), overtake)
     assert told.message.endswith("this is undone here: branch create")
-    assert told.hint == "see what others have there, then decide: lakecli log lakefs://demo/new"
+    assert told.hint == "see what others have there, then decide: `log lakefs://demo/new`"
     with auto(ada):  # as the command of the hint has it
         pass
     assert here(ada, "new") == there(ada, "new") == here(bob, "new")
@@ -108,7 +108,7 @@ def test_a_tag_that_somebody_moved_meanwhile_is_where_they_moved_it(
 
     told = refuse(ada, lambda shared: tag.create(shared, "v1", "main", force=True), overtake)
     assert told.message.endswith("this is undone here: tag create")
-    assert "lakecli log lakefs://demo/v1" in (told.hint or "")
+    assert "`log lakefs://demo/v1" in (told.hint or "")
     assert tag.show(ada, "v1").commit_id == first
     with auto(ada):
         pass

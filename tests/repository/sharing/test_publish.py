@@ -579,7 +579,7 @@ def test_a_push_says_that_the_ref_moved_where_the_store_answers_no_more(
     monkeypatch.setattr(repository.lake, "runtime", runtime)
     with pytest.raises(publishing.Unverified, match="main was moved in the bucket, but") as raised:
         push(repository, "main", options=ME)
-    assert raised.value.hint == "when the store answers again: lakecli fsck --data lakefs://demo"
+    assert raised.value.hint == "when the store answers again: `fsck --data lakefs://demo`"
     bucket.errors.clear()
     ref = find_ref(bucket, RefKind.BRANCH, "main")
     assert ref is not None
