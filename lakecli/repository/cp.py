@@ -19,8 +19,10 @@ from lakecli.repository.staged.stager import (
     NewAttributes,
     Parts,
     Stager,
+    batches_of,
     claimed_batches,
     new_on,
+    remove_unchanged,
 )
 
 
@@ -62,10 +64,12 @@ def cp_tree(
     branch: str,
     path: bytes,
     attributes: NewAttributes = UNCHANGED,
+    delete: bool = False,
 ) -> int:
     """Stage below `path` everything that a ref has below `source`; return how many objects.
 
-    With `attributes` the copies have these.
+    With `attributes` the copies have these. With `delete` what is below `path` and not below
+    `source` is removed.
 
     Both are directories: a missing trailing slash is added.
 
@@ -86,6 +90,11 @@ def cp_tree(
                 copies = claim_values(repository, changed)
             stager.write(new_on(repository, branch, copies), kind="cp")
             count += len(batch)
+        if count and delete:
+            with open_view(repository, branch) as there:
+                for found in batches_of(there, target):
+                    more = [each for each in found if not view.find(below + each[0][len(target) :])]
+                    remove_unchanged(stager, there, branch, more, "cp")
     if not count:
         raise no_such_path(repository, source_ref, below)
     return count

@@ -128,6 +128,20 @@ def test_copy_a_tree(filled: Repository, source: bytes, target: bytes) -> None:
     expect(filled, TREE | {b"t/b": b"2", b"t/c/d": b"3"})
 
 
+def test_a_directory_becomes_what_it_is_elsewhere(filled: Repository) -> None:
+    stage(
+        filled, "side", {b"a": b"0", b"a/b": b"1", b"a/more": b"1", b"a/x/more": b"2", b"ab": b"3"}
+    )
+    place = {"source_ref": "main", "source": b"a/", "branch": "side", "path": b"a"}
+    assert cp_tree(filled, **place, delete=True) == 2  # type: ignore[arg-type]
+    expect(filled, {b"a": b"0", b"a/b": b"2", b"a/c/d": b"3", b"ab": b"3"}, "side")
+    undo(filled)
+    assert b"a/x/more" in read(filled, "side"), "it is one operation"
+    with pytest.raises(NotFound):
+        cp_tree(filled, **place | {"source": b"none"}, delete=True)  # type: ignore[arg-type]
+    assert b"a/x/more" in read(filled, "side")
+
+
 def test_copy_a_tree_into_itself(filled: Repository) -> None:
     assert cp_tree(filled, source_ref="main", source=b"", branch="main", path=b"a") == 5
     expect(filled, TREE | {b"a/" + path: data for path, data in TREE.items()})

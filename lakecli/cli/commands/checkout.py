@@ -94,6 +94,7 @@ def restore(
         "REF",
         "Take the files of this branch, tag or commit; default: as last synced",
         "--source",
+        "--from",
         "-s",
         default="",
         kind=Kind.REF,
@@ -104,9 +105,9 @@ def restore(
 
     Changes of the files are overwritten; `undo` brings them back. After a pull with conflicts, this
     takes the branch's version of a file and resolves its conflict. Files that were never committed
-    stay. On a branch, without a directory, `fs cp -r` brings a path of an earlier commit back:
+    stay. On a branch, without a directory, `fs cp` brings a path of an earlier commit back:
 
-        lakecli fs cp -r lakefs://demo/main~1/raw/ lakefs://demo/main/raw/
+        lakecli fs cp -r --delete lakefs://demo/main~1/raw/ lakefs://demo/main/raw/
 
     Examples:
         lakecli restore data/orders.csv
@@ -136,10 +137,11 @@ def restore(
 def _by_copying(path: str = "", source: str = "") -> str:
     """Return the hint how a path of a branch, a URI, gets the objects of an earlier commit."""
     if not path:
-        return "objects of an earlier commit: `fs cp -r REF/PATH BRANCH/PATH`"
+        return "objects of an earlier commit: `fs cp -r --delete REF/PATH BRANCH/PATH`"
     there = parse_path(path, allow_empty=True)
     earlier = there._replace(ref=source.rpartition("/")[2] or f"{ref_of(there)}~1")
-    return f"objects of an earlier commit: `fs cp -r {quote(str(earlier))} {quote(str(there))}`"
+    tree = "" if there.path and not there.path.endswith(b"/") else "-r --delete "
+    return f"objects of an earlier commit: `fs cp {tree}{quote(str(earlier))} {quote(str(there))}`"
 
 
 @answers(IgnoredJson, each=True)

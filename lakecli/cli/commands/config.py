@@ -144,7 +144,7 @@ def config_list(
             fields |= {"origin": setting.origin, "place": setting.place or None}
         return fields
 
-    context.out.table(columns, context.settings, row=row, record=record)
+    context.out.table(columns, context.settings, row=row, record=record, kept=columns[:2])
     for line in context.ignored_of_lakectl():
         context.out.note(line)
 

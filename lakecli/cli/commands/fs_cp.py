@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.transfers import failure_records, raise_failures
 from lakecli.cli.context import Context
-from lakecli.cli.line import Argument, Kind, Parser, option
+from lakecli.cli.line import Argument, Kind, Parser, flag, option
 from lakecli.cli.option_groups import TransferOptions, parallelism
 from lakecli.cli.out.records import FailureJson, answers
 from lakecli.cli.out.text import quote_path
@@ -63,6 +64,7 @@ def fs_cp(
         "KEY=VALUE", "Metadata of the copies; '' for none", "--meta", read=read_new_metadata
     ),
     content_type: str | None = option("TYPE", "Content type of the copies"),
+    delete: bool = flag("With -r, remove what is below DEST and not below PATH"),
     transfer: TransferOptions,
 ) -> None:
     """Copy an object, or all objects below a path, to a branch of this or another repository.
@@ -81,14 +83,20 @@ def fs_cp(
     the objects below PATH keep their names below DEST. Content type and metadata are those of the
     source, unless --meta or --content-type replaces them.
 
+    With -r and --delete, DEST gets exactly what is below PATH, within one repository. So a
+    directory of a branch becomes as it was in an earlier commit.
+
     Examples:
         lakecli fs cp lakefs://demo/main/a.csv lakefs://demo/main/archive/
         lakecli fs cp lakefs://demo/main~5/a.csv lakefs://demo/main/a.csv
         lakecli fs cp -r lakefs://demo/v1.0/data/ lakefs://demo/dev/data-v1/
+        lakecli fs cp -r --delete lakefs://demo/main~1/data/ lakefs://demo/main/data/
         lakecli fs cp lakefs://demo/main/a.csv lakefs://demo/main/b.csv --meta owner=ada
         lakecli fs cp -r lakefs://demo/main/data/ lakefs://sales/main/demo-data/
     """
     attributes = NewAttributes(content_type, metadata)
+    if delete and not (recursive and source.repository == destination.repository):
+        raise UsageError("--delete needs -r, and a PATH of the repository of DEST")
     if source.repository != destination.repository:
         across(
             context,
@@ -102,7 +110,7 @@ def fs_cp(
         return
     repository = context.synced_repository(source, destination)
     before, after = paths_of(source, destination, recursive=recursive)
-    made = (cp_tree if recursive else cp)(
+    made = (partial(cp_tree, delete=delete) if recursive else cp)(
         repository,
         source_ref=ref_of(source),
         source=before,

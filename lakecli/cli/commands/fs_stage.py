@@ -152,6 +152,7 @@ def _stage_arrived(
         found,
         row=_arrival_row,
         record=lambda each: pick(ArrivalJson, each),
+        kept=("Path",),
     )
     counts = Counter(each.state.value for each in found)
     listed = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))

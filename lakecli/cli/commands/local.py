@@ -199,6 +199,7 @@ def local_list(
             uri=None if item.link is None else str(item.link.src),
             commit_id=None if item.link is None else item.link.at_head,
         ),
+        kept=("Directory", "Remote URI"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -268,7 +269,7 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
         context.out.page(found, amount=amount),
         row=row,
         record=lambda item: operation_record(item.operation, undone=item.undone),
-        kept="Command",
+        kept=("Changes", "Command"),
     )
 
 
@@ -276,7 +277,11 @@ def _with_kind(item: Logged) -> str:
     """Return the command line of an operation, with its kind where that does not show it."""
     kind, command = item.operation.kind, one_line(item.operation.command)
     said = command if kind in command else f"{kind}: {command}".rstrip(": ")
+    said = _LONG_MESSAGE.sub(r"\1…'", said)
     return f"undone: {said}" if item.undone else said
+
+
+_LONG_MESSAGE: Final = re.compile(r"( (?:-m|--message) '[^']{24})[^']{2,}'")
 
 
 @answers(OperationShownJson)

@@ -102,6 +102,7 @@ def repo_list(
             item.name,  # as lakectl fills this column
             one_line(item.storage_namespace),
         ),
+        kept=("Repository", "Default Ref Name", "Storage Namespace"),
     )
     context.out.say("")
 

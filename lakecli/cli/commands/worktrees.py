@@ -160,6 +160,7 @@ def show_changes(context: Context, worktree: Worktree, found: Status, *, nothing
             found.items,
             row=_change_row,
             record=change_record,
+            kept=("Path",),
             style=lambda item: LOOKS[change_of(item)][1],  # as of the same change in a diff
         )
     warn_of_state(context, worktree, found)

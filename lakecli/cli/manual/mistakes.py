@@ -21,7 +21,7 @@ _DOWNLOAD: Final = "lakecli fs download PATH DEST; with -r all below PATH"
 _UPLOAD: Final = "lakecli fs upload FILE PATH; with -r a directory"
 _BUCKET: Final = "the bucket is the only remote, so it is not named: lakecli"
 
-_BRING_BACK: Final = "objects of an earlier commit: lakecli fs cp -r REF/PATH BRANCH/PATH"
+_BRING_BACK: Final = "objects of an earlier commit: lakecli fs cp -r --delete REF/PATH BRANCH/PATH"
 _MIRROR: Final = (
     "lakecli fs upload -r DIRECTORY PATH --delete, or lakecli fs download -r PATH DEST --delete"
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOBase
 from itertools import islice
@@ -184,12 +184,12 @@ class Output:
         row: Callable[[T], Sequence[str]],
         record: Callable[[T], object] = _itself,
         style: Callable[[T], str] | None = None,
-        kept: str = "",
+        kept: Collection[str] = (),
     ) -> None:
         """Answer with a table: aligned on a terminal, else one tab-joined row per line, no header.
 
         `style` returns which of `STYLES` the row of an item has on a terminal. Where that is too
-        narrow, the column `kept` is cut last, by default the first one.
+        narrow, the columns `kept` are not cut, by default the first one.
         """
         if self.json or not self.terminal:
             self.stream(items, record=record, text=lambda item: "\t".join(_cells(row(item))))
@@ -202,7 +202,7 @@ class Output:
             [_cells(row(item)) for item in listed],
             width=self.width,
             whole=self.whole,
-            kept=columns.index(kept or columns[0]),
+            kept=[columns.index(each) for each in kept or columns[:1]],
         )
         self._write(self.style(header, "bold") + "\n")
         for item, line in zip(listed, lines, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from io import StringIO
 from typing import Final
 
@@ -15,10 +15,8 @@ from rich.text import Text
 _WHOLE_WIDTH: Final = 1 << 20
 _GAP: Final = 2
 _READABLE: Final = 16
-"""For the column that is cut last, others are cut down to these characters at first."""
-
 _NARROW: Final = 6
-"""Columns are not cut further, however narrow the terminal is."""
+"""Characters down to which columns are cut; to the second only where that makes a line fit."""
 
 _LONG_ID: Final = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _NUMBER: Final = re.compile(r"-?[0-9][0-9,.]*( ?([kMGTPE]?i?B|bytes?))?")
@@ -30,26 +28,30 @@ def aligned_lines(
     *,
     width: int,
     whole: bool,
-    kept: int = 0,
+    kept: Collection[int] = (0,),
 ) -> list[str]:
     """Return a line for the headers and one for each row, without colour.
 
     Args:
         columns: the headers.
         rows: their cells, each on one line.
-        width: of the terminal; longer cells end in ``…``.
+        width: of the terminal.
         whole: whether cells and IDs are shown whole, however wide that is.
-        kept: the number of the column that is cut last.
+        kept: the numbers of the columns that are never cut, even if that makes a line too long;
+            the longer cells of others end in ``…``.
     """
     if not whole:
         rows = [[_LONG_ID.sub(r"\1", cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
     if not whole:
-        room = width - _GAP * (len(widths) - 1)
-        others = [*widths[:kept], *widths[kept + 1 :]]
-        _narrow(others, room - widths[kept], _READABLE)
-        widths = [*others[:kept], widths[kept], *others[kept:]]
-        _narrow(widths, room, _NARROW)
+        cut = [number for number in range(len(widths)) if number not in kept]
+        room = width - _GAP * (len(widths) - 1) - sum(widths[number] for number in kept)
+        narrowed = [widths[number] for number in cut]
+        _narrow(narrowed, room, _READABLE)
+        if room >= _NARROW * len(cut):
+            _narrow(narrowed, room, _NARROW)
+        for number, narrow in zip(cut, narrowed, strict=True):
+            widths[number] = narrow
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
     for number, column in enumerate(columns):
         cells = [row[number] for row in rows if row[number]]

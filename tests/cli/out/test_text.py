@@ -130,13 +130,20 @@ def test_a_table_is_aligned_and_fits() -> None:
     assert aligned_lines(columns, rows, width=40, whole=True)[1].endswith("a" * 64)
 
 
-def test_a_column_can_be_cut_last() -> None:
+def test_some_columns_are_never_cut() -> None:
     row = ("o" * 30, "k" * 30, "c" * 30)
     columns = ("Other", "Kept", "Changes")
-    (_, cut) = aligned_lines(columns, [row], width=70, whole=False, kept=1)
-    assert [len(cell) for cell in cut.split()] == [16, 30, 20]
-    (_, narrow) = aligned_lines(columns, [row], width=56, whole=False, kept=1)
-    assert [len(cell) for cell in narrow.split()] == [16, 20, 16]
+
+    def widths(width: int, *kept: int) -> list[int]:
+        (_, line) = aligned_lines(columns, [row], width=width, whole=False, kept=kept)
+        return [len(cell) for cell in line.split()]
+
+    assert widths(70, 1) == [16, 30, 20]
+    assert widths(56, 1) == [6, 30, 16]
+    assert widths(46, 1) == [6, 30, 6]
+    assert widths(40, 1) == [16, 30, 16], "the line is too long anyway"
+    assert widths(70, 0, 2) == [30, 6, 30]
+    assert widths(60, 0, 1, 2) == [30, 30, 30]
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(0, "0s"), (61, "1m"), (7_200, "2h"), (9e5, "10d")])
