@@ -59,7 +59,7 @@ __lakecli_options() {
     'fetch') REPLY='' ;;
     'find-merge-base') REPLY='--at-op' ;;
     'fs cat') REPLY='--at-op --files-from --null --verify -z' ;;
-    'fs cp') REPLY='--content-type --meta --no-progress -p --parallelism -r --recursive' ;;
+    'fs cp') REPLY='--content-type --delete --meta --no-progress -p --parallelism -r --recursive' ;;
     'fs download') REPLY='--at-op --delete --dry-run --exclude --files-from --include --max-delete --no-clobber --no-progress --null -p --parallelism --part-size -r --recursive -z' ;;
     'fs du') REPLY='--at-op --depth --shared' ;;
     'fs find') REPLY='--at-op --max-size --min-size --name --null --since --until -z' ;;
@@ -106,7 +106,7 @@ __lakecli_options() {
     'repo create') REPLY='-d --default-branch --range-entries' ;;
     'repo delete') REPLY='-y --yes' ;;
     'repo list') REPLY='--after --amount --prefix' ;;
-    'restore') REPLY='--no-progress -p --parallelism -s --source' ;;
+    'restore') REPLY='--from --no-progress -p --parallelism -s --source' ;;
     'rev-parse') REPLY='--at-op --stdin' ;;
     'show commit') REPLY='--at-op --depth --show-meta-range-id --stat' ;;
     'status') REPLY='--at-op' ;;
@@ -319,6 +319,7 @@ __lakecli_value() {
     'repo list --after') REPLY='nothing' ;;
     'repo list --amount') REPLY='nothing' ;;
     'repo list --prefix') REPLY='nothing' ;;
+    'restore --from') REPLY='ref' ;;
     'restore -p') REPLY='nothing' ;;
     'restore --parallelism') REPLY='nothing' ;;
     'restore -s') REPLY='ref' ;;

@@ -281,6 +281,7 @@ function __lakecli_options
         case 'fs cp'
             printf '%s\t%s\n' \
                 '--content-type' 'Content type of the copies' \
+                '--delete' 'With -r, remove what is below DEST and not below PATH' \
                 '--meta' 'Metadata of the copies; \'\' for none' \
                 '--no-progress' 'Show no progress' \
                 '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
@@ -629,6 +630,7 @@ function __lakecli_options
                 '--prefix' 'Only what begins with this'
         case 'restore'
             printf '%s\t%s\n' \
+                '--from' 'Take the files of this branch, tag or commit; default: as last synced' \
                 '--no-progress' 'Show no progress' \
                 '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
                 '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
@@ -1079,6 +1081,8 @@ function __lakecli_value
             echo 'nothing'
         case 'repo list --prefix'
             echo 'nothing'
+        case 'restore --from'
+            echo 'ref'
         case 'restore -p'
             echo 'nothing'
         case 'restore --parallelism'

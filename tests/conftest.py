@@ -11,7 +11,6 @@ import gc
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -32,10 +31,6 @@ if (
 ):
     tempfile.tempdir = str(MEMORY)
 
-# Else each process that a test starts compiles lakecli anew.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
-
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = [
     "tests.support.parts",
@@ -48,10 +43,9 @@ pytest_plugins = [
 
 # An example that takes long says that the machine is busy; the limit of a whole test stays.
 settings.register_profile(
-    "short", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("short")
-settings.register_profile("long", max_examples=400)  # each night, with --hypothesis-profile
+settings.load_profile("busy")
 
 # A program that a shell script starts with `&` ignores SIGINT, and so do its children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -113,8 +107,7 @@ def few_races(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     What a test patches is undone before its directory is removed, so `home` comes first.
     """
     del home
-    monkeypatch.setattr("lakecli.doctor.conditions.RACES", 1)
-    monkeypatch.setattr("lakecli.doctor.conditions.WRITERS", 2)
+    monkeypatch.setattr("lakecli.doctor.conditions.RACES", 4)
 
 
 @pytest.fixture

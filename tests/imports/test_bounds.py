@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from tests.imports.listings import Order
 
-ROWS = 32_000
-TARGET = 160  # 200 intervals
+ROWS = 128_000
+TARGET = 640  # 200 intervals
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +40,8 @@ def small_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     "pieces",
     [
         pytest.param([], id="one giant file"),
-        pytest.param([250] * 127, id="equal files"),
-        pytest.param([25_000, *[7] * 250], id="a large and many small files"),
+        pytest.param([1_000] * 127, id="equal files"),
+        pytest.param([100_000, *[7] * 1_000], id="a large and many small files"),
     ],
 )
 @pytest.mark.parametrize("factor", [1, 0.2, 5])
@@ -55,7 +55,7 @@ def test_no_interval_has_twice_its_share(
 
 
 def test_keys_with_the_same_long_prefix_are_divided_too(tmp_path: Path) -> None:
-    found = interval_sizes(listing(ROWS, [250] * 127, shuffled, prefix=PREFIX), tmp_path)
+    found = interval_sizes(listing(ROWS, [1_000] * 127, shuffled, prefix=PREFIX), tmp_path)
     assert len(found) == pytest.approx(ROWS / TARGET, rel=0.05)
     assert max(found) <= 2 * TARGET
 
@@ -74,7 +74,7 @@ def test_a_path_that_comes_often_is_not_divided_and_moves_no_other_bound() -> No
 
 
 def test_a_sample_is_the_same_after_a_restart() -> None:
-    source = listing(ROWS, [250] * 127, shuffled)
+    source = listing(ROWS, [1_000] * 127, shuffled)
     first, *others = portions_of(source)  # type: ignore[arg-type]
     assert sample_keys(first, share=0.1) == sample_keys(first, share=0.1)
     assert others

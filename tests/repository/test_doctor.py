@@ -363,7 +363,7 @@ def test_a_failure_ends_only_by_the_word_of_somebody(repository: Repository) -> 
     assert found["race"].verdict is CheckVerdict.OK
     assert found["sharing"].verdict is found["to-push"].verdict is CheckVerdict.WARNING
     assert "2026-03-01 12:00 UTC by ada" in found["sharing"].seen
-    assert f"lakecli doctor {repository.uri} --again" in found["sharing"].fix
+    assert f"`doctor {repository.uri} --again`" in found["sharing"].fix
     with pytest.raises(CannotShare):
         ensure_shareable(repository)
 

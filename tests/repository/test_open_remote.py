@@ -315,7 +315,7 @@ def test_every_verb_that_writes_is_refused(
         with pytest.raises(Refused, match="without a clone") as refused:
             verb()
         assert refused.value.hint == (
-            f"clone it, and change the clone: lakecli clone {NAMESPACE} lakefs://NAME"
+            f"clone it, and change the clone: `clone {NAMESPACE} lakefs://NAME`"
         ), name
     assert {info.key: info.version for info in store.list()} == before
 

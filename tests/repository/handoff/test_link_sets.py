@@ -453,7 +453,7 @@ def test_parts_are_joined_only_if_they_are_those_of_the_file(
     found = arrive(repository)
     assert {path: each.state for path, each in found.items()} == expected | {"in/whole": STAGED}
     assert stat(repository, "main", b"in/whole").checksum == blake3_of(data).hex()
-    put(1, 2, data[:1] + data[first + 1 :])
+    put(1, 2, data[1:2] + data[first + 1 :])
     assert arrive(repository)["in/half"].reason == (
         "its bytes are not those that the sender has read"
     )

@@ -135,6 +135,6 @@ def test_a_link_out_of_an_allowed_directory_is_refused_for_where_it_leads(tmp_pa
     trust = Trust("demo", f"local://{tmp_path}/ns", (allowed,))
     with pytest.raises(OutsideAddress, match=f"not allowed: {outside}$") as raised:
         trust.check(allowed, "link")
-    command = f"lakecli config set repo.demo.trust.addresses '{allowed} {outside}'"
+    command = f"`config set repo.demo.trust.addresses '{allowed} {outside}'`"
     assert str(raised.value.hint).endswith(command)
     trust._replace(allowed=(allowed, outside)).check(allowed, "link")

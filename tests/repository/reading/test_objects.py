@@ -96,10 +96,10 @@ def test_stat_sees_staging_of_a_plain_branch_only(repository: Repository) -> Non
 def test_stat_of_a_prefix_hints_at_ls(repository: Repository) -> None:
     stage(repository, "main", {b"dir/a": b"1"})
     cases = {
-        b"dir": "list what is below it: lakecli fs ls lakefs://demo/main/dir/",
-        b"dir/": "list what is below it: lakecli fs ls lakefs://demo/main/dir/",
-        b"dir/b": "list what is there: lakecli fs ls lakefs://demo/main/dir/",
-        b"di": "list what is there: lakecli fs ls lakefs://demo/main/",
+        b"dir": "list what is below it: `fs ls lakefs://demo/main/dir/`",
+        b"dir/": "list what is below it: `fs ls lakefs://demo/main/dir/`",
+        b"dir/b": "list what is there: `fs ls lakefs://demo/main/dir/`",
+        b"di": "list what is there: `fs ls lakefs://demo/main/`",
     }
     for path, hint in cases.items():
         with pytest.raises(NotFound) as raised:

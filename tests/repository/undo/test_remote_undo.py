@@ -265,7 +265,7 @@ def test_of_what_others_have_built_on_the_newest_commit_is_to_be_reverted(world:
     fetch(eve)
     with pytest.raises(Refused, match="main has moved on") as told:
         restore(eve, kept, remote=True, committer="eve")
-    assert str(told.value.hint).endswith(f" {mine[1]}")
+    assert str(told.value.hint).endswith(f" {mine[1]}`")
     assert both(eve) == (mine[1], theirs)
 
 
@@ -846,10 +846,10 @@ def test_a_branch_is_left_behind_by_what_is_to_be_sent(world: World) -> None:
 @pytest.mark.parametrize(
     ("kind", "before", "after", "hint"),
     [
-        (RefKind.BRANCH, "1", "2", "lakecli branch revert lakefs://demo/main 2"),
-        (RefKind.BRANCH, None, "2", "lakecli fetch lakefs://demo"),
-        (RefKind.BRANCH, "1", None, "lakecli fetch lakefs://demo"),
-        (RefKind.TAG, "1", "2", "lakecli fetch lakefs://demo"),
+        (RefKind.BRANCH, "1", "2", "`branch revert lakefs://demo/main 2`"),
+        (RefKind.BRANCH, None, "2", "`fetch lakefs://demo`"),
+        (RefKind.BRANCH, "1", None, "`fetch lakefs://demo`"),
+        (RefKind.TAG, "1", "2", "`fetch lakefs://demo`"),
     ],
 )
 def test_what_has_moved_on_is_looked_at_first_or_reverted(
