@@ -6,6 +6,8 @@ import json
 import stat
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -169,6 +171,27 @@ def test_a_large_file_goes_on_where_it_was_interrupted(
     lake: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send_parts(lake, monkeypatch)
+
+
+def test_a_part_has_exactly_its_size(lake: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakecli.repository.handoff.link_sets.SMALLEST_PART", PART)
+    page = lake.directory / "put.html"
+    lake.ok("fs", "presign", "--put", f"{MAIN}/in/", "-n", "1", "--page", page)
+    data = json.loads(page.read_text().partition('id="links">')[2].partition("</script>")[0])
+    start, *ends = data["links"][0]["parts"]
+    assert (data["part_size"], len(ends)) == (PART, data["max_size"] // PART)
+
+    def send(number: int, size: int) -> int:
+        request = Request(start + ends[number], bytes(size), method="PUT")
+        request.add_header("Content-Type", "")
+        try:
+            with urlopen(request) as answer:
+                return int(answer.status)
+        except HTTPError as error:
+            error.close()
+            return error.code
+
+    assert [send(0, PART + 1), send(1, PART), send(1, 1)] == [200, 200, 403]
 
 
 def test_large_files_to_azure_and_gcs(
