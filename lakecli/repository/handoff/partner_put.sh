@@ -30,7 +30,8 @@ for hasher in sha256sum shasum openssl ''; do
 done
 
 # Files of a link, by its ID: c.ID has the configuration of curl, m.ID the line of the list of sent
-# files, u.ID the URLs of parts: what they begin with, and the rest of each. `names` has the names that have a link, `known` their links, in the same order.
+# files, u.ID the URLs of parts: what they begin with, and the rest of each. `names` has the names
+# that have a link, `known` their links, in the same order.
 
 l() { # a link: its ID, name if it has one, configuration, URLs of parts
     printf '%b' "$3" >"c.$1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
@@ -458,6 +459,23 @@ def test_parts_are_joined_only_if_they_are_those_of_the_file(
         "its bytes are not those that the sender has read"
     )
     assert arrive(repository)["in/whole"].state == BEFORE
+
+
+@pytest.mark.parametrize("record", [{}, {"part_size": 1, "max_size": (1 << 53) - 1}])
+def test_a_size_that_no_link_has_takes_no_memory(
+    repository: Repository, record: dict[str, int]
+) -> None:
+    store = in_bucket(repository)
+    links = open_set(repository, count=1)
+    [key] = (info.key for info in store.list(INCOMING) if info.key.endswith(".links"))
+    store.put(key, json.dumps({**json.loads(store.get(key)), **record}).encode(), ANY)
+    tell(repository, links, line(links, 0, b"", b"large", size=b"9" * 15))
+    tracemalloc.start()
+    try:
+        assert arrive(repository)["in/large"].state == AWAITED
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_stores_that_cannot_take_parts_get_whole_files(
