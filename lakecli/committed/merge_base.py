@@ -5,10 +5,10 @@ which none descends from the other (a criss-cross). With only one of them as the
 other one deleted or took back would look like a change of the side that still has it. So the trees
 of all of them are merged, path by path, as Git's recursive strategy does.
 
-Of two trees, the one wins at a path whose side changed it: the other has the content of the best
-common ancestors of their two commits, which is found in the same way. Of several, those are left
-out that have at a path what they have in common with each other one. The content of the rest wins.
-So the order of the commits does not matter. If it is not one content, the path is undecided: it was
+If two trees differ at a path, the one wins that changed it since the best common ancestors of their
+two commits, whose content is found in the same way. With several trees, one that changed nothing at
+the path relative to any other is left out, and the content of the rest wins. So the order of the
+commits does not matter. If it is not one content, the path is undecided: it was
 changed, or a conflict was resolved, in different ways.
 """
 

@@ -37,7 +37,7 @@ from lakecli.stores.uri import is_local
 
 
 def requests(races: int) -> int:
-    """Return how many requests a run with some races of each kind sends at most, if all answer."""
+    """Return the most requests of a run with `races` races of each kind, without retries."""
     return 90 + races * (2 * conditions.WRITERS + 3)
 
 

@@ -503,7 +503,7 @@ class _Export:
 
 
 def _check_copied(store: AsRecorded, key: str, item: ExportItem, target: BucketTarget) -> None:
-    """Compare an object outside the namespace again; delete the copy, and fail, if it changed."""
+    """Check a source outside the namespace again; if it changed, delete the copy and fail."""
     try:
         store.check(key)
     except LakeError:

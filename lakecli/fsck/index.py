@@ -83,7 +83,7 @@ class JoinedIndex(ObjectIndex):
             yield from hashed
 
     def _intervals(self, hashing: Hashing) -> Iterator[ObjectInterval]:
-        """Yield the parts to read, as executors list them."""
+        """Yield the intervals to read, each as soon as an executor has listed it."""
         digits = digits_for(self._store)
         task = partial(divide_part, digits=digits, hashing=hashing)
         for _, (intervals, others) in self._runner.run(task, range(1 << 4 * digits)):

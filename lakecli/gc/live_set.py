@@ -252,7 +252,7 @@ def read_condemned(
 def read_digests(
     batches: Iterator[Any], *, groups: Sequence[tuple[Kept, ...]], read: Reading
 ) -> Iterator[Any]:
-    """Read the digests of objects in use on an executor."""
+    """On an executor, read the digests of objects in use."""
 
     def rows_of(number: int) -> Iterator[Any]:
         for kept in groups[number]:

@@ -153,7 +153,7 @@ class Reach:
     """Reads trees and ranges, and records what they refer to.
 
     Attributes:
-        live: the data objects in use; to be closed.
+        live: the data objects in use; the caller closes the collection.
         trees: hex IDs of the metaranges read.
         ranges: hex IDs of the ranges read.
         dumps: hex IDs of the tables of refs dumps that are kept.

@@ -105,7 +105,7 @@ class LakeFsPart(NamedTuple):
         before: unix seconds; objects that are not older are only counted.
         keys: whether to return the keys and versions of the old objects.
         last_dump: of objects that lakeFS wrote later, only the number is returned.
-        is_later: return the younger ones as `records`, and no others.
+        is_later: return as `records` only the objects that lakeFS wrote after `last_dump`.
     """
 
     name: str

@@ -90,7 +90,7 @@ class BaseSlice:
                 self._open()
 
     def horizon(self, key: bytes) -> bytes | None:
-        """Return where the run ends that contains `key`: in one range, or between two ranges.
+        """Return the end of the run around `key`; a run lies in one range or between two.
 
         All records before `key` must have been stepped past.
 

@@ -286,7 +286,7 @@ def _connect(columns: list[CommitId], column: int, parents: list[CommitId]) -> I
 
 
 def _join(columns: list[CommitId], keep: int, end: int) -> Iterator[str]:
-    """End the column `end`, which joins `keep` on its left."""
+    """Draw the column `end` as it joins the column `keep` on its left."""
     width = len(columns)
     del columns[end]
     yield _row(end, {2 * end - 1: "/"} | _moving_left(end + 1, width))

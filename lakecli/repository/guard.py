@@ -256,7 +256,7 @@ def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -
 
 @contextmanager
 def unless_away() -> Iterator[None]:
-    """Claim in the block; leave it silently if the bucket cannot be read."""
+    """Suppress errors of an unreadable bucket in the block, but not `SweepRunning`."""
     try:
         yield
     except SweepRunning:

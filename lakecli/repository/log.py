@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class LogOptions(NamedTuple):
-    """Which commits a log shows; those of `lakecli.refs.history.iter_log`, and by path.
+    """Which commits a log shows: the options of `lakecli.refs.history.iter_log`, and path filters.
 
     With path filters, merge commits and the initial commit are never shown: a commit is compared
     with its only parent.
@@ -29,8 +29,8 @@ class LogOptions(NamedTuple):
         first_parent: follow first parents only.
         no_merges: leave out commits with several parents.
         since: leave out older commits, and do not look past them.
-        authors: only commits whose committer one of these matches.
-        messages: only commits whose message one of these matches.
+        authors: only commits whose committer matches one of these.
+        messages: only commits whose message matches one of these.
         after: a ref expression: skip up to and including this commit.
         stop_at: a ref expression: the last commit to show.
         objects: only commits that changed one of these exact paths.

@@ -126,7 +126,7 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
         NotText: a commit holds bytes that are not text.
         Gone: garbage collection has deleted the tree of a branch or tag.
         Swept: it deleted one just now.
-        SweepRunning: a sweep does not end.
+        SweepRunning: a sweep is still running.
     """
     if repository.record.is_borrowed:
         raise Refused(

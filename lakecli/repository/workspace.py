@@ -1,11 +1,11 @@
-"""Work on a branch that nobody sees before it is one commit: begin, commit or discard a workspace.
+"""Work on a branch, unseen by others until it is one commit: begin, commit, discard a workspace.
 
 A job begins a workspace on a branch and reads and stages by its name, in any process of this
 machine (`lakecli.repository.journal.workspaces`). It sees the branch as it was when the workspace
 was begun, with what was staged, and its own changes. Then exactly these changes are committed on
 top of the head as it is by then. If others have changed the same paths meanwhile, committed or
 staged, nothing is. What others stage on the branch is not committed and stays staged, except that
-where the commit replaces what was staged before, that is taken off the branch with it.
+a staged change that the commit replaces is unstaged with it.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def _checked(key: bytes, uri: str) -> str:
 
 
 def read_footer(location: StoreLocation, file: TableFile) -> bytes:
-    """Return the end of a Parquet file behind its data, which describes it; refuse other files."""
+    """Return the footer of a Parquet file; refuse files of other formats."""
     start = max(0, file.size - _TAIL)
     tail = read_piece(location, file, start, file.size - start)
     size = int.from_bytes(tail[-8:-4], "little") + 8

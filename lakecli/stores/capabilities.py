@@ -470,7 +470,7 @@ def access_of(store: ObjectStore) -> Access | None:
 
 
 def beginning_of(name: str) -> str:
-    """Return the first four letters of a key's name: enough to tell two keys apart."""
+    """Return the first four characters of an access key ID: enough to tell two apart."""
     return f"{name[:_SHOWN]}…" if len(name) > _SHOWN else "…"
 
 

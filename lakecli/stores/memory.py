@@ -440,6 +440,6 @@ def _described(number: int, data: bytes) -> UploadedPart:
 
 
 def open_named(name: str, path: str) -> MemoryStore:
-    """Return the store of a prefix in a named bucket, without a slash at its end."""
+    """Return the store below `path`, which has no trailing slash, in a named bucket."""
     bucket = BUCKETS.get(name)
     return MemoryStore(bucket, f"{path}/" if path else "", missing=bucket is None, name=name)

@@ -108,7 +108,7 @@ class OverlayStore:
                 self.upper.put(key, body, ANY)
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
-        """Sign a URL for an object below; what is only on this machine has none."""
+        """Sign a URL for an object of `lower`; one that is only in `upper` has none."""
         is_below = request.method == "GET" and not exists(self.upper, key)
         return (self.lower if is_below else self.upper).presign(key, request, now=now)
 

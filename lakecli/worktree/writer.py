@@ -163,7 +163,7 @@ class Writer:
                 sync_file(descriptor)
 
     def _publish_files(self, fetched: list[WantedFile], incoming: int) -> None:
-        """Give fetched files their names; they come one directory after the other."""
+        """Move fetched files to their final names; they are grouped by directory."""
         with Destination(self._root) as destination:
             for directory, group in groupby(fetched, key=attrgetter("directory")):
                 self._on_step("publish directory")

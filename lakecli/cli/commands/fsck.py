@@ -95,10 +95,10 @@ class CheckedJson(TypedDict, total=False):
 
 
 def read_part(text: str, _context: Context) -> float:
-    """Read a part such as ``1%`` or ``0.01``.
+    """Parse a fraction such as ``1%`` or ``0.01``.
 
     Raises:
-        UsageError: the text is not a part of a whole.
+        UsageError: it is not a fraction above 0, up to 1.
     """
     try:
         part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)

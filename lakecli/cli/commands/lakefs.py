@@ -320,7 +320,7 @@ def _read_table(context: Context, source: str) -> SSTable:
         NotFound: there is no such file or object.
         PermissionDenied: it cannot be read.
         UsageError: a directory, or a malformed URI.
-        IntegrityError: it is damaged, or no SSTable.
+        IntegrityError: it is damaged, or not an SSTable.
     """
     if source == "-":
         data = context.stdin.buffer.read(MAX_TABLE_SIZE + 1)

@@ -44,7 +44,7 @@ class MergeBaseJson(TypedDict):
 
     Attributes:
         base_commit_id: the first of the best common ancestors.
-        base_commit_ids: all best common ancestors; a merge starts from what they merge to.
+        base_commit_ids: all best common ancestors; their own merge is the base of a merge.
     """
 
     base_commit_id: CommitId

@@ -274,7 +274,7 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
 
 
 def _with_kind(item: Logged) -> str:
-    """Return the command line of an operation, with its kind where that does not show it."""
+    """Return the command line of an operation, after its kind unless the line contains that."""
     kind, command = item.operation.kind, one_line(item.operation.command)
     said = command if kind in command else f"{kind}: {command}".rstrip(": ")
     said = _LONG_MESSAGE.sub(r"\1…'", said)

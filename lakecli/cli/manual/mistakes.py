@@ -1,6 +1,6 @@
-"""What somebody meant who typed a line of git, lakectl, aws or a Unix shell, or left something out.
+"""What a user meant by a line of git, lakectl, aws or a Unix shell, or by an incomplete line.
 
-`HABITS` is the one table for unknown commands, unknown options and words too many: `run` asks it
+`HABITS` is the one table for unknown commands, unknown options and surplus words: `run` asks it
 when a line cannot be understood. Where the meaning is clear and harmless,
 `lakecli.cli.tree.instead` makes the line work.
 """

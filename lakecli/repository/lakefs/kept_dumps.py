@@ -234,7 +234,7 @@ class LastDump(NamedTuple):
 
 
 def find_last_dump(store: ObjectStore, first: KeptDump) -> LastDump:
-    """Return when the last dump was made that went out of a namespace or came in.
+    """Return when the latest dump was made that left or entered a namespace.
 
     Args:
         first: the dump that the repository was made of.

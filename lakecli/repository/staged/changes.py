@@ -227,7 +227,7 @@ def _unstage(
     seen: Branch,
     unchanged: list[tuple[bytes, bytes]],
 ) -> bool:
-    """Remove the records that have not changed since; return ``False`` if the head has."""
+    """Remove records not changed since they were read; ``False`` if the head has moved."""
     # `status`, which reads only, is among the commands that scripts call most.
     from lakecli.kv.operations import FOLLOWED, StagingChange, save_images
     from lakecli.repository.journal import intents, operation_log

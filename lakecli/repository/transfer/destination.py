@@ -367,7 +367,7 @@ class Destination:
 
 
 def has_digest(descriptor: int, digest: str, check: Callable[[], None] = lambda: None) -> bool:
-    """Return whether the bytes of an open file have a BLAKE3, or what lakeFS recorded.
+    """Return whether an open file's BLAKE3, or its checksum as lakeFS computes it, is `digest`.
 
     `check` is called often.
     """

@@ -265,7 +265,7 @@ class RootDirectory:
     def publish_new(
         self, temporaries: int, temporary: str | bytes, parent: int, name: bytes, *, source: int
     ) -> None:
-        """Give a finished temporary its final name, unless the name exists.
+        """Rename a finished temporary file to `name`, unless that exists.
 
         Raises:
             FileExistsError: the name exists; the temporary is unchanged.
