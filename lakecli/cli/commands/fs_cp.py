@@ -96,7 +96,10 @@ def fs_cp(
     """
     attributes = NewAttributes(content_type, metadata)
     if delete and not (recursive and source.repository == destination.repository):
-        raise UsageError("--delete needs -r, and a PATH of the repository of DEST")
+        raise UsageError(
+            "--delete needs -r, and a PATH of the repository of DEST",
+            hint="leave out --delete" if recursive else "add -r",
+        )
     if source.repository != destination.repository:
         across(
             context,
