@@ -3,13 +3,13 @@
 ::
 
     page             what all web pages have in common
-    links            a signed URL for one object, or for every object below a prefix; names, quoted
-    manifest         lists of them as JSON, CSV or a page, read again and checked
-    download_script  a script that downloads them: partner_environment.sh, which chooses what may
-                     run, partner.sh, and partner_blake3 where b3sum is missing
-    link_sets        many PUT links, recorded in the namespace; what came by them, staged together
+    links            signed URLs for one object, or for every object below a prefix; quoted names
+    manifest         lists of links as JSON, CSV or a page; reading and checking such lists
+    download_script  a script that downloads the objects: partner_environment.sh, which chooses the
+                     programs to use, partner.sh, and partner_blake3 where b3sum is missing
+    link_sets        many PUT links, recorded in the namespace; stages together what was sent
     upload_documents a page and a script that send files to a set of links
-    incoming         objects sent to PUT links, and objects recorded where they lie
+    incoming         objects sent to PUT links, and objects recorded without copying them
 
 URLs are secrets: everybody who has one can read its object until it expires. They are written only
 where the user asked for them, into files that only their owner can read. May import

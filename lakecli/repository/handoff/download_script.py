@@ -1,9 +1,10 @@
-"""A script that downloads objects by their links, written while the links stream.
+"""A script that downloads objects by their links; it is written while the links are signed.
 
-It is ``partner_environment.sh`` and ``partner.sh``, which need a POSIX shell and curl, and
-``partner_blake3.py``, which verifies where b3sum is missing. The names in a script are data, never
-code: ASCII in single quotes. A name that no file below a directory can have is only printed as a
-failure. No program that the script calls loads anything from the directory of the files.
+The script consists of ``partner_environment.sh`` and ``partner.sh``, which need a POSIX shell and
+curl, and of ``partner_blake3.py``, which verifies checksums where b3sum is missing. Object names
+are data in the script, never code: ASCII in single quotes. An object whose name cannot be a file
+name below a directory is not downloaded; the script reports it as a failure. No program that the
+script calls loads anything from the directory of the downloaded files.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _ID_SIZE: Final = 8
 
 
 def _part_id(link: ObjectLink) -> str:
-    """Return the name of an incomplete object, unique for its path and checksum."""
+    """Return the name of a partial download, unique for the object's path and checksum."""
     return blake3_of(link.path + b"\0" + link.checksum.encode())[:_ID_SIZE].hex()
 
 
@@ -49,7 +50,7 @@ class ShellScript(Document):
         self._in_chunk = 0
 
     def link(self, link: ObjectLink) -> bytes:
-        """Return the call that downloads an object."""
+        """Return the line that downloads an object."""
         if not link.name and not link.size:
             return b""  # the directory itself
         self._count += 1
@@ -75,7 +76,7 @@ class ShellScript(Document):
         return f"o {_part_id(link)} {link.size} {checksum} '{name}' '{url}'{etag}\n"
 
     def head(self, header: Header, totals: Totals) -> bytes:
-        """Return the program."""
+        """Return everything before the first object: comments, settings and the shell functions."""
         place = one_line(f"{header.repository}/{header.ref}/".encode() + header.prefix)
         expires = end = until = ""
         if totals.expires_at is not None:
@@ -94,7 +95,7 @@ class ShellScript(Document):
         ).encode("ascii")
 
     def tail(self) -> bytes:
-        """Return the end of the program."""
+        """Return the end of the script."""
         return b"}\nrun\nfinish\n" if self._in_chunk else b"finish\n"
 
 

@@ -1,15 +1,15 @@
-"""What others hand over: objects sent to presigned URLs, and objects recorded where they lie.
+"""Stage what others hand over: objects sent to presigned URLs, and objects in other buckets.
 
-`take_in` stages what was sent to one of `new_links`, in steps. After a crash at any of them the
-same command finishes the rest:
+`take_in` stages the object that was sent to one of `new_links`, in four steps. If a run crashes at
+any step, the same command finishes the rest:
 
-1. It is copied to a key that no URL points to and no other run uses. From then on, nobody can
-   change it.
-2. The copy is read once to compute its digest, and copied to its content address on the store's
-   side, unless the same bytes are there already.
+1. The object is copied to a key that no URL points to and no other run uses. From then on, nobody
+   can change the copy.
+2. The copy is read once to compute its digest. Then the store copies it to its content address,
+   unless the same bytes are there already.
 3. The entry is staged. It records the ID of the link, so that a repetition finds it.
-4. Every copy is deleted, including those of crashed runs; last the original, if it has not
-   changed.
+4. Every copy is deleted, including those of crashed runs. Last the original is deleted, if it has
+   not changed.
 
 `record_object` stages an object outside the namespace, without copying or reading it.
 """
@@ -63,12 +63,12 @@ class UploadLink:
     """A URL that one object can be sent to.
 
     Attributes:
-        id: 32 hex digits, by which the object is staged.
+        id: the ID of the link, 32 hex digits; `take_in` stages the object by this ID.
         physical_address: the full URI that the URL points to.
-        signed: the URL, a secret; its expiry; the headers or the fields of a form that must be sent
-            with it, which are secrets, too.
-        upload: the upload in parts of a large object, if there is one.
-        parts: the URL of each part, which are secrets, too; the first has any size.
+        signed: the URL, its expiry, and the headers or form fields to send with it. All but the
+            expiry are secrets.
+        upload: the ID of the multipart upload of a large object; ``""`` if there is none.
+        parts: the URL of each part, all of them secrets; the first part may have any size.
     """
 
     id: str
@@ -87,14 +87,14 @@ def new_links(
     max_size: int = LARGEST_PUT,
     stem: str = "",
 ) -> Iterator[UploadLink]:
-    """Yield a number of links; nothing is written.
+    """Yield new links to which objects can be sent; nothing is written.
 
     Args:
         repository: the repository of the objects.
         branch: a branch that objects are to be staged on.
-        count: how many links.
+        count: the number of links.
         expires_in: the lifetime of the links.
-        max_size: bytes that an object may have.
+        max_size: the largest size of an object, in bytes.
         stem: hex digits with which all IDs begin.
 
     Raises:
@@ -121,11 +121,11 @@ def with_parts(
         repository: the repository of the link.
         link: the link.
         expires_in: the lifetime of the URLs.
-        part_size: bytes in each part but the first, where the store can demand that.
-        count: how many parts there may be.
+        part_size: the size in bytes of each part except the first; some stores cannot enforce it.
+        count: the largest number of parts.
 
     Raises:
-        Unsupported: the store has no uploads, or would ask a server for each signature.
+        Unsupported: the store has no multipart uploads, or would ask a server for each signature.
     """
     store, now = repository.store, repository.lake.runtime.clock()
     uploads, key = uploads_of(store), incoming_key(link.id)
@@ -153,7 +153,7 @@ def take_in(
         content_type: replaces the type that the suffix of the path implies.
 
     Returns:
-        The entry, and whether another object was sent to the same link since; that one is kept.
+        The entry, and whether another object was sent to the same link since; that object is kept.
 
     Raises:
         NotFound: no such branch, or nothing was sent to the link.
@@ -177,7 +177,7 @@ def take_in(
 
 
 class ListedDigest(Protocol):
-    """Computes the digest that a sender has stated."""
+    """Computes a digest by the algorithm that the sender used."""
 
     def update(self, data: bytes, /) -> object:
         """Add bytes."""
@@ -196,7 +196,7 @@ def bring_in(
     size: int | None = None,
     digest: tuple[ListedDigest, str] | None = None,
 ) -> Entry:
-    """Copy what was sent to a link to its content address, and return the entry to stage.
+    """Copy the object that was sent to a link to its content address; return the entry to stage.
 
     Args:
         repository: the repository of the link.
@@ -204,12 +204,12 @@ def bring_in(
         incoming_id: the ID of the link.
         content_type: replaces the type that the suffix of the path implies.
         metadata: user metadata.
-        size: bytes that the object must have; ``None``: any number.
-        digest: what computes the digest that the sender has stated, and that digest.
+        size: the size in bytes that the object must have; ``None``: any size.
+        digest: a hasher for the sender's algorithm, and the digest that the sender stated.
 
     Raises:
-        ObjectNotFound: nothing is there.
-        IntegrityError: the object has another size, or another digest than stated.
+        ObjectNotFound: there is no object at the link.
+        IntegrityError: the object does not have the required size or the stated digest.
     """
     key, store, runtime = incoming_key(incoming_id), repository.store, repository.lake.runtime
     runtime.on_step("incoming:set-aside")
@@ -253,15 +253,15 @@ def _refused(store: ObjectStore, aside: str, why: str) -> IntegrityError:
 
 
 def clear(repository: Repository, incoming_id: str, version: Version | None) -> bool:
-    """Delete the object of a link, which is staged, and its copies.
+    """Delete the object of a link, after it was staged, and its copies.
 
     Args:
         repository: the repository of the link.
         incoming_id: the ID of the link.
-        version: the version of the object that is staged.
+        version: the version of the object that was staged.
 
     Returns:
-        Whether another object was sent to the same link since; that one is kept.
+        Whether another object was sent to the same link since; that object is kept.
     """
     key, store = incoming_key(incoming_id), repository.store
     repository.lake.runtime.on_step("incoming:delete-copies")
@@ -285,7 +285,7 @@ def _taken_before(repository: Repository, branch: str, path: bytes, incoming_id:
     """Return the entry that an earlier run staged before it was interrupted.
 
     Raises:
-        NotFound: there is none.
+        NotFound: the path has no entry with the ID of this link.
     """
     with repository.lake.kv.read() as txn:
         value = view_of_branch(repository, txn, branch).find(path)
@@ -311,18 +311,18 @@ def record_object(
     content_type: str | None,
     metadata: Mapping[str, str],
 ) -> Entry:
-    """Stage an entry whose bytes stay outside the namespace; they are not checked.
+    """Stage an entry whose bytes stay outside the namespace, without checking the bytes.
 
     Args:
         location: URI of the object, outside the repository's storage namespace.
-        checksum: BLAKE3 in 64 hex digits, or the ETag by which its store will know it again.
-        modified_at: when it was written; ``None`` means now.
-        content_type: instead of what the suffix of the path implies.
+        checksum: the BLAKE3 digest in 64 hex digits, or the ETag that the store reports.
+        modified_at: the time when the object was written; ``None`` means now.
+        content_type: replaces the type that the suffix of the path implies.
 
     Raises:
         NotFound: no such branch.
-        Refused: the location lies inside the storage namespace.
-        UsageError: the location is no URI of an object in a store that lakecli knows.
+        Refused: the location is inside the storage namespace.
+        UsageError: the location is not the URI of an object in a store that lakecli supports.
     """
     check_path(path)
     check_plain(location)
@@ -362,10 +362,11 @@ def record_object(
 
 
 def check_plain(location: str) -> None:
-    """Refuse a location with a query, a fragment or credentials: every clone can read it.
+    """Refuse a location with a query, a fragment or credentials, since every clone can read it.
 
     Raises:
-        UsageError: it has one. The error does not show the location, which may be a secret.
+        UsageError: the location has one of them. The error does not show the location, which may
+            be a secret.
     """
     authority = location.partition("://")[2].partition("/")[0]
     for mark, what in (("?", "a query"), ("#", "a fragment")):

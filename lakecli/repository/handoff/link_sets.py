@@ -1,25 +1,30 @@
-"""Sets of PUT links: what a partner's page or script sends, staged together under its own names.
+"""Sets of PUT links: a partner's page or script sends files to them, which are staged together.
 
-A set of links is recorded in the namespace beside the objects that come by it, so every clone can
-stage them. `_lakecli/incoming/<set>.links` names the branch, the directory and the links. The page
-or script has a link to `<set>.sent` too, and writes there what it sends: one line for each file ::
+A set of links is recorded in the namespace beside the objects that are sent to it, so every clone
+can stage the objects. `_lakecli/incoming/<set>.links` names the branch, the directory and the
+links. The page or script also has a link to `<set>.sent`, where it writes a list of the files that
+it sends, one line for each file::
 
     ID SIZE DIGEST STATE NAME
 
-It does so before the first file, so that it knows after an interruption what it was about to send,
-again from time to time, and at the end. DIGEST is ``-``, ``sha256:`` with the SHA-256, or
-``sha256/8M:`` with the SHA-256 of the SHA-256 of each 8 MiB, which browsers can compute of a large
-file. STATE is ``+`` of a file that was sent, the number of its parts that were sent, ``*`` of one
-that replaces a file which was sent before, and else ``.``.
+It writes the list before it sends the first file, from time to time, and at the end. So after an
+interruption it can read what it was about to send.
 
-Where the store can, a large file is sent in parts, by URLs of an upload that begins when the links
-are made. The first part has what the others leave; the URLs of these take exactly their size, where
-the store can demand that. Whoever stages joins the parts; the sender cannot. What replaces a file
-is sent whole, since the upload of that may have ended.
+DIGEST is ``-`` (none), ``sha256:`` with the SHA-256, or ``sha256/8M:`` with the SHA-256 of the
+concatenated SHA-256 of each 8 MiB, which browsers can compute for a large file. STATE is ``+`` for
+a file that was sent, the number of sent parts for a file of which only some parts were sent, ``*``
+for a file that replaces a file sent before, and ``.`` otherwise.
 
-The sender can write anything into the second record and the objects. A name counts only if a file
-below the directory can have it, and if no other file that came has it; where the links were made
-for names, these count. Sizes and digests are compared before anything is staged.
+If the store supports it, a large file is sent in parts, by URLs of a multipart upload that begins
+when the links are made. All parts but the first have the same size, which their URLs demand if the
+store can check it; the first part has the remaining bytes. The sender cannot join the parts:
+lakecli joins them when it stages the file. A file that replaces another is sent whole, since the
+multipart upload of the first file may have been completed.
+
+The sender can write anything into the list and the objects. So a name from the list counts only if
+a file below the directory can have it and no other file of the set arrived with the same name. If
+the links were made for given names, the given names count. Sizes and digests are compared before
+anything is staged.
 """
 
 from __future__ import annotations
@@ -126,14 +131,15 @@ class LinkSet(NamedTuple):
     """A set of links, for a page or a script.
 
     Attributes:
-        links: one for each object.
-        names: the name of each, if the links are for certain names.
-        sent: takes the list of what was sent.
-        was_sent: reads that list.
+        links: one link for each object.
+        names: the name of each object, if the links are for certain names.
+        sent: the PUT URL of the list of sent files.
+        was_sent: the GET URL of the same list.
         created_at: when the links were signed.
         expires_at: the earliest expiry.
-        max_size: bytes that an object may have.
-        part_size: bytes in each part of a larger object but the first; 0: none is sent in parts.
+        max_size: the largest size of an object, in bytes.
+        part_size: the size in bytes of each part of a larger object except the first; 0: no object
+            is sent in parts.
     """
 
     links: Sequence[UploadLink]
@@ -162,10 +168,10 @@ def new_set(
         repository: the repository of the objects.
         branch: the branch that the objects are to be staged on.
         prefix: the directory of the objects; a missing trailing slash is added.
-        count: how many links, if there are no names.
-        names: the names of the objects below the directory, if these are known.
+        count: the number of links, if no names are given.
+        names: the names of the objects below the directory, if they are known.
         expires_in: the lifetime of the links.
-        max_size: bytes that an object may have.
+        max_size: the largest size of an object, in bytes.
 
     Raises:
         NotFound: no such branch.
@@ -220,18 +226,18 @@ def new_set(
 
 
 def _part_size(max_size: int, count: int) -> int:
-    """Return the size of parts, in whole MiB, for a set of so many links; 0: an object is one."""
+    """Return the part size in bytes, whole MiB, for a set of `count` links; 0: do not use parts."""
     size = max(SMALLEST_PART, -(-max_size * count // (MAX_PART_LINKS << 20)) << 20)
     return size if size < max_size else 0
 
 
 def _destination(branch: str, below: bytes) -> str:
-    """Return the hex digits with which the sets of a directory begin; others may have the same."""
+    """Return the hex digits with which the IDs of a directory's sets begin; they are not unique."""
     return blake3_of(f"{branch}/".encode() + below).hex()[: _STEM // 2]
 
 
 def _problem_of(below: bytes, name: bytes) -> str:
-    """Return why no object below a directory can have a name from elsewhere; ``""`` if it can."""
+    """Return why no object below a directory can have a sender's name; ``""`` if it can."""
     if b"\n" in name:
         return "it has a line break"
     try:
@@ -242,7 +248,7 @@ def _problem_of(below: bytes, name: bytes) -> str:
 
 
 class Listed(NamedTuple):
-    """What the sender says of an object; `is_sent` tells whether it has arrived."""
+    """One line of the sender's list; `is_sent` is whether the sender reports the file as sent."""
 
     size: int
     algorithm: str
@@ -252,7 +258,7 @@ class Listed(NamedTuple):
 
 
 class ArrivalState(StrEnum):
-    """What is the matter with an object of a set."""
+    """The state of an object of a set."""
 
     ARRIVED = "arrived"
     STAGED = "staged"
@@ -266,15 +272,16 @@ class Arrival:
     """One object of a set of links.
 
     Attributes:
-        id: of its link.
-        path: where it is staged; ``None`` if it has no valid name.
-        size: in bytes; ``None`` if nothing has arrived.
-        arrived_at: by the store's clock; ``None`` likewise, and if it was staged before.
+        id: the ID of its link.
+        path: the path to stage it at; ``None`` if it has no valid name.
+        size: its size in bytes; ``None`` if nothing has arrived.
+        arrived_at: the time of arrival by the store's clock; ``None`` if nothing has arrived, or if
+            the object was staged before.
         state: whether it has arrived, is staged now, was staged before, is still awaited, or cannot
             be staged.
-        listed: what the sender says of it, if that has arrived.
-        version: of the object, if it is there.
-        reason: why it cannot be staged, or what else is to be known of it.
+        listed: its line in the sender's list, if the list has arrived.
+        version: the version of the object, if it is in the store.
+        reason: why it cannot be staged, or a remark.
     """
 
     id: str
@@ -289,7 +296,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class _Set:
-    """A set of links, and what has come by it."""
+    """A set of links, with the objects and the list that were sent to it."""
 
     max_size: int
     part_size: int
@@ -327,15 +334,15 @@ def stage_arrived(
     dry_run: bool = False,
     progress: Progress = NO_PROGRESS,
 ) -> list[Arrival]:
-    """Stage all that has come by the links of a directory, as one operation.
+    """Stage all objects that were sent to the links of a directory, as one operation.
 
-    After an interruption, the next call does the rest. What cannot be staged stays where it is.
+    After an interruption, the next call does the rest. Objects that cannot be staged are kept.
 
     Args:
         repository: the repository of the links.
         branch: the branch that the links were made for.
-        prefix: the directory that they were made for; a missing trailing slash is added.
-        attributes: a content type in place of those that the suffixes imply, and user metadata.
+        prefix: the directory that the links were made for; a missing trailing slash is added.
+        attributes: user metadata, and a content type that replaces the types implied by suffixes.
         dry_run: stage nothing.
         progress: receives the progress.
 
@@ -374,7 +381,7 @@ def _refuse(arrival: Arrival, reason: str) -> None:
 
 
 def _sets(repository: Repository, branch: str, below: bytes) -> list[_Set]:
-    """Return the sets of links of a directory, with what has come by them."""
+    """Return the sets of links of a directory, with the objects that were sent to them."""
     store = repository.store
     sets: dict[str, _Set] = {}
     for info in store.list(INCOMING + _destination(branch, below)):
@@ -401,7 +408,7 @@ def _sets(repository: Repository, branch: str, below: bytes) -> list[_Set]:
 
 
 def _find_parts(repository: Repository, links: _Set, *, may_join: bool) -> None:
-    """Add the objects of a set whose parts have all come, and join them if that is allowed."""
+    """Add the objects of a set whose parts have all arrived, and join the parts if allowed."""
     store, uploads = repository.store, uploads_of(repository.store)
     if uploads is None or not links.part_size:
         return  # nothing is sent in parts
@@ -446,10 +453,10 @@ def _read_links(data: bytes, key: str) -> dict[str, Any]:
 
 
 def _read_sent(data: bytes, names: Mapping[str, bytes | None]) -> dict[str, Listed]:
-    """Return what a sender says of each link.
+    """Parse the sender's list; return its line for each link.
 
     Raises:
-        IntegrityError: it is not a list of the links of this set.
+        IntegrityError: the data is not a list of the links of this set.
     """
     listed: dict[str, Listed] = {}
     for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
@@ -463,7 +470,7 @@ def _read_sent(data: bytes, names: Mapping[str, bytes | None]) -> dict[str, List
 
 
 def _look(links: _Set, below: bytes) -> Iterator[Arrival]:
-    """Yield what came by a set of links, or was announced; nothing is read."""
+    """Yield the objects that were sent to a set of links or announced, without reading them."""
     for link, given in links.names.items():
         came, line = links.came.get(link), links.listed.get(link)
         name = given if given is not None or line is None else line.name
@@ -489,7 +496,7 @@ def _look(links: _Set, below: bytes) -> Iterator[Arrival]:
 
 
 def _mark_staged(repository: Repository, branch: str, found: Sequence[Arrival]) -> None:
-    """Find which of those that are awaited were staged before."""
+    """Mark the awaited objects that were staged before."""
     awaited = [each for each in found if each.state is ArrivalState.AWAITED and each.path]
     values = values_on(repository, branch, [each.path or b"" for each in awaited])
     for each, value in zip(awaited, values, strict=True):
@@ -510,7 +517,7 @@ def _stage(
     attributes: NewAttributes,
     progress: Progress,
 ) -> None:
-    """Copy, verify and stage objects, and delete what was sent."""
+    """Copy, verify and stage objects, and delete the sent originals."""
     progress.expect(items=len(arrivals), size=sum(each.size or 0 for each in arrivals))
 
     def bring(arrival: Arrival) -> Entry | None:
@@ -561,7 +568,7 @@ def _each(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
 
 
 class _Chunked:
-    """The SHA-256 of the SHA-256 of each 8 MiB."""
+    """Computes the SHA-256 of the concatenated SHA-256 of each 8 MiB."""
 
     def __init__(self) -> None:
         self._all, self._chunk, self._left = sha256(), sha256(), CHUNK
@@ -581,7 +588,7 @@ class _Chunked:
         self._chunk, self._left = sha256(), CHUNK
 
     def hexdigest(self) -> str:
-        """Return the digest of all bytes, once."""
+        """Return the digest of all bytes; call it only once."""
         if self._left < CHUNK:
             self._close()
         return self._all.hexdigest()

@@ -1,12 +1,12 @@
-"""Sign a presigned URL for one object, or one for every object below a prefix, as a stream.
+"""Sign a presigned URL for one object, or for every object below a prefix, as a stream.
 
-All are signed as of one time, so links of one store expire together. An object that cannot be
-signed is recorded as a failure, and the others are signed.
+All URLs are signed as of one time, so the links of one store expire together. An object that
+cannot be signed is recorded as a failure, and the other objects are signed.
 
-For Google Cloud Storage nearly all the time goes into the signature, by RSA or by a request to
-Google's IAM. So threads add the signatures, for which OpenSSL and requests release the interpreter
-lock. The URLs of a window are made before: a thread that makes some meanwhile would hold up those
-that sign.
+For Google Cloud Storage nearly all the time is spent on the signature, by RSA or by a request to
+Google's IAM. So threads add the signatures; OpenSSL and requests release the interpreter lock
+meanwhile. The unsigned URLs of each window are made before the threads start: making URLs holds
+the interpreter lock, and would slow down the threads.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ _SHOWN: Final = re.compile(
 
 
 class Header(NamedTuple):
-    """Where links come from.
+    """The source of the links.
 
     Attributes:
         repository: ``lakefs://name``.
-        uuid: of the repository, 32 hex digits.
-        ref: as typed.
+        uuid: the repository's ID, 32 hex digits.
+        ref: the ref as typed.
         uncommitted: whether uncommitted changes of the branch are among the links.
-        prefix: of all paths; empty, or ending in a slash.
+        prefix: the common prefix of all paths; empty, or ending in a slash.
         created_at: when the links were signed, in whole seconds.
-        title: what the page is called; ``""``: the path of the links.
+        title: the title of the page; ``""``: the path of the links.
         sender: who hands the data over; ``""`` if that is not known.
     """
 
@@ -71,12 +71,12 @@ class Header(NamedTuple):
 
 
 class ObjectLink(NamedTuple):
-    """One object.
+    """The link to one object.
 
     Attributes:
-        checksum: 64 hex digits of BLAKE3, or the ETag of what was imported.
-        expires_at: when it really ends.
-        etag: that the store sends with the object, where that is known: what was imported.
+        checksum: 64 hex digits of BLAKE3, or the ETag of an imported object.
+        expires_at: when the URL expires, which can be earlier than requested.
+        etag: the ETag that the store sends with the object; known only for imported objects.
         encoding: the Content-Encoding that the entry records, or ``""``; browsers decode it.
     """
 
@@ -95,7 +95,7 @@ class Totals:
     """Totals of all links.
 
     Attributes:
-        outside: how many of them lead to objects outside the storage namespace that may change.
+        outside: the number of links to objects outside the storage namespace that may change.
         expires_at: the earliest expiry; ``None`` before the first link.
         last_expires_at: the latest expiry.
     """
@@ -128,9 +128,10 @@ class Presigner(NamedTuple):
     since a signature is valid for one region.
 
     Attributes:
-        expires_in: how long the URLs are valid from then on.
+        now: the moment of signing.
+        expires_in: how long the URLs are valid from `now` on.
         inline: let browsers show every object, even one whose code they would run.
-        may_be_unsigned: leave signatures that take long to the caller; see `PresignRequest`.
+        may_be_unsigned: leave slow signatures to the caller; see `PresignRequest`.
     """
 
     repository: Repository
@@ -165,15 +166,15 @@ class Presigner(NamedTuple):
 
 @lru_cache(64)
 def is_shown(content_type: str) -> bool:
-    """Tell whether a browser shows this content type without running code in it."""
+    """Return whether a browser shows this content type without running code in it."""
     return _SHOWN.fullmatch(content_type) is not None
 
 
 class ObjectLinks:
-    """Links that are signed as they are consumed, once; `open_handoff` creates it.
+    """Links that are signed while the caller iterates, once; `open_handoff` creates the object.
 
     Args:
-        names: of the objects, if not all below the prefix are meant.
+        names: the names of the wanted objects, relative to the prefix; ``None``: all objects.
 
     Attributes:
         failures: (path, reason) of each object that could not be signed, in path order.
@@ -191,7 +192,7 @@ class ObjectLinks:
 
     @contextmanager
     def signing(self) -> Iterator[None]:
-        """Have the URLs signed by threads, which end with the block."""
+        """Start the threads that sign the URLs; they end with the ``with`` block."""
         with in_order(starmap(self._prepared, self._records())) as self._items:
             yield
 
@@ -199,7 +200,7 @@ class ObjectLinks:
         """Yield the links in path order.
 
         Raises:
-            NotFound: there is nothing below the prefix, and no names are given.
+            NotFound: there is no object below the prefix, and no names are given.
             Unsupported: the storage namespace has no URLs.
             PermissionDenied: there are no credentials, or they may not sign.
         """
@@ -236,7 +237,7 @@ class ObjectLinks:
             raise first_error
 
     def _records(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the objects in path order, and record those that are named and do not exist."""
+        """Yield the objects in path order; record a failure for each name that does not exist."""
         below = self.header.prefix
         if self._names is None:
             yield from self._view.scan(prefix=below)
@@ -250,7 +251,7 @@ class ObjectLinks:
                 yield below + name, value
 
     def _prepared(self, path: bytes, value: bytes) -> SigningItem:
-        """Return a path with its entry and its URL, which may lack its signature, or a failure."""
+        """Return a path with its entry and its URL, which may still be unsigned, or the error."""
         entry = decode_entry(value)
         try:
             return path, entry, self._presigner.presign(path, entry)
@@ -273,8 +274,8 @@ def open_handoff(
     Args:
         ref: a ref expression; a plain branch includes its staging area.
         prefix: a directory; a missing trailing slash is added.
-        inline: let browsers show every object, including those that they would run.
-        names: of the objects below the directory, in order, if not all are meant.
+        inline: let browsers show every object, including objects whose code they would run.
+        names: the sorted names of the wanted objects below the directory; ``None``: all objects.
 
     Raises:
         NotFound: no such ref.
@@ -314,7 +315,7 @@ WINDOW: Final = 256
 
 @contextmanager
 def in_order(items: Iterator[SigningItem]) -> Iterator[Iterator[SigningItem]]:
-    """Give items in their order, with whole URLs or failures."""
+    """Yield an iterator over the items in their order, each with a signed URL or an error."""
     pool = ThreadPoolExecutor(THREADS)
     try:
         yield _signed(items, pool)
@@ -339,7 +340,7 @@ def _lacks_signature(item: SigningItem) -> bool:
 
 
 def _sign(items: Sequence[SigningItem]) -> list[SigningItem]:
-    """Return items with whole URLs; a URL that cannot be signed is replaced by its failure."""
+    """Return items with signed URLs; a URL that cannot be signed is replaced by the error."""
     signed: list[SigningItem] = []
     for path, entry, url in items:
         if isinstance(url, PresignedUrl) and url.unsigned is not None:
@@ -384,7 +385,7 @@ def problem_of(name: bytes, size: int) -> str | None:
 
 
 def shell_word(name: bytes) -> str:
-    r"""Escape a name for ``printf %b`` in single quotes, as ASCII.
+    r"""Escape a name, as ASCII, for an argument in single quotes that ``printf %b`` decodes.
 
     Backslashes, quotes and everything but printable ASCII become ``\0`` and three octal digits.
     """
@@ -393,7 +394,7 @@ def shell_word(name: bytes) -> str:
 
 
 def url_text(url: str) -> str:
-    """Percent-encode all characters of a URL that URLs may not contain, and quotes."""
+    """Percent-encode all quotes and all characters that URLs may not contain."""
     if not url.encode("utf-8", "surrogateescape").translate(None, _IN_URL):
         return url  # as nearly all; a pattern takes ten times as long to see it
     return _NOT_IN_URL.sub(_percent, url)
@@ -404,7 +405,7 @@ def _percent(match: re.Match[str]) -> str:
 
 
 def readable(name: bytes) -> str:
-    r"""Escape the characters of a name that a reader does not see.
+    r"""Escape the invisible characters of a name.
 
     Examples are ``\n``, ``\u202e``, and ``\xff`` for a byte that is not UTF-8; backslashes are
     doubled.
@@ -450,7 +451,7 @@ def presign_entry(
 ) -> PresignedUrl:
     """Return a URL that reads an entry's bytes without credentials.
 
-    Browsers save content that they would run, unless `inline` makes them show it.
+    Browsers save content whose code they would run, unless `inline` makes them show it.
 
     Raises:
         Unsupported: the store has no presigned URLs.

@@ -1,11 +1,11 @@
 """Manifests: every link with path, size and checksum, as JSON, as CSV and as a page.
 
-The first two are for programs; `read_manifest` reads them again, and `check` compares them with
-the present: which URLs have expired, and which objects have changed. The page has a link to each
-object; its program, ``download_all.js``, makes an archive of all.
+JSON and CSV are for programs. `read_manifest` reads them, and `check` compares them with the
+present state: which URLs have expired, and which objects have changed. The page has a link to each
+object; its program, ``download_all.js``, makes an archive of all objects.
 
-As JSON a manifest is one object, written so that every object of its list ``objects`` is a line
-of its own::
+A JSON manifest is one object. Each element of its list ``objects`` is written on a line of its
+own::
 
     {
     "manifest": 1,
@@ -18,9 +18,9 @@ of its own::
     …
     ]}
 
-As CSV its first line is ``# `` and the object above without ``objects``, the second one names the
-columns. A value that a spreadsheet would take for a formula has ``'`` before it. Bytes of a path
-that are not UTF-8 are surrogate escapes in JSON and themselves in CSV.
+In a CSV manifest the first line is ``# `` and the object above without ``objects``; the second line
+names the columns. A value that a spreadsheet would take for a formula has ``'`` before it. Bytes of
+a path that are not UTF-8 are written as surrogate escapes in JSON and unchanged in CSV.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
 
 @lru_cache(16)
 def time_text(when: datetime) -> str:
-    """Return a time as RFC 3339 writes it, in UTC."""
+    """Format a time by RFC 3339, in UTC."""
     return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -96,13 +96,13 @@ IN_MEMORY: Final = 16 << 20
 
 
 class Document:
-    """A document that lists links, written while these stream. Use it as a context manager.
+    """A document that lists links, written while the links are signed. Use it as a context manager.
 
-    Its head needs facts that are known only at the end, such as when the first link expires. So the
-    middle is kept: in memory, and in a temporary file if it is large.
+    The head of the document needs facts that are known only at the end, such as the first expiry.
+    So the text of the links is buffered: in memory, or in a temporary file if it is large.
 
     Attributes:
-        left_out: (path, why) of links whose names the format or a file system does not allow.
+        left_out: (path, reason) of links whose names the format or a file system does not allow.
             The document lacks them, or lists them as failures.
     """
 
@@ -121,11 +121,11 @@ class Document:
         self._links.close()
 
     def add(self, link: ObjectLink) -> None:
-        """Write down one link; called for each, in path order."""
+        """Add one link; call this for each link, in path order."""
         self._links.write(self.link(link))
 
     def write(self, target: BinaryIO, header: Header, totals: Totals) -> None:
-        """Write the whole document, once, when every link was added."""
+        """Write the whole document; call this once, after all links were added."""
         target.write(self.head(header, totals))
         self._links.seek(0)
         shutil.copyfileobj(self._links, target, 1 << 20)
@@ -136,7 +136,7 @@ class Document:
         raise NotImplementedError
 
     def head(self, header: Header, totals: Totals) -> bytes:
-        """Return the beginning of the document, when every link was added."""
+        """Return the beginning of the document; called after all links were added."""
         raise NotImplementedError
 
     def tail(self) -> bytes:
@@ -154,7 +154,7 @@ class JsonManifest(Document):
         self._separator = ""
 
     def link(self, link: ObjectLink) -> bytes:
-        """Return one object's line, with what separates it from the one before."""
+        """Return one object's line, preceded by the separator from the previous line."""
         separator, self._separator = self._separator, ",\n"
         return f"{separator}{json.dumps(_fields(link))}".encode()
 
@@ -201,7 +201,7 @@ def _row(values: Iterable[object]) -> bytes:
 
 
 def _defused(text: str) -> str:
-    """Return a value that no spreadsheet runs as a formula; `_fused` is the inverse."""
+    """Escape a value that a spreadsheet would run as a formula; `_fused` is the inverse."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
@@ -267,13 +267,13 @@ class NotAManifest(UsageError):
 
 
 def read_manifest(file: TextIO) -> tuple[ManifestHeader, Iterator[ListedLink]]:
-    """Read a manifest in JSON or CSV; its items are read one at a time, as they are consumed.
+    """Read a manifest in JSON or CSV; its links are read one at a time, while the caller iterates.
 
     Args:
-        file: opened as UTF-8 with surrogate escapes, without translation of newlines.
+        file: a file opened as UTF-8 with surrogate escapes, without translation of newlines.
 
     Raises:
-        NotAManifest: the file is not a manifest, or is one of a later lakecli.
+        NotAManifest: the file is not a manifest, or a later version of lakecli wrote it.
         IntegrityError: the manifest is damaged; the iterator raises it too.
     """
     start = file.read(1)
@@ -424,7 +424,7 @@ _PROGRAM: Final = page.program("download_all.js")
 
 
 def _file_name(name: bytes) -> str:
-    """Return the file name to suggest: no path in it, and no invisible character."""
+    """Return the file name to suggest, without directories and invisible characters."""
     shown = readable(name.removesuffix(b"/").rpartition(b"/")[2])
     return escape(shown.replace("\\", "_"))
 
@@ -438,10 +438,10 @@ FORMATS: Final[Mapping[str, type[Document]]] = {
 
 
 def format_of(file: Path) -> type[Document]:
-    """Return the format that a manifest's suffix means.
+    """Return the document class for a manifest's suffix.
 
     Raises:
-        UsageError: it means none.
+        UsageError: no format has this suffix.
     """
     for format_ in FORMATS.values():
         if file.suffix.lower() in format_.suffixes:
@@ -466,9 +466,9 @@ class LinkFinding:
     """One object of a manifest.
 
     Attributes:
-        state: by size and checksum, at the ref as it was typed.
+        state: the state by size and checksum, at the ref that the manifest names.
         expires_at: when its URL expires or expired.
-        left: the time until then; negative if it has expired.
+        left: the time until then; negative if the URL has expired.
     """
 
     path: bytes
@@ -485,11 +485,11 @@ class LinkFinding:
 def check(
     repository: Repository, source: ManifestHeader, items: Iterable[ListedLink], *, now: datetime
 ) -> Iterator[LinkFinding]:
-    """Yield the state of each object, in the manifest's order; no store is read.
+    """Yield the state of each object, in the manifest's order, without reading from a store.
 
     Raises:
         Refused: the manifest is of another repository that has the same name.
-        NotFound: the ref is gone.
+        NotFound: the ref does not exist any more.
     """
     if source.uuid != repository.record.uuid:
         raise Refused(

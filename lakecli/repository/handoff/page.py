@@ -1,7 +1,8 @@
-"""Web pages: one head, style and policy for both directions of a hand-over.
+"""Web pages: the head, style and security policy that upload and download pages share.
 
-A page is complete in itself. Its policy allows one program, by its digest, and requests to the
-servers of its links. It reads nothing else, and runs in a browser that opens it as a file.
+A page is one self-contained file that also works when a browser opens it from disk. Its Content
+Security Policy allows only one program, identified by its digest, and only requests to the servers
+of its links.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ _HERE: Final = Path(__file__).parent
 
 
 def program(name: str) -> str:
-    """Return a program that stands in this package."""
+    """Return the source of a program in this package."""
     return (_HERE / name).read_text(encoding="ascii")
 
 
 def origin_of(url: str) -> str:
-    """Return the server of a URL, as a policy names it."""
+    """Return the server of a URL, as a Content Security Policy names it."""
     found = _ORIGIN.match(url)
     return found[0] if found else _NONE
 
@@ -67,10 +68,10 @@ def head(title: str, origins: Iterable[str], program_: str, *, style: str = "") 
     """Return the beginning of a page, up to its heading.
 
     Args:
-        title: of the page, escaped.
+        title: the title of the page, HTML-escaped.
         origins: the servers that the program may send requests to.
-        program_: the program.
-        style: of this page, besides that of all.
+        program_: the source of the program.
+        style: CSS of this page, added to the CSS that all pages share.
     """
     digest = b64encode(sha256(program_.encode()).digest()).decode()
     policy = (
@@ -88,7 +89,7 @@ def head(title: str, origins: Iterable[str], program_: str, *, style: str = "") 
 
 
 def tail(program_: str, data: Mapping[str, object] | None = None) -> str:
-    """Return the end of a page: the data of its program, which no text in it can leave, and it."""
+    """Return the end of a page: the data, escaped so that it stays data, and the program."""
     block = ""
     if data is not None:
         text = json.dumps(data).replace("<", "\\u003c")
@@ -97,7 +98,7 @@ def tail(program_: str, data: Mapping[str, object] | None = None) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text for HTML, with escapes for what a reader does not see."""
+    """Escape a text for HTML, including its invisible characters."""
     return escape(readable(os.fsencode(text)))
 
 
@@ -112,5 +113,5 @@ def shown_size(size: int) -> str:
 
 
 def utc(when: datetime) -> str:
-    """Return a time in UTC, as pages show it."""
+    """Format a time in UTC, as pages show it."""
     return f"{when:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,11 +1,11 @@
 """BLAKE3 in the standard library of Python alone, 10 to 20 MB a second.
 
-With it a partner without b3sum verifies what was downloaded, and installs nothing: the package
-blake3 has to be compiled or come as a wheel for the platform.
+With this module a partner without b3sum can verify downloads without installing anything. The
+package blake3 must be compiled, or needs a wheel for the platform.
 
-One number stands for many words at once: every 64 bits of it are a lane, whose low half holds the
-word of one chunk, and whose high half takes what is carried or shifted out. So a single addition
-adds up hundreds of chunks.
+One Python integer holds many words, so that a single addition adds up hundreds of chunks. Every
+64 bits of the integer are a lane: its low half holds the word of one chunk, and its high half
+takes the carry and the bits that are shifted out.
 """
 
 import struct
@@ -26,7 +26,7 @@ GROUP = 512  # chunks that are hashed at once, a power of two
 def compress(
     cv: Sequence[int], words: Sequence[int], counter: int, length: int, flags: int, ones: int
 ) -> List[int]:
-    """Return the next chaining value of every lane; `ones` has a one in each."""
+    """Return the next chaining value of every lane; `ones` has the value 1 in each lane."""
     mask = 0xFFFFFFFF * ones
     state = [*cv, *(word * ones for word in IV[:4])]
     state += [counter & mask, counter >> 32 & mask, length * ones, flags * ones]
@@ -52,17 +52,17 @@ def compress(
 
 
 def pack(words: Sequence[int]) -> int:
-    """Give every word a lane of its own."""
+    """Put every word into its own lane of one integer."""
     return int.from_bytes(struct.pack("<%dQ" % len(words), *words), "little")
 
 
 def unpack(number: int, count: int) -> Sequence[int]:
-    """Return the words of so many lanes."""
+    """Return the words of the first `count` lanes."""
     return struct.unpack("<%dQ" % count, number.to_bytes(8 * count, "little"))
 
 
 class Blake3:
-    """Hashes what it is given, piece by piece."""
+    """Hashes data that is added in pieces."""
 
     def __init__(self) -> None:
         self.rest = b""  # at most a group, the end of the input always among it
@@ -70,7 +70,7 @@ class Blake3:
         self.stack: List[List[int]] = []  # of finished subtrees, the largest first
 
     def update(self, data: bytes) -> None:
-        """Go on with some bytes."""
+        """Add bytes."""
         data = self.rest + data
         start = 0
         while len(data) - start > CHUNK * GROUP:
@@ -79,7 +79,7 @@ class Blake3:
         self.rest = data[start:]
 
     def add(self, data: bytes) -> None:
-        """Hash a subtree, which is a power of two of whole chunks."""
+        """Hash a subtree; its number of whole chunks is a power of two."""
         count = size = len(data) // CHUNK
         ones = pack([1] * count)
         counter = pack(range(self.chunks, self.chunks + count))

@@ -1,7 +1,7 @@
-"""What a partner sends files with, by a set of links: a page for a browser, and a script.
+"""The documents by which a partner sends files to a set of links: a web page, and a script.
 
-The script is ``partner_environment.sh`` and ``partner_put.sh``, which need a POSIX shell and curl.
-Both keep the names of the files, and send a list of them; see `link_sets`.
+The script consists of ``partner_environment.sh`` and ``partner_put.sh``, which need a POSIX shell
+and curl. Page and script record the names of the files in a list that they send; see `link_sets`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def upload_page(links: LinkSet, *, title: str, sender: str) -> bytes:
 
     Args:
         links: the links.
-        title: of the page; ``""``: a general one.
-        sender: who asks for the files; ``""`` if the page is not to say so.
+        title: the title of the page; ``""``: a general title.
+        sender: who asks for the files; ``""`` if the page is not to name anybody.
     """
     program = page.program("upload.js")
     shown = page.escaped(title or "Send files")
@@ -80,7 +80,7 @@ def _resuming(links: LinkSet) -> str:
 
 
 def _parts(link: UploadLink) -> Sequence[str]:
-    """Return what the URLs of a link's parts begin with, and the rest of each."""
+    """Return the common beginning of the URLs of a link's parts, then the rest of each URL."""
     urls = [url_text(url) for url in link.parts]
     start = os.path.commonprefix(urls)  # noqa: RUF071 - of characters
     return [start, *(url.removeprefix(start) for url in urls)] if urls else ()
@@ -126,7 +126,7 @@ def upload_script(links: LinkSet) -> bytes:
 
 
 def _configuration(signed: PresignedUrl) -> str:
-    """Return a request as configuration of curl, for ``printf %b``."""
+    """Return a request as a configuration file of curl, escaped for ``printf %b``."""
     values = [
         ("url", url_text(signed.url)),
         *(("header", f"{name}: {value}") for name, value in signed.headers.items()),
