@@ -1,12 +1,12 @@
-"""A local directory to write files below, and never outside.
+"""A local directory below which files are written, and never outside.
 
 Names come from a bucket and are not trusted: every component is checked, directories are entered
 one by one without following symbolic links, and a file gets its name only when it is complete. A
 large object is collected in a `Partial` file, which is filled in any order and resumed after a
 kill.
 
-Names are relative to the root, with slashes. One that leads out of it, or that no file can have,
-raises `UnsafeName`; the errors of the disk are those that `translated` raises.
+Names are relative to the root, with slashes. A name that leads out of the root, or that no file
+can have, raises `UnsafeName`. `translated` lists the errors that are raised for errors of the disk.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ANOTHER_CASE: Final = "a file has this name, but for upper and lower case or the
 
 
 class FileComparison(Enum):
-    """The file at the destination of an object, compared with the object."""
+    """Whether the file at the destination of an object equals the object."""
 
     MISSING = "missing"
     SAME = "same"
@@ -46,11 +46,11 @@ class FileComparison(Enum):
 
 
 class UnsafeName(UsageError):
-    """A path that cannot be a file below the destination, or a destination that is no directory."""
+    """A path cannot be a file below the destination, or the destination is not a directory."""
 
 
 class ObstructedFile(UnsafeName):
-    """Something else stands at the place of a file, or of a directory above it."""
+    """A file or directory cannot be created because something else already has its name."""
 
 
 class UnwritableFile(PermissionDenied):
@@ -58,7 +58,7 @@ class UnwritableFile(PermissionDenied):
 
 
 class ReadOnlyDisk(UnwritableFile):
-    """The file system can only be read."""
+    """The file system is read-only."""
 
 
 class NoRoom(Unreachable):
@@ -70,15 +70,16 @@ ENDS_ALL: Final = (ReadOnlyDisk, NoRoom)
 
 
 def is_marker(name: bytes, size: int) -> bool:
-    """Return whether an object stands for a directory: an empty one whose name ends in a slash.
+    """Return whether an object stands for a directory: it is empty and its name ends in a slash.
 
-    One with bytes has a name that no file can have, and is data that must not be passed over.
+    An object that has bytes and such a name is data, which must not be skipped, although no file
+    can have that name.
     """
     return not size and (not name or name.endswith(b"/"))
 
 
 class FileStamp(NamedTuple):
-    """What tells whether a file is still the one that was seen."""
+    """The metadata of a file that change when the file is modified or replaced."""
 
     device: int
     inode: int
@@ -88,14 +89,14 @@ class FileStamp(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> Self:
-        """Return the state in a result of `os.stat`."""
+        """Return the stamp of a file from a result of `os.stat`."""
         return cls(
             status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         )
 
 
 class Destination:
-    """A directory to write below. Close it, or use it as a context manager.
+    """A directory to write files below. Close it, or use it as a context manager.
 
     Directories are made when there is something to write. Safe to share between threads.
 
@@ -125,14 +126,14 @@ class Destination:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
+        """Close the destination."""
         self.close()
 
     def write(self, name: bytes, pieces: Iterable[bytes], *, mtime: int | None = None) -> int:
-        """Write one file, return its size, and replace an existing file once it is complete.
+        """Write one file, replacing an existing one when it is complete, and return its size.
 
         Args:
-            pieces: the bytes of the file, in order. If drawing one raises, nothing is written.
+            pieces: the bytes of the file, in order. If the iterator raises, nothing is written.
 
         Raises:
             UnsafeName: the name leads out of the root, or cannot be a file.
@@ -155,10 +156,13 @@ class Destination:
     ) -> FileComparison:
         """Compare an existing file with the object that is to be written there.
 
+        A file with the contents of the object gets the time `mtime`.
+
         Args:
-            digest: its BLAKE3 in 64 hex digits, or its MD5 in 32; ``None`` if unknown: then no
-                file is the same.
-            trusts_time: if the digest is unknown, a file of this size and time is the same.
+            digest: the BLAKE3 of the object in 64 hex digits, or its MD5 in 32. With ``None``
+                (unknown) the contents cannot be compared; see `trusts_time`.
+            trusts_time: if the digest is unknown, a file with the size and time of the object
+                counts as the same; otherwise none does.
             check: called often while the file is read; an error that it raises ends the reading.
         """
         components = _components(name)
@@ -198,9 +202,9 @@ class Destination:
     def partial(self, name: bytes, tag: bytes, *, size: int) -> Iterator[Partial]:
         """Open the file that collects a large object until it is complete.
 
-        Its name is ``.lakecli-TAG.partial``, beside the file that it will become. It stays if the
-        block raises, so that the next process can resume. While another process uses it, a new
-        file is opened, which is removed if the block raises.
+        The file is called ``.lakecli-TAG.partial`` and is in the directory of the final file. It
+        stays if the block raises, so that the next process can resume. If another process uses it,
+        a new file is opened instead, which is removed if the block raises.
         """
         components = _components(name)
         with translated(self._path + b"/" + name), self._directory(components[:-1]) as directory:
@@ -217,7 +221,7 @@ class Destination:
                 os.close(descriptor)
 
     def _open_partial(self, directory: int, tag: bytes) -> tuple[bytes, int, bool]:
-        """Return name and descriptor of a file, and whether another process can resume it."""
+        """Return name and descriptor of a partial file, and whether a later process can resume it."""
         name = b".lakecli-" + tag + b".partial"
         descriptor = open_exclusively(directory, name)
         if descriptor is not None:
@@ -243,19 +247,19 @@ class Destination:
         seen: FileStamp | None = None,
         keeps: Callable[[bytes], bool] = lambda _directory: False,
     ) -> bool:
-        """Remove a file, if it exists, and the directories that it leaves empty.
+        """Remove a file, if it exists, and the directories that are empty without it.
 
-        A symbolic link is removed itself.
+        For a symbolic link, the link itself is removed, not its target.
 
         Args:
-            seen: the file stays if it is not in this state any more.
-            keeps: tells of a directory whether it stays even if it is empty.
+            seen: if given, the file is removed only if it still has this stamp.
+            keeps: returns whether a directory stays even if it is empty.
 
         Returns:
             Whether the file was removed.
 
         Raises:
-            UnsafeName: as `write`, or a directory has this name.
+            UnsafeName: the name leads out of the root, cannot be a file, or is that of a directory.
         """
         components = _components(name)
         is_removed = False
@@ -302,7 +306,7 @@ class Destination:
         return size
 
     def _publish(self, directory: int, temporary: bytes | str, components: list[bytes]) -> None:
-        """Give a complete file its name, in place of a file or of an empty directory."""
+        """Give a complete file its name; it replaces a file or an empty directory of that name."""
         name = components[-1]
         replace = partial(os.replace, temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         with self._lock:  # another thread may write a file whose name is the same here
@@ -317,9 +321,9 @@ class Destination:
                 replace()
 
     def _check_name(self, components: list[bytes], status: os.stat_result) -> None:
-        """Refuse a name by which a file of another name was found.
+        """Raise `ObstructedFile` if the file that was found has a different name.
 
-        Some file systems ignore upper and lower case, or how Unicode writes a letter.
+        Some file systems ignore upper and lower case, or the Unicode normalization form.
         """
         for other in _other_forms(b"/".join(components)):
             with suppress(OSError):
@@ -348,7 +352,7 @@ class Destination:
             os.close(current)
 
     def _remove_leftovers(self, directory: int) -> None:
-        """Remove what a killed download left in a directory, once."""
+        """Remove temporary files of killed downloads from a directory, once per directory."""
         status = os.fstat(directory)
         place = status.st_dev, status.st_ino
         with self._lock:
@@ -369,7 +373,8 @@ class Destination:
 def has_digest(descriptor: int, digest: str, check: Callable[[], None] = lambda: None) -> bool:
     """Return whether an open file's BLAKE3, or its checksum as lakeFS computes it, is `digest`.
 
-    `check` is called often.
+    Args:
+        check: called often while the file is read; an error that it raises ends the reading.
     """
     hasher = LakeFsHasher(os.fstat(descriptor).st_size) if is_md5(digest) else blake3()
     while piece := os.read(descriptor, PIECE):
@@ -391,7 +396,7 @@ def _enter(parent: int, name: bytes, *, make: bool) -> int:
 
 
 def _other_forms(path: bytes) -> set[bytes]:
-    """Return ways to write a path that some file systems take for the same."""
+    """Return other spellings of a path, which some file systems treat as the same path."""
     found = {path.swapcase()}
     with suppress(UnicodeDecodeError):
         text = path.decode()
@@ -401,7 +406,7 @@ def _other_forms(path: bytes) -> set[bytes]:
 
 
 def has_name(directory: int | bytes, name: bytes) -> bool:
-    """Return whether a directory has a name exactly so, not but for case."""
+    """Return whether a directory lists exactly this name; a name in another case does not count."""
     with os.scandir(directory) as listing:
         return any(os.fsencode(each.name) == name for each in listing)
 
@@ -439,8 +444,10 @@ class translated:  # noqa: N801 - as in contextlib
     """Translates the operating system's errors about a local file.
 
     Raises:
-        UnsafeName: the name is too long; `ObstructedFile`: a directory has it.
-        UnwritableFile: this user may not write there; `ReadOnlyDisk`: nobody may.
+        UnsafeName: the name is too long.
+        ObstructedFile: a directory has the name.
+        UnwritableFile: this user may not write there.
+        ReadOnlyDisk: the file system is read-only.
         NoRoom: the disk is full or fails, or too many files are open.
     """
 
@@ -469,12 +476,12 @@ class translated:  # noqa: N801 - as in contextlib
 class Partial(NamedTuple):
     """A file that is filled in any order. Safe to share between threads.
 
-    The bytes of the object are followed by one byte for each part, which is written after the
-    part. So the file of a killed process records which parts are complete. After a power failure
+    The bytes of the object are followed by one byte for each part. This byte is written after its
+    part, so the file of a killed process records which parts are complete. After a power failure
     it may record too many; the digest of the object reveals that.
 
     Attributes:
-        temporary: name of the file in it.
+        temporary: name of the file in `directory`.
         publish: gives the complete file its name.
         size: bytes of the object.
     """
@@ -486,7 +493,7 @@ class Partial(NamedTuple):
     size: int
 
     def complete_parts(self, count: int) -> set[int]:
-        """Return the numbers of the complete parts, of `count` parts from 0."""
+        """Return the numbers of the complete parts; parts are numbered from 0 to `count` - 1."""
         marks = os.pread(self.descriptor, count, self.size)
         return {number for number, mark in enumerate(marks) if mark}
 

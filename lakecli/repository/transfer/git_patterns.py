@@ -1,10 +1,11 @@
 """A pattern of a ``.gitignore``, read as Git reads it, and matched in bounded time.
 
-A pattern is a list of components, each a regular expression for one component of a path, and the
-set of those before which any number of other components may stand. A path is followed by one pass
-over its components, with the set of those of the pattern that may come next. Within a component
-nothing is tried twice: what stands between two ``*`` is searched from the left in an atomic group,
-since the next ``*`` takes whatever follows the first occurrence.
+A pattern is parsed into a list of components, each a regular expression for one component of a
+path. A set of positions in this list records where ``**`` allows any number of further path
+components. A path is matched in one pass over its components, which keeps the set of pattern
+components that may come next. Within a component nothing is tried twice: the text between two
+``*`` is searched from the left in an atomic group, because the next ``*`` matches whatever follows
+the first occurrence.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ MAX_SIZE: Final = 4096
 
 
 class Pattern(NamedTuple):
-    """A pattern, or one of two that it stands for.
+    """A parsed pattern; a line that can be read in two ways has two.
 
     Attributes:
-        takes: what matches is taken; if not, the pattern begins with ``!``.
-        is_directory: only directories match.
-        tests: of a component, and the positions of the pattern, as bits, where it has to pass.
-        free: the positions before which any components may stand.
-        end: the position behind the last one.
+        line: the number of the line.
+        takes: whether a path that matches is selected; false if the pattern begins with ``!``.
+        is_directory: whether only directories match.
+        tests: pairs of a test for one path component, and the bit set of the positions in the
+            pattern that have this test.
+        free: the bit set of the positions before which any number of path components may come.
+        end: the bit after the last position.
         name: the regular expression of the last component.
     """
 
@@ -41,9 +44,15 @@ class Pattern(NamedTuple):
     name: bytes
 
     def levels(self, components: Sequence[bytes], wanted: int) -> int:
-        """Return which of the paths that these components make up match, as far as wanted.
+        """Return which leading parts of a path match, as a bit set.
 
-        Bit N stands for the path that ends with component N.
+        Args:
+            components: the components of the path.
+            wanted: the bit set of the leading parts to match; bit N stands for the path that ends
+                with component N.
+
+        Returns:
+            The members of `wanted` that match.
         """
         first = 0
         if self.free == 1 and self.end == 1 << 1:  # no slash: only the last component matters
@@ -65,7 +74,7 @@ class Pattern(NamedTuple):
 
 
 def names_of(patterns: Iterable[Pattern]) -> Callable[[bytes], object]:
-    """Return a test of a last component: whether its path can match one of the patterns."""
+    """Return a test that tells from a path's last component whether any pattern can match."""
     names = dict.fromkeys(each.name for each in patterns)
     return re.compile(b"|".join(names) or b"(?!)", re.DOTALL).fullmatch
 
@@ -101,7 +110,7 @@ class _MatchesNothing(Exception):
 
 
 def parse(number: int, line: bytes) -> list[Pattern]:
-    """Return the pattern of a line; two, where Git matches the rest behind a literal by itself."""
+    """Return the patterns of a line: none, one, or several if `_ways` finds several readings."""
     line = line.partition(b"\0")[0]
     text = line.rstrip(b" ")
     if len(text) < len(line) and (len(text) - len(text.rstrip(b"\\"))) % 2:
@@ -130,10 +139,10 @@ def parse(number: int, line: bytes) -> list[Pattern]:
 
 
 def _ways(text: bytes) -> Iterator[bytes]:
-    """Yield the ways to read a pattern with a slash.
+    """Yield the readings of a pattern that contains a slash.
 
-    Git compares the bytes before the first wildcard, and matches the rest as if it were all: what
-    ``foo**/bar`` has behind ``foo`` matches as ``**/bar`` does.
+    Git compares the bytes before the first wildcard, and matches the rest as a pattern of its own:
+    the rest ``**/bar`` of ``foo**/bar`` also matches like the pattern ``**/bar``.
     """
     text = text.removeprefix(b"/")
     literal = _WILDCARD.split(text, 1)[0]
@@ -151,7 +160,10 @@ def _ways(text: bytes) -> Iterator[bytes]:
 
 
 def _components(text: bytes) -> tuple[list[bytes], int]:
-    """Return the regular expressions of a pattern's components, and which of them are free."""
+    """Return the regular expressions of a pattern's components, and the bit set of free positions.
+
+    Before a free position, any number of path components may come.
+    """
     found: list[bytes] = []
     free = at = 0
     tokens: list[bytes] = []
@@ -201,10 +213,13 @@ def _regex(tokens: list[bytes]) -> bytes:
 
 
 def _class(text: bytes, at: int) -> tuple[bytes, int]:
-    """Return the regular expression of a class, and where it ends, as Git's ``wildmatch`` reads it.
+    """Return the regex of a bracket expression and its end, as Git's ``wildmatch`` reads it.
 
     Args:
-        at: behind the opening bracket.
+        at: the position after the opening bracket.
+
+    Returns:
+        The regular expression, and the position after the closing bracket.
     """
     is_negated = text[at : at + 1] in {b"!", b"^"}
     at += is_negated
@@ -242,7 +257,7 @@ def _byte(text: bytes, at: int) -> int:
 
 
 def _class_name(text: bytes, at: int) -> bytes | None:
-    """Return the name of a class that begins here; ``None`` if its bracket is a byte as others."""
+    """Return the name of a class like ``[:alpha:]`` that starts at `at`; ``None`` if none does."""
     end = text.find(b"]", at)
     if end == -1:
         raise _MatchesNothing

@@ -1,31 +1,33 @@
-"""Which files are left out: by patterns, and by names that are never data.
+"""Decide which files a transfer leaves out: by patterns, and by names that are never data.
 
 The patterns of a `.lakefsignore`, of ``--include`` and of ``--exclude`` mean what they mean in a
-``.gitignore``, byte for byte; a test holds them against Git. They may come from a namespace that
-others write to. With the library pathspec a line such as ``*?*?*?*?*?*?*?*?*?*?b`` takes minutes
-for one long name, and ``local status`` would not end; and it differs from Git. Here a match takes
-time that grows with the path times the pattern; one regular expression for all names at which a
-pattern can end passes over most files at once.
+``.gitignore``, byte for byte; a test compares them with Git. Patterns may come from a namespace
+that others write to. The library pathspec differs from Git, and takes minutes to match a line such
+as ``*?*?*?*?*?*?*?*?*?*?b`` with one long name, so ``local status`` would not end. Here, the time
+of a match is bounded by the length of the path times that of the pattern. One regular expression
+for the names with which a matching path can end rules out most files at once.
 
-`Patterns` is a list of them; `Selection` chooses the objects of a recursive transfer. `Ignore`
-reads the `.lakefsignore` of a directory and of those above, which count for files that are not in
-the base yet; a deeper file has the last word, and within a file the last pattern that matches.
+`Patterns` is a list of patterns; `Selection` chooses the objects of a recursive transfer. `Ignore`
+reads the `.lakefsignore` of a directory and of the directories above it. These files apply to files
+that are not in the base yet. A deeper `.lakefsignore` has precedence, and within a file the last
+pattern that matches.
 
 A pattern is matched against the path relative to the transferred directory. ``*``, ``?`` and
 ``[…]`` do not match a slash, ``**/`` does. A pattern without a slash, except at its end, matches at
-any depth, any other from the root. The directories of a path are asked first, from the top: what
-is below a directory that is taken is taken, whatever other patterns say. Of the patterns that match
-the directory or file itself, the last one decides; ``!`` before a pattern reverses it. An object is
-selected if it is included and not excluded. Include patterns are those of a sparse checkout of Git:
-the object itself is asked first, then the directories above it. Without any, all are included.
+any depth; any other pattern is anchored at the root. The directories of a path are matched first,
+from the top: everything below a matching directory matches, whatever other patterns say. If several
+patterns match the same directory or file, the last one decides; ``!`` before a pattern negates it.
+An object is selected if it is included and not excluded. Include patterns are those of a sparse
+checkout of Git: the object itself is matched first, then the directories above it. Without include
+patterns, all objects are included.
 
-Never data are the files of Git, of lakecli itself, and of the system. `is_own` knows them in
-directories of users. A namespace that could write ``.git`` would run commands on the machines of
-its readers, with the next ``git status``; one that could read it would get their tokens. So
-`is_own` is asked by all that writes files of a namespace into a directory, or reads a directory for
-one. File systems take other names for these, too, and Git lists which: in upper case, with
-characters that are not shown, with dots and blanks at the end, with the name of a stream of NTFS,
-and by the short names of Windows.
+The files of Git, of lakecli itself, and of the system are never data. `is_own` recognises their
+names in directories of users. A namespace that could write ``.git`` would run commands on the
+machines of its readers with their next ``git status``; a namespace that could read ``.git`` would
+get their tokens. So all code that writes files of a namespace into a directory, or reads a
+directory for a namespace, calls `is_own`. File systems accept other spellings of these names, which
+Git lists: upper case, invisible characters, dots and blanks at the end, the name of an NTFS
+stream, and the short names of Windows.
 """
 
 from __future__ import annotations
@@ -51,12 +53,13 @@ _MAX_REMEMBERED: Final = 10_000
 
 
 class _Rules(NamedTuple):
-    """Patterns of one place.
+    """The patterns of one directory.
 
     Attributes:
-        depth: the number of components above it.
-        patterns: the last one first.
-        names: tells whether a file of this name can match one of them; the second, a directory.
+        depth: the number of path components above the directory.
+        patterns: the patterns, the last one first.
+        names: two tests of a last path component: whether a file with this name can match any of
+            the patterns, and whether a directory can.
     """
 
     depth: int
@@ -73,7 +76,8 @@ def _decide(rules: Iterable[_Rules], path: bytes, *, above: bool) -> _Found | No
     Args:
         rules: the patterns of each directory, those of the deepest one first.
         path: the path of a file, or that of a directory with a slash at its end.
-        above: ask the directories above it, too; otherwise none of them is taken.
+        above: match the directories above the path, too. If false, the caller knows that no pattern
+            selects any of them.
     """
     is_directory = path.endswith(b"/")
     if not above:
@@ -105,13 +109,17 @@ def _decide(rules: Iterable[_Rules], path: bytes, *, above: bool) -> _Found | No
 
 
 class _Memory:
-    """Remembers for each directory the pattern that takes it, or the rules for its contents."""
+    """Caches, for each directory, the pattern that selects it or the rules for its contents."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[_Found | None, Sequence[_Rules]]] = {}
 
     def decide(self, path: bytes, rules: Callable[[bytes], Iterable[_Rules]]) -> _Found | None:
-        """Return the pattern that decides about a path, by the rules for a path."""
+        """Return the pattern that decides about a path, or ``None``.
+
+        Args:
+            rules: returns the rules for a path, those of the deepest directory first.
+        """
         parent = path.removesuffix(b"/").rpartition(b"/")[0]
         known = self._known
         if parent not in known:
@@ -125,13 +133,13 @@ class _Memory:
 
 
 class Patterns:
-    """A list of patterns, of which the last one that matches decides; threads may share it.
+    """A list of patterns, of which the last that matches decides; safe to share between threads.
 
     Args:
-        lines: the patterns; comments, empty lines, and what Git cannot read match nothing.
+        lines: the patterns. Comments, empty lines, and lines that Git cannot read match nothing.
 
     Raises:
-        UsageError: there are too many, or one is too long.
+        UsageError: there are too many patterns, or a pattern is too long.
     """
 
     def __init__(self, lines: Iterable[bytes]) -> None:
@@ -153,7 +161,7 @@ class Patterns:
         return len(self.last_first)
 
     def match(self, path: bytes) -> tuple[int, bool] | None:
-        """Return the index of the line that decides, and whether it takes the path; or ``None``.
+        """Return the index of the deciding line and whether it selects the path, or ``None``.
 
         Args:
             path: the path of a file, or that of a directory with a slash at its end.
@@ -162,14 +170,14 @@ class Patterns:
         return None if found is None else (found[1].line, found[1].takes)
 
     def takes(self, path: bytes) -> bool:
-        """Return whether a path is taken."""
+        """Return whether the patterns select a path."""
         found = self.match(path)
         return found is not None and found[1]
 
     def includes(self, path: bytes) -> bool:
         """Return whether a path is included, as in a sparse checkout of Git.
 
-        The path itself is asked first, then the directories above it, from the bottom.
+        The path itself is matched first, then the directories above it, from the bottom.
         """
         is_directory = path.endswith(b"/")
         components = path.removesuffix(b"/").split(b"/")
@@ -191,7 +199,7 @@ class Selection:
         include: patterns of the objects to transfer; empty for all.
 
     Raises:
-        UsageError: a pattern can match nothing.
+        UsageError: a pattern cannot match anything.
     """
 
     def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
@@ -199,7 +207,11 @@ class Selection:
         self._exclude = _compiled(exclude)
 
     def takes(self, relative: bytes) -> bool:
-        """Return whether an object is selected, by its path below the root."""
+        """Return whether an object is selected.
+
+        Args:
+            relative: the path of the object below the root.
+        """
         if self._include is not None and not self._include.includes(relative):
             return False
         return self._exclude is None or not self._exclude.takes(relative)
@@ -222,11 +234,11 @@ EVERYTHING = Selection()
 
 
 class IgnoreMatch(NamedTuple):
-    """The pattern that decides about a path.
+    """The pattern of a `.lakefsignore` that decides about a path.
 
     Attributes:
         file: the `.lakefsignore`, relative to the working directory.
-        ignores: whether the path is ignored; if not, the pattern begins with ``!``.
+        ignores: whether the path is ignored; false if the pattern begins with ``!``.
     """
 
     file: bytes
@@ -320,7 +332,7 @@ _OWN: Final = re.compile(
 
 
 def is_own(relative: bytes) -> bool:
-    """Return whether a file is never transferred, because of its name or a directory above it.
+    """Return whether a path is never transferred, because a component has a reserved name.
 
     Args:
         relative: the path of a file or directory, or a single name.
@@ -331,7 +343,7 @@ def is_own(relative: bytes) -> bool:
 
 
 def _folded(relative: bytes) -> bytes:
-    """Return a path in the form in which HFS+ and ext4 compare names without case."""
+    """Return a path in the form that case-insensitive HFS+ and ext4 compare."""
     from unicodedata import normalize
 
     text = re.sub(IGNORABLE, "", relative.decode("utf-8", "surrogateescape"))

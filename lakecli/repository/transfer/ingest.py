@@ -1,9 +1,10 @@
 """Bringing files and streams into a storage namespace, under the digest of their contents.
 
-An object that exists there under the same name and with the same size is not sent again; nor is a
-file that has the MD5 of an object of lakeFS that the branch has at its path. lakecli names its own
-objects by their BLAKE3; of an object that lakeFS uploaded whole only the MD5 is known, which its
-entry records. `ExpectedObject` is such an object, and `Digests` recognises its contents.
+lakecli names its own objects by their BLAKE3. If the namespace already has an object of that name
+and size, it is not sent again. For an object that lakeFS uploaded whole, only the MD5 in its entry
+is known. A file is not sent either if the branch has an object with the file's MD5 at the same
+path. `ExpectedObject` is the object that a branch has there, and `Digests` recognises its
+contents.
 
 A small file is read once. A large one is copied into a local namespace in one pass that also hashes
 it. For a bucket it is read twice, once to hash it and once to send it; the second reading is
@@ -68,12 +69,13 @@ _UNLIMITED: Final = nullcontext()
 
 
 class ExpectedObject(NamedTuple):
-    """The object that a branch has where a file is uploaded.
+    """The object that a branch has at the path to which a file is uploaded.
 
     Attributes:
-        digest: the BLAKE3 of its bytes in 64 hex digits; or what lakeFS recorded in 32, if only
-            that is known. Whoever expects an object by that has checked that it can be read.
-        size: bytes of its contents.
+        digest: the BLAKE3 of the object's bytes in 64 hex digits; or the MD5 that lakeFS recorded
+            in 32, if only that is known. In that case the caller has checked that the object can be
+            read.
+        size: bytes of the object's contents.
     """
 
     digest: str
@@ -81,20 +83,24 @@ class ExpectedObject(NamedTuple):
 
     @property
     def md5(self) -> str:
-        """What lakeFS recorded, or ``""`` if the BLAKE3 is known."""
+        """The MD5 that lakeFS recorded, or ``""`` if the BLAKE3 is known."""
         return self.digest if is_md5(self.digest) else ""
 
 
 def needs_md5(expected: ExpectedObject | None, size: int | None) -> bool:
-    """Return whether MD5s of contents of a size must be computed; ``None``: any size."""
+    """Return whether the MD5 of contents must be computed to compare them with the expected object.
+
+    Args:
+        size: bytes of the contents; ``None`` if unknown.
+    """
     return expected is not None and bool(expected.md5) and size in {None, expected.size}
 
 
 class Digests:
-    """Computes the BLAKE3 of contents, and what lakeFS records if an object is expected by it.
+    """Computes the BLAKE3 of contents, and their MD5 if only that of the expected object is known.
 
     Args:
-        size: bytes of the contents, if that is known: then no MD5 is computed in vain.
+        size: bytes of the contents, if known: no MD5 is computed if the sizes differ.
     """
 
     def __init__(self, expected: ExpectedObject | None, size: int | None = None) -> None:
@@ -106,7 +112,7 @@ class Digests:
             self._md5 = LakeFsHasher(expected.size)
 
     def update(self, data: bytes | memoryview) -> None:
-        """Add bytes."""
+        """Add bytes of the contents."""
         self._size += len(data)
         self._blake3.update(data)
         if self._md5 is not None:
@@ -117,7 +123,7 @@ class Digests:
         return DataDigest(self._blake3.hexdigest())
 
     def are_expected(self) -> bool:
-        """Return whether the contents are those that lakeFS recorded."""
+        """Return whether the contents have the MD5 that lakeFS recorded."""
         if self._md5 is None or self._expected is None or self._size != self._expected.size:
             return False
         return self._md5.has(self._expected.digest)
@@ -129,9 +135,10 @@ class Ingested(NamedTuple):
     Attributes:
         digest: BLAKE3 of its contents, 64 hex digits.
         size: bytes of its contents.
-        is_kept: the contents are those of the expected object by its MD5, so nothing was brought
+        is_kept: whether the contents have the MD5 of the expected object. Then nothing was brought
             in, and the namespace may have no object named by `digest`.
-        status: the file's when it was opened; ``None`` for a stream, and for one of many files.
+        status: the status of the file when it was opened; ``None`` for a stream, and for a file of
+            `Ingest.together`.
         modified: when the file was modified, in unix seconds, if there is no status.
     """
 
@@ -150,16 +157,16 @@ class Ingested(NamedTuple):
 class Ingest:
     """Brings files and streams into one namespace. Safe to share between threads.
 
-    Objects are durable after `flush`, and claimed.
+    `flush` makes the objects durable and claims them.
 
     Args:
         repository: remembers in the local store the digests of large files, so that an unchanged
-            one is not read again, and which parts of large files a bucket has; ``None``: nothing is
-            remembered, and each file is sent in one call.
+            file is not read again, and which parts of large files have arrived in a bucket. With
+            ``None``, nothing is remembered, and each file is sent in one call.
 
     Attributes:
-        workers: the threads in which files may be brought in, and which send their parts; if one of
-            them fails, the work on large files ends.
+        workers: the threads that bring in files and send their parts; if one of them fails, the
+            work on large files ends.
         written: keys of objects that were written since the last `flush` and did not exist before.
     """
 
@@ -192,23 +199,27 @@ class Ingest:
             self._sender = Sender(repository, uploads, self.workers, progress)
 
     def file(self, file: OpenFile, *, expected: ExpectedObject | None = None) -> Ingested:
-        """Bring in one file; it is done when the file is closed without an error.
+        """Bring in one file; the result is valid only if the file is then closed without an error.
 
         Args:
-            expected: the object whose contents the file probably has, because the branch has it
-                at the path. If the file has them, and the namespace has an object that is known by
-                its BLAKE3, nothing is written.
+            expected: the object whose contents the file probably has, because the branch has it at
+                the path. If the file has these contents, and the object exists under its BLAKE3 or
+                is known by its MD5, nothing is written.
 
         Raises:
             FileChanged: the file was written to meanwhile.
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         if file.status.st_size <= SMALL:
             return self._read(file, expected)
         return self._large(file, expected)._replace(status=file.status)
 
     def together(self, files: Sequence[SmallFile]) -> list[Ingested | None]:
-        """Bring in many files that were read; ``None`` for one to be brought in by itself."""
+        """Bring in many small files whose contents were read.
+
+        Returns:
+            For each file, the object; ``None`` if the file must be brought in by itself.
+        """
         if not isinstance(self._batch, LocalBatch):
             return [None] * len(files)
         contents = [data for data, _ in files]
@@ -250,7 +261,7 @@ class Ingest:
         return Ingested(digest, size, status=status)
 
     def _has_expected(self, expected: ExpectedObject, digest: str, size: int) -> bool:
-        """Return whether contents are those expected by their BLAKE3, and their object exists."""
+        """Return whether contents have the expected BLAKE3 and size, and their object exists."""
         return (expected.digest, expected.size) == (digest, size) and self.has(digest, size)
 
     def _put(self, digest: str, data: bytes) -> None:
@@ -319,8 +330,8 @@ class Ingest:
         """Bring in an object whose digest is known, in one pass.
 
         Args:
-            pieces: its bytes; must raise an error behind the last piece if they have another
-                digest.
+            pieces: the bytes of the object. The iterator must raise an error after the last piece
+                if the bytes do not have the digest.
         """
         if size <= SMALL:
             with self._memory.held(size):
@@ -345,7 +356,7 @@ class Ingest:
     def _copy(
         self, pieces: Iterable[bytes | memoryview], batch: WriteBatch, digests: Digests
     ) -> Ingested:
-        """Copy and hash in one pass; a rename at the end gives the name."""
+        """Copy and hash in one pass; a rename at the end gives the object its name."""
         temporary, target = batch.spool()
         size = 0
         with target:
@@ -368,7 +379,7 @@ class Ingest:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Tell an error of the namespace's disk from that of an unreadable source."""
+        """Raise `Unreachable` if the namespace's disk fails; errors of the source stay `OSError`."""
         try:
             yield
         except OSError as error:
@@ -404,7 +415,7 @@ class Ingest:
         return Ingested(digest, size)
 
     def has(self, digest: str, size: int) -> bool:
-        """Tell whether the namespace has an object, by its BLAKE3; it may be damaged."""
+        """Return whether the namespace has an object of this BLAKE3 and size; it may be damaged."""
         try:
             is_present = self._store.head(data_key(digest)).size == size
         except (ObjectNotFound, PermissionDenied):
@@ -417,15 +428,16 @@ class Ingest:
     def flush(self, ingested: Collection[Ingested] = ()) -> None:
         """Make everything brought in so far durable, and claim some of it.
 
-        So are objects that were present: another process may not have synced them yet. The digests
-        of large files are remembered.
+        Objects that existed before are made durable as well: another process may not have synced
+        them yet. The digests of large files are remembered.
 
         Args:
-            ingested: what entries are to refer to. What is kept is left out; the caller claims it.
-                What is not in `written` may have existed before, and is claimed as such.
+            ingested: the objects to which entries will refer. Objects with `is_kept` are left out;
+                the caller claims them. Objects that are not in `written` are claimed as existing
+                ones.
 
         Raises:
-            Swept: some of these were deleted since.
+            Swept: garbage collection has deleted some of these objects since.
         """
         if self._batch is not None:
             self._batch.flush()
@@ -453,7 +465,7 @@ def look(
     """Return the result that `Ingest.file` would have, without writing anything.
 
     Args:
-        progress: called without a number while the file is read.
+        progress: its `advance` is called without a count while the file is read.
         workers: the threads of the command; if one of them fails, the reading ends.
     """
     size = file.status.st_size
@@ -510,7 +522,7 @@ def _verified(file: BinaryIO, digest: str) -> Iterator[bytes]:
     """Yield the pieces of a file.
 
     Raises:
-        FileChanged: behind the last piece, if they have another digest.
+        FileChanged: after the last piece, if the bytes have another digest.
     """
     hasher = blake3()
     while piece := file.read(PIECE):

@@ -3,9 +3,9 @@
 The SDKs can fetch parts, too, but begin again after a kill, and do not compare the bytes with the
 digest that names the object.
 
-An object is fetched by `PartFetcher`. Parts arrive in any order, in any free thread. Those that are
-contiguous from the start are hashed meanwhile, so that little is left to hash at the end, before
-the file gets its name.
+`PartFetcher` fetches an object. Parts arrive in any order, in any free thread. The parts that are
+contiguous from the start are hashed while the others are fetched, so that little is left to hash
+at the end, before the file gets its name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PartFetcher:
     progress: Progress
 
     def takes(self, entry: Entry) -> bool:
-        """Return whether an object is fetched in parts: it has several, and its digest is known."""
+        """Return whether an object is fetched in parts: it is large, and its digest is known."""
         return entry.size > 2 * self.part_size and digest_of(entry) is not None
 
     def fetch(self, entry: Entry, destination: Destination, name: bytes, *, mtime: int) -> None:
@@ -134,11 +134,11 @@ class _Assembly:
         self._hashed = 0
 
     def size_of(self, numbers: set[int] | list[int]) -> int:
-        """Return the sum of the bytes of some parts."""
+        """Return the total size of some parts in bytes."""
         return sum(min(self._part_size, self._size - each * self._part_size) for each in numbers)
 
     def spans(self) -> Iterator[range]:
-        """Yield the missing parts, in runs that one request fetches."""
+        """Yield ranges of missing parts; one request fetches each range."""
         most = max(1, min(SPAN, self._size // REQUESTS) // self._part_size)
         first = 0
         while first < self.count:
@@ -150,7 +150,7 @@ class _Assembly:
             first = max(end, first + 1)
 
     def finished(self, number: int) -> None:
-        """Record a complete part; hash what is contiguous, unless another thread is hashing."""
+        """Record a complete part; hash the contiguous parts, unless another thread is hashing."""
         self.partial.mark(number)
         self.complete.add(number)
         if self._hashing.acquire(blocking=False):

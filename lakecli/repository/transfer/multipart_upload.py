@@ -3,16 +3,16 @@
 The SDKs can send parts, too, but begin again after a kill, and do not compare the bytes with the
 digest that names the object.
 
-A file is sent by `Sender`. It is read twice: first to hash the whole and every part, then to send
-it, when each part is hashed again. So no part is sent with other bytes than the name of the object
-promises, whatever the order of the parts, and an upload of a file that changes meanwhile is never
-completed. It is recorded in the local store before its first part: the next run with the same
-contents asks the bucket which parts have arrived, and sends the others.
+`Sender` sends a file. It reads the file twice: first to hash the whole and every part, then to send
+it, when each part is hashed again. So every part that is sent has the bytes that the name of the
+object promises, whatever the order of the parts, and an upload of a file that changes meanwhile is
+never completed. The upload is recorded in the local store before its first part: the next run with
+the same contents asks the bucket which parts have arrived, and sends the missing ones.
 
 Stores keep and bill the parts of an upload until it is completed or aborted. `drop_leftovers`
-aborts abandoned ones, at most once a day: those that another machine began and that have received
-no part for a day, or that this machine began and that have received none for a week. Only keys of
-data objects are considered.
+aborts abandoned uploads, at most once a day: an upload of another machine if no part has arrived
+for a day, and an upload of this machine if no part has arrived for a week. Only keys of data
+objects are considered.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Section:
 
 
 class SectionReader(Seekable):
-    """A part of a file as a stream, which withholds its last bytes if any have changed.
+    """A part of a file as a stream, which withholds its last bytes if the part has changed.
 
     Reading again from the beginning hashes again.
     """
@@ -105,7 +105,7 @@ class SectionReader(Seekable):
         return data
 
     def _verified(self) -> Iterator[bytes]:
-        """Yield the pieces; raise an error behind the last one if they have another digest."""
+        """Yield the pieces of the part; raise `FileChanged` at the end if the digest differs."""
         hasher, section = blake3(), self._section
         for start in range(0, section.size, PIECE):
             self._workers.check()
@@ -122,7 +122,7 @@ class SectionReader(Seekable):
 
 @dataclass(frozen=True, slots=True)
 class FileContents:
-    """A file, as first read; `digest` is its BLAKE3 in 64 hex digits."""
+    """The digests of a file, as first read; `digest` is its BLAKE3 in 64 hex digits."""
 
     digest: str
     size: int
@@ -184,7 +184,7 @@ class Sender:
 
         Raises:
             FileChanged: the file was written to since `read`.
-            Unreachable: the store does not accept it; the next run can resume.
+            Unreachable: the store cannot be reached or has lost parts; the next run can resume.
         """
         with self._only_one(contents.digest):
             if self._is_present(contents):
@@ -240,10 +240,10 @@ class Sender:
         self._forget(contents.digest)
 
     def _resume(self, contents: FileContents) -> tuple[UploadId, dict[int, UploadedPart]] | None:
-        """Return the unfinished upload of these contents, and its parts that are correct.
+        """Return the unfinished upload of these contents, and the parts that arrived intact.
 
         Raises:
-            UploadNotFound: it was completed just now, or dropped.
+            UploadNotFound: the upload was completed just now, or the store dropped it.
         """
         begun = self._find(contents.digest)
         if begun is None or begun.part_size != contents.part_size:
@@ -288,7 +288,7 @@ class Sender:
 
     @contextmanager
     def _only_one(self, digest: str) -> Iterator[None]:
-        """Send files of the same contents one after the other: the second finds the object."""
+        """Let only one thread at a time send these contents; the next one finds the object."""
         with self._lock:
             mine = self._at_work.setdefault(digest, Lock())
         with mine:
@@ -352,7 +352,10 @@ def _is_left_over(uploads: PartUploads, found: UnfinishedUpload, before: datetim
 def _forget(
     repository: Repository, gone: list[unfinished_uploads.UnfinishedTransfer], now: datetime
 ) -> None:
-    """Forget uploads that the store does not list; a young one may not be listed yet."""
+    """Delete the records of uploads that the store does not list if they are older than a week.
+
+    A younger upload may not be listed yet.
+    """
     old = [each.digest for each in gone if now - each.started_at > PATIENCE]
     if old:
         with repository.lake.kv.write() as txn:

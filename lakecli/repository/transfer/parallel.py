@@ -26,7 +26,7 @@ class _StoppedError(Exception):
 
 
 class _TaskSource:
-    """Where workers draw from: the items of all, or the tasks that one of them shares."""
+    """The iterator from which workers draw: the items of all, or the tasks that a worker shares."""
 
     __slots__ = ("drawing", "errors", "is_open", "running", "tasks", "work")
 
@@ -43,7 +43,8 @@ class Workers:
     """Threads that work on the items of one iterable.
 
     A worker with a large item can share the tasks of that item: a free worker does such a task
-    before it takes the next item. So at most `count` things run at a time, whatever the sizes.
+    before it takes the next item. So at most `count` items and tasks run at a time, whatever the
+    sizes of the items.
 
     Args:
         count: number of threads; with one, everything runs in the calling thread.
@@ -89,8 +90,8 @@ class Workers:
     def share(self, tasks: Iterable[T], work: Callable[[T], object]) -> None:
         """Call `work` with every task of the current item, in this thread and all free ones.
 
-        The first error ends the drawing of tasks, and is raised here once the running ones have
-        ended.
+        After the first error no further task is started. The error is raised here once the running
+        tasks have ended.
         """
         if self._items is None:
             self.for_each(tasks, work)
@@ -107,12 +108,12 @@ class Workers:
         self.check()
 
     def check(self) -> None:
-        """End the current call of `work` if another one has failed; to be called often."""
+        """End the current call of `work` if another call has failed; to be called often."""
         if self._items is not None and self._stop.is_set():
             raise _StoppedError
 
     def pause(self, seconds: float) -> None:
-        """Wait, but end the current call of `work` if another one fails."""
+        """Wait, but end the current call of `work` if another call fails."""
         self._stop.wait(seconds)
         self.check()
 
@@ -136,7 +137,7 @@ class Workers:
         return None
 
     def _step(self, source: _TaskSource) -> bool:
-        """Do one task of a source; return whether there was one."""
+        """Do one task of a source; return whether a task was left."""
         try:
             with source.drawing:
                 is_over = self._stop.is_set() or not source.is_open
@@ -166,7 +167,7 @@ class Workers:
             self._halt()  # only now do others stop, so their errors come later
 
     def _wait_for(self, share: _TaskSource) -> None:
-        """Wait for running tasks, because they use what the caller will close."""
+        """Wait for running tasks, because they use files and buffers that the caller will close."""
         interrupt: KeyboardInterrupt | None = None
         with self._changed:
             share.is_open = False
@@ -187,12 +188,12 @@ class Workers:
 
 
 def part_retries(workers: Workers, random: Callable[[], float]) -> Retries:
-    """Return how often a part of an object is sent or fetched; the waits end when `workers` do."""
+    """Return the retry policy for the parts of an object; its waits end when a worker fails."""
     return Retries(PARTS, sleep=workers.pause, random=random)
 
 
 class Memory:
-    """A limit on the bytes that are held at a time; safe to share between threads."""
+    """A limit on the bytes that all threads hold in memory at a time; threads may share it."""
 
     def __init__(self, size: int = MEMORY) -> None:
         self._left = self._size = size
@@ -200,7 +201,7 @@ class Memory:
 
     @contextmanager
     def held(self, size: int) -> Iterator[None]:
-        """Hold `size` bytes, at most the limit, once so many are free."""
+        """Reserve `size` bytes (at most the limit) for the block; wait until they are free."""
         size = min(size, self._size)
         with self._changed:
             self._changed.wait_for(lambda: self._left >= size)
@@ -214,7 +215,7 @@ class Memory:
 
 
 class FailureBudget:
-    """Distinguishes objects that cannot be reached from a store that cannot."""
+    """Decides from the failures so far whether single objects or the whole store is unreachable."""
 
     def __init__(self) -> None:
         self._in_a_row = 0

@@ -46,9 +46,9 @@ class PathStep(NamedTuple):
     """What a transfer would do with one path.
 
     Attributes:
-        path: of the object; of a file that cannot be uploaded or would be deleted, the path on
-            disk.
-        size: bytes of the object; where it would be deleted, of what is there.
+        path: the path of the object. For a file that cannot be uploaded or would be deleted, the
+            path on disk.
+        size: bytes of the object; if something would be deleted, its size.
     """
 
     action: PathAction
@@ -62,14 +62,14 @@ Listed = Callable[[PathStep], None]
 
 
 class RecordingStager(Stager):
-    """Tells which removals would be staged on a branch, and stages nothing."""
+    """Reports which removals would be staged on a branch, and stages nothing."""
 
     def __init__(self, repository: Repository, branch: str, listed: Listed) -> None:
         super().__init__(repository, branch)
         self._listed = listed
 
     def write(self, changes: Sequence[Change], *, kind: str) -> None:
-        """Report what would be removed."""
+        """Report each path that would be removed."""
         del kind
         paths = [path for path, _ in changes]
         for path, value in zip(
@@ -90,7 +90,7 @@ class PlanTotals:
     """The totals of what a recursive transfer would do.
 
     Attributes:
-        tallies: the objects of each action but failures.
+        tallies: the number and size of the objects for each action except failures.
         failures: (path, reason) of objects that would fail, in path order.
     """
 

@@ -1,4 +1,4 @@
-"""The files that are to be uploaded: walking a directory, and opening them; that one changed."""
+"""The files to upload: walking a directory, opening files, and detecting that a file changed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ def has_changed(descriptor: int, before: os.stat_result) -> bool:
 
 
 def changed(what: str) -> FileChanged:
-    """Return the error of a file that changed while it was `what`."""
+    """Return the error of a file that changed while it was read or sent.
+
+    Args:
+        what: the past participle for the message, such as ``read``.
+    """
     return FileChanged(f"the file changed while it was {what}", hint="upload it again")
 
 
@@ -55,7 +59,13 @@ class LinkPolicy(StrEnum):
 
 
 class WalkedFile(NamedTuple):
-    """A file below the root: its path on disk, its relative name, and why it cannot be read."""
+    """A file below the root.
+
+    Attributes:
+        path: the path on disk.
+        relative: the name relative to the root.
+        problem: why the file cannot be uploaded; ``None`` if it can.
+    """
 
     path: bytes
     relative: bytes
@@ -73,9 +83,9 @@ def walk(root: bytes, policy: LinkPolicy) -> Iterator[WalkedFile]:
     """Yield every regular file below a directory, in byte order of the relative names.
 
     Symbolic links and special files are yielded with a problem, left out, or followed, as the
-    policy says; sockets, pipes and devices are never followed. A directory that cannot be read is a
-    problem, and so is a link that leads to one of its own parents. A directory whose name is not
-    that of data (`is_own`) is yielded like a file, and not entered.
+    policy says; sockets, pipes and devices are never followed. A directory that cannot be read, and
+    a link to one of its own parents, are yielded with a problem. A directory whose name is never
+    data (`is_own`) is yielded like a file, and not entered.
     """
     # A stack of what remains to be yielded, since directories may nest deeper than Python recurses.
     waiting: list[Iterator[WalkedFile | _Directory]] = [iter([_Directory(root, b"", frozenset())])]
@@ -92,8 +102,8 @@ def walk(root: bytes, policy: LinkPolicy) -> Iterator[WalkedFile]:
 def named(root: bytes, names: Iterable[bytes], policy: LinkPolicy) -> Iterator[WalkedFile]:
     """Yield the files of some relative names below a directory, in the order of the names.
 
-    A name that is no file, or leaves the directory, is yielded with a problem. Symbolic links and
-    special files are treated as by `walk`, also those above a file.
+    A name that is not a file, or leaves the directory, is yielded with a problem. Symbolic links
+    and special files are treated as by `walk`, also those above a file.
     """
     for name in names:
         path = os.path.join(root, name)
@@ -103,7 +113,7 @@ def named(root: bytes, names: Iterable[bytes], policy: LinkPolicy) -> Iterator[W
 
 
 def _problem_of(root: bytes, name: bytes, *, follow: bool) -> tuple[str | None, bool]:
-    """Return why a name cannot be uploaded, and whether that is a matter of the policy."""
+    """Return why a name cannot be uploaded, and whether the link policy can allow or skip it."""
     parts = name.split(b"/")
     if any(part in (b"", b".", b"..") for part in parts):
         return "not a relative name without '.' and '..'", False
@@ -139,10 +149,11 @@ def by_own_names(sources: Sequence[Path]) -> list[WalkedFile]:
 
 
 def open_below(root: bytes, relative: bytes, flags: int, *, follow: bool = False) -> int:
-    """Open a file or directory below a root, and follow no link in any component.
+    """Open a file or directory below a root.
 
     Args:
         root: the root, which may be a link itself.
+        follow: follow symbolic links below the root.
 
     Raises:
         OSError: it cannot be opened; with ``ELOOP`` or ``ENOTDIR``, because of a link.
@@ -162,14 +173,14 @@ def open_below(root: bytes, relative: bytes, flags: int, *, follow: bool = False
 
 
 class SpecialFile(LakeError):
-    """Not a regular file, nor a link to one where links are followed."""
+    """The path is not a regular file; a link to one counts only if links are followed."""
 
 
 class OpenFile:
     """A regular file, open for reading; `with` closes it and checks that it has not changed.
 
     Attributes:
-        status: the status of the file when this was made.
+        status: the status of the file when the object was made.
 
     Raises:
         SpecialFile: it is not a regular file.
@@ -200,12 +211,13 @@ class OpenFile:
 class FileOpener:
     """Opens files for reading, such as those that `walk` and `named` yield.
 
-    Between the walk and the reading, another process may put a link in the place of a directory.
-    Unless the policy is to follow links, such a file is not opened. Each thread holds the directory
-    of its last file open, because the next file is in it as a rule.
+    Between the walk and the reading, another process may replace a directory by a link. Unless the
+    policy is to follow links, a file below that link is not opened. Each thread keeps the directory
+    of its last file open, because the next file is usually in the same directory.
 
     Args:
-        root: the directory of the files; ``None``: links are followed above a file.
+        root: the directory of the files. With ``None``, links in the directories of a file's path
+            are followed.
     """
 
     def __init__(self, root: bytes | None, policy: LinkPolicy) -> None:
@@ -227,9 +239,11 @@ class FileOpener:
         return OpenFile(path, os.open(name, self._flags, dir_fd=self._hold(self._lead, directory)))
 
     def read_small(self, files: Sequence[WalkedFile], limit: int) -> list[SmallFile | None]:
-        """Return many files below the root that do not change while they are read.
+        """Return the contents of many small files below the root.
 
-        There is ``None`` for a file that is to be opened by itself.
+        Returns:
+            For each file its contents and time; ``None`` if it must be opened by itself, for
+            example because it changed while it was read.
         """
         core, root = native.core(), self._lead
         if core is None or root is None:
@@ -245,7 +259,7 @@ class FileOpener:
         return found
 
     def _hold(self, root: bytes, directory: bytes) -> int:
-        """Open a directory and hold it; return its descriptor."""
+        """Return the descriptor of a directory; keep it open for the next files."""
         held: HeldDirectory | None = getattr(self._mine, "held", None)
         if held is None or held.relative != directory:
             descriptor = open_below(root, directory, OPEN_DIRECTORY)
@@ -263,7 +277,7 @@ class HeldDirectory:
         self.descriptor = descriptor
 
     def __del__(self) -> None:
-        """Close it, unless an interrupt came before it was open."""
+        """Close the directory, unless an interrupt came before it was open."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
 
@@ -321,7 +335,7 @@ def _kind(entry: os.DirEntry[str], *, follow: bool) -> str:
 
 
 class AscendingNames:
-    """Names that are asked for in ascending order, as they are given."""
+    """A sorted list of names, read only as far as needed; call `has` in ascending order."""
 
     def __init__(self, names: Iterable[bytes]) -> None:
         self._names = iter(names)
@@ -329,7 +343,7 @@ class AscendingNames:
         self.any = self._next is not None
 
     def has(self, name: bytes) -> bool:
-        """Return whether a name is among them."""
+        """Return whether a name is in the list; names must be asked for in ascending order."""
         while self._next is not None and self._next < name:
             self._next = next(self._names, None)
         return self._next == name
