@@ -1,12 +1,12 @@
 """The cache of one repository's SSTables in local files, up to a size.
 
-Outlines of metaranges lie beside them. Tables never change, so a cached file is never stale.
-Several processes share the directory: a table appears by a rename and may be evicted at any moment.
-The least recently used files go first.
+The directory also contains the outlines of metaranges. Tables never change, so a cached file is
+never stale. Several processes share the directory: a table appears by a rename and may be evicted
+at any moment. The least recently used files are evicted first.
 
-Beside the tables it keeps how many reads of trees each tier answered: memory, the disk of this
+The directory also records how many reads of trees each tier answered: memory, the disk of this
 machine, or the bucket. So `lakecli doctor` shows the counts of all processes. A process adds one
-record when it closes its repository; nothing waits for the disk, and records may be lost.
+record when it closes its repository. The record is not flushed to disk, so it may be lost.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ _KEPT = 0.9
 class SstableCache:
     """A directory of tables, each named by its ID. Safe to share between threads and processes.
 
-    Its size is only approximate while several threads write.
+    The size limit is only approximate while several threads write.
 
     Args:
-        directory: for one repository only, since tables of equal name may differ between
-            repositories. Created on the first write.
-        size_limit: bytes of all files together, at most.
-        secret: returns 32 bytes that whoever writes into the directory does not know, so that an
-            outline is believed only if this home wrote it; ``None``: no outlines are kept.
+        directory: a directory for this repository only, since tables of equal name may differ
+            between repositories. Created on the first write.
+        size_limit: the largest total size of the files, in bytes.
+        secret: returns the 32-byte key that authenticates outlines: an outline is trusted only if
+            this home wrote it. Other writers of the directory must not know the key. ``None``: no
+            outlines are kept.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class SstableCache:
         return None
 
     def put_outline(self, table_id: str, outline: Outlined) -> None:
-        """Keep the outline of a metarange, whose own file may be in the cache or not."""
+        """Keep the outline of a metarange; the metarange itself need not be in the cache."""
         path = self._path(table_id) + OUTLINE_SUFFIX
         secret = self._secret()
         if secret is not None:
@@ -84,9 +85,9 @@ class SstableCache:
         return path
 
     def put(self, table_id: str, data: bytes) -> None:
-        """Keep a table, and evict others if the limit is exceeded.
+        """Keep a table, and evict the least recently used files if the limit is exceeded.
 
-        A cache that cannot be written (full disk, no permission) keeps nothing and raises nothing.
+        If the cache cannot be written (full disk, no permission), nothing is kept or raised.
         """
         if self._write(self._path(table_id), data):
             self._used.add(table_id)
@@ -99,7 +100,7 @@ class SstableCache:
             os.unlink(path)
 
     def add_reads(self, reads: Reads) -> None:
-        """Add to the counts of reads that are kept beside the tables; a failure loses them."""
+        """Add to the recorded counts of reads; if the write fails, the counts are lost."""
         if not any(reads.values()):
             return
         file = os.path.join(self._directory, READS_FILE)
@@ -118,7 +119,7 @@ class SstableCache:
                     written.write(_RECORD.pack(*total.values()))
 
     def _write(self, path: str, *parts: bytes) -> bool:
-        """Write a file of the cache, and evict others; return whether it was written."""
+        """Write a file of the cache, evicting other files; return whether the file was written."""
         size = sum(map(len, parts))
         if size > self._size_limit:
             with suppress(OSError):
@@ -173,7 +174,7 @@ Outlined = tuple[bytes, bytes]
 
 
 def read_outline(path: str, secret: bytes | None) -> Outlined | None:
-    """Return the outline that a file of the cache holds; ``None``: this home did not write it.
+    """Return the outline in a file of the cache, or ``None`` if this home did not write the file.
 
     Raises:
         OSError: the file cannot be read.
@@ -188,7 +189,7 @@ def read_outline(path: str, secret: bytes | None) -> Outlined | None:
 
 
 def _sealed(path: str, outline: Outlined, secret: bytes) -> Iterator[bytes]:
-    """Yield the parts of a file, first a digest that only who knows the secret can compute."""
+    """Yield the parts of an outline's file; the first is a BLAKE3 digest keyed with the secret."""
     parts = _SIZE.pack(len(outline[0])), *outline
     digest = blake3(os.path.basename(path).encode(), key=secret)
     for part in parts:
@@ -198,7 +199,7 @@ def _sealed(path: str, outline: Outlined, secret: bytes) -> Iterator[bytes]:
 
 
 def size_of(directory: StrPath) -> int:
-    """Return the bytes of the tables in the directory of a cache; 0 if it cannot be read."""
+    """Return the total size of the files in a cache directory; 0 if it cannot be read."""
     total = 0
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:

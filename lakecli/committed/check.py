@@ -4,8 +4,8 @@ Tables are read from the namespace, bypassing the cache. Everything in them is r
 checksums, order, bounds and counts, the table's name, and the identities of entries if lakecli
 wrote the table. lakeFS has used several formulas for identities; each of them is accepted.
 
-A metarange claims a count of entries for each range, and anybody can forge one. A listing of the
-namespace costs little in comparison, and says which ranges exist and how large they are.
+A metarange claims a count of entries for each range, but anybody can forge a metarange. A listing
+of the namespace is cheap in comparison, and shows which ranges exist and how large they are.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def check_metarange(trees: TreeStore, tree: MetarangeId) -> tuple[list[RangeReco
 def check_range(trees: TreeStore, record: RangeRecord) -> Iterator[CheckedEntry | Problem]:
     """Verify a range; yield its entries and its problems.
 
-    A damaged block does not hide those after it.
+    A damaged block does not hide the entries and problems of the blocks after it.
     """
     key = sstable_key(record.id)
     try:
@@ -118,7 +118,7 @@ def check_range(trees: TreeStore, record: RangeRecord) -> Iterator[CheckedEntry 
 
 
 def problem_of_copy(table_id: str, data: bytes) -> str | None:
-    """Return why bytes are not the range or metarange of this ID, or ``None`` if they are."""
+    """Return why `data` is not the range or metarange of this ID, or ``None`` if it is."""
     try:
         table = SSTable(BytesSource(table_id, data))
         blocks = table.read_all()
@@ -198,11 +198,12 @@ SMALLEST_ENTRY: Final = 8
 
 
 def count_entries(trees: TreeStore, *ids: MetarangeId, check_from: int) -> int:
-    """Return how many entries the distinct ranges of some trees hold, at most.
+    """Return an upper bound of the number of entries in the distinct ranges of some trees.
 
     Args:
-        check_from: if the metaranges claim at least so many entries, each range counts for no more
-            entries than fit into its object, and for none if it has no object.
+        check_from: the claimed total from which the claims are checked by listing the namespace.
+            Then each range counts for at most the entries that fit into its object, and for none
+            if its object is missing.
     """
     ranges = (each for tree in ids for each in trees.metarange(tree).records())
     claims: dict[str, int] = {each.id: max(0, each.count) for each in ranges}
@@ -214,5 +215,5 @@ def count_entries(trees: TreeStore, *ids: MetarangeId, check_from: int) -> int:
 
 
 def count_existing(store: ObjectStore, ids: Collection[str]) -> int:
-    """Return how many of some ranges have an object in the storage namespace."""
+    """Return how many of the given ranges have an object in the storage namespace."""
     return sum(info.key.removeprefix(SSTABLES) in ids for info in store.list(SSTABLES))

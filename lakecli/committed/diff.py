@@ -1,7 +1,7 @@
 """Differences between two trees: all of them, those at some paths, or counts by prefix.
 
-The ranges of both trees are compared by ID first, and only those that differ are opened; of these,
-if only some paths are wanted, only ranges that may hold one of them.
+The ranges of both trees are first compared by ID, and only ranges that differ are opened. If only
+some paths are wanted, only those of the differing ranges are opened that may hold such a path.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def diff(
     """Yield the paths that differ, in order: the changes that turn `left` into `right`.
 
     Args:
-        start: only paths no less than it.
-        stop: only paths less than it; without it, to the end of the prefix.
+        start: only paths greater than or equal to `start`.
+        stop: only paths less than `stop`; ``None``: up to the end of the prefix.
     """
     start, stop = interval(prefix, after, start, stop)
     old_side, new_side = (
@@ -64,7 +64,7 @@ def differences(pairs: Iterable[Pair]) -> Iterator[Difference]:
 def new_ranges(
     trees: TreeStore, tree: MetarangeId, parents: Sequence[MetarangeId]
 ) -> Iterator[RangeId]:
-    """Yield the ranges of a tree that none of the trees of its commit's parents has."""
+    """Yield the ranges of a commit's tree that are in none of its parents' trees."""
     before = [trees.metarange(parent) for parent in parents or [EMPTY_TREE]]
     after = trees.metarange(tree)
     for _, (_, first, last), *_ in _differing_segments(before[0], after):
@@ -74,7 +74,7 @@ def new_ranges(
 
 
 def changed_ranges(left: Metarange, right: Metarange) -> set[RangeId]:
-    """Return the IDs of the ranges that only one of two trees has."""
+    """Return the IDs of the ranges that are in only one of the two trees."""
     found: set[RangeId] = set()
     for segment in _differing_segments(left, right):
         for tree, first, last in segment[:2]:
@@ -85,7 +85,7 @@ def changed_ranges(left: Metarange, right: Metarange) -> set[RangeId]:
 def new_entries(
     trees: TreeStore, tree: MetarangeId, parents: Sequence[MetarangeId]
 ) -> Iterator[tuple[bytes, Entry]]:
-    """Yield the paths, in order, at which a tree has an entry that no tree of parents has there.
+    """Yield the paths and entries, in path order, that no tree of the parents has.
 
     Entries of external objects may be left out.
     """
@@ -121,7 +121,7 @@ def _range_at(tree: Metarange, path: bytes) -> RangeId | None:
 def interval(
     prefix: bytes, after: bytes, start: bytes, stop: bytes | None
 ) -> tuple[bytes, bytes | None]:
-    """Return the first path of a comparison, and the one before which it ends."""
+    """Return the first path of a comparison, and the path before which the comparison ends."""
     return max(start, first_key(prefix, after)), prefix_end(prefix) if stop is None else stop
 
 
@@ -142,14 +142,14 @@ class Items(NamedTuple):
     is_grouped: bool
 
     def item_of(self, path: bytes) -> bytes:
-        """Return the item that a path belongs to."""
+        """Return the item that contains a path: the path itself, or its common prefix."""
         if not self.is_grouped:
             return path
         at = path.find(DELIMITER, len(self.prefix))
         return path if at < 0 else path[: at + 1]
 
     def is_prefix(self, item: bytes) -> bool:
-        """Tell whether an item is a common prefix."""
+        """Return whether an item is a common prefix."""
         return self.is_grouped and item.endswith(DELIMITER) and item != self.prefix
 
 
@@ -159,7 +159,7 @@ def touched(
     """Return the wanted items that differ between two trees.
 
     Args:
-        wanted: items in ascending order; the new tree has all of them.
+        wanted: items in ascending order; all of them exist in the right (new) tree.
     """
     found: set[bytes] = set()
     if left == right or not wanted:
@@ -183,9 +183,9 @@ def _touched_between(
     wanted: Sequence[bytes],
     items: Items,
 ) -> set[bytes]:
-    """Return the items that differ among some neighbouring ones.
+    """Return those of some neighbouring items that differ.
 
-    A range that no range of the other tree overlaps stays closed: everything in it differs.
+    A range that no range of the other tree overlaps is not opened: everything in it differs.
     """
     found: set[bytes] = set()
     pending = set(wanted)
@@ -212,10 +212,10 @@ def _touched_between(
 def _differing(
     left: Metarange, right: Metarange, wanted: Sequence[bytes]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the intervals of keys, first and last, in which two trees have different ranges.
+    """Yield the first and last key of each interval in which two trees have different ranges.
 
-    Intervals before the first wanted item, or after all that the last one stands for, may be left
-    out.
+    Intervals before the first wanted item, or after the last wanted item and all paths below it,
+    may be left out.
     """
     for segment in _differing_segments(left, right, wanted[0]):
         sides = [side for side in segment[:2] if side.last > side.first]
@@ -226,7 +226,7 @@ def _differing(
 
 
 def _differing_segments(left: Metarange, right: Metarange, start: bytes = b"") -> Iterator[Segment]:
-    """Yield the segments in which two trees differ; their base is the left one."""
+    """Yield the segments in which two trees differ; `Segment.base` is the left tree."""
     for segment in segments(left, right, right, start=start):
         if not segment.base.is_same(segment.source):
             yield segment
@@ -236,13 +236,14 @@ class ChangeCounts:
     """The differences below one prefix.
 
     Attributes:
-        prefix: of the paths, with its slash; ``b""`` for the top; ``None`` for all paths together.
-        added: paths that only the right side has.
-        removed: paths that only the left side has.
-        changed: paths that both sides have.
-        conflicts: paths in conflict, counted nowhere else.
-        bytes_before: size on the left side of what changed.
-        bytes_after: size on the right side of what changed.
+        prefix: the common directory of the paths, with its slash; ``b""`` for the top; ``None`` for
+            all paths together.
+        added: number of paths that only the right side has.
+        removed: number of paths that only the left side has.
+        changed: number of paths that both sides have, with different contents.
+        conflicts: number of paths in conflict, which are not counted as added, removed or changed.
+        bytes_before: total size of the differing objects on the left side.
+        bytes_after: total size of the differing objects on the right side.
     """
 
     def __init__(self, prefix: bytes | None) -> None:
@@ -252,11 +253,11 @@ class ChangeCounts:
 
     @property
     def paths(self) -> int:
-        """Number of paths."""
+        """Number of all differing paths."""
         return self.added + self.removed + self.changed + self.conflicts
 
     def add(self, difference: Difference) -> None:
-        """Count one path."""
+        """Count the path of a difference."""
         before, after = _size(difference.left), _size(difference.right)
         match difference.type:
             case ChangeType.ADDED:
@@ -274,10 +275,10 @@ class ChangeCounts:
 
 
 def count_changes(differences: Iterable[Difference], *, depth: int) -> Iterator[ChangeCounts]:
-    """Yield the counts of each prefix, and at the end those of all paths.
+    """Yield the counts of each prefix, and at the end the counts of all paths together.
 
     A path counts for one prefix: its first directories, at most `depth` of them. The counts of a
-    prefix come when all of its paths have been counted, so those below it come before.
+    prefix are yielded after its last path, so longer prefixes below it are yielded first.
 
     Args:
         differences: the differences of two trees, in path order.
@@ -299,7 +300,7 @@ def count_changes(differences: Iterable[Difference], *, depth: int) -> Iterator[
 
 
 def prefix_of(path: bytes, depth: int) -> bytes:
-    """Return the first directories of a path, at most `depth`, with a slash; ``b""`` for none."""
+    """Return the first directories of a path, at most `depth`, with a slash; ``b""`` if none."""
     parts = path.split(DELIMITER, depth)
     return path[: len(path) - len(parts.pop())] if parts else b""
 

@@ -15,15 +15,15 @@ An absent path counts as a content. A strategy decides conflicts and nothing els
 merged from several trees and undecided at a path, the path is a conflict unless both sides agree;
 see `merge_base`.
 
-Contents differ if their identities do. The same bytes have an MD5 in an entry that lakeFS wrote,
-and a BLAKE3 in one of lakecli. The identities of such entries differ, so a merge of both is a
-conflict, which may be none.
+Contents differ if their identities differ. For the same bytes, an entry written by lakeFS has an
+MD5 and an entry written by lakecli a BLAKE3. The identities of such entries differ, so a merge
+reports a conflict, although there may be none.
 
 The three trees are cut into segments at keys that no range of the three spans, so that the ranges
 of a segment can be compared by ID. If two of the three sides of a segment are equal, its result is
-known unread; otherwise its records are compared, except where base and source are equal. Of a base
-of several trees, the ranges are compared in the same way, and only where that decides nothing are
-the paths that differ between source and destination looked up in each of them.
+known without reading. Otherwise its records are compared, except where base and source are equal.
+A base of several trees is first compared by ranges, too. Only where comparing ranges decides
+nothing, each path that differs between source and destination is looked up in each base tree.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ def merge(
     destination: MetarangeId,
     source_wins: bool,
 ) -> MetarangeId:
-    """Merge `source` into `destination` and return the result, which is durable by then.
+    """Merge `source` into `destination`, make the result durable and return it.
 
-    It is `destination` if no path differs from it.
+    The result is `destination` itself if no path differs from it.
 
     Args:
         source_wins: whether conflicts take the source's side; otherwise they keep the
-            destination's. `refuse_conflicts` is for those who want neither.
+            destination's. Callers that want neither call `refuse_conflicts` first.
     """
     if source in {base.only_tree, destination}:
         return destination
@@ -104,8 +104,8 @@ def compare(
     Paths that changed on the left only, or in the same way on both sides, are left out.
 
     Args:
-        start: only paths no less than it.
-        stop: only paths less than it; without it, to the end of the prefix.
+        start: only paths greater than or equal to `start`.
+        stop: only paths less than `stop`; ``None``: up to the end of the prefix.
     """
     start, stop = interval(prefix, after, start, stop)
     sides = Sides(trees, base, trees.metarange(right), trees.metarange(left))
@@ -135,7 +135,7 @@ def refuse_conflicts(
     """Refuse a merge with conflicts; nothing is written.
 
     Raises:
-        MergeConflict: there are conflicts; it has the hint.
+        MergeConflict: there are conflicts; the error carries `hint`.
     """
     if source in {base.only_tree, destination} or destination == base.only_tree:
         return
@@ -156,7 +156,8 @@ class Candidate(NamedTuple):
     Values are encoded entries, ``None`` where the path is absent.
 
     Attributes:
-        bases: the value of the base; any other number than one if it is undecided.
+        bases: the value of the base. If the base is undecided, the sequence is empty or has several
+            values.
     """
 
     path: bytes
@@ -174,7 +175,7 @@ class Sides:
     """The three sides of a merge, read only where they differ.
 
     Args:
-        load: returns a tree of the base; ``None``: as it is in the store.
+        load: returns a tree of the base; ``None``: read it from `trees`.
     """
 
     def __init__(
@@ -194,7 +195,7 @@ class Sides:
         self._finders: dict[MetarangeId, _Finder] = {}
 
     def segments(self, *, start: bytes = b"", stop: bytes | None = None) -> Iterator[Segment]:
-        """Cut the sides into segments, in key order, as the function of this name does."""
+        """Cut the sides into segments, in key order, like `segments.segments`."""
         first = self._load(next(iter(self._base.trees), EMPTY_TREE))
         found = segments(first, self._source, self._destination, start=start, stop=stop)
         if self._base.only_tree is not None:
@@ -206,9 +207,9 @@ class Sides:
             start = after
 
     def _with_base(self, segment: Segment, start: bytes, stop: bytes) -> Segment:
-        """Return a segment with the ranges of the base if comparing ranges tells which they are.
+        """Return a segment with the base's ranges, if comparing range IDs is enough to find them.
 
-        They may reach beyond the segment, where the ranges of both sides have nothing.
+        The ranges may reach beyond the segment, but only over keys where both sides have no ranges.
         """
         if segment.source.is_same(segment.destination):
             return segment
@@ -239,7 +240,7 @@ class Sides:
                 yield Candidate(path, bases, after, ours)
 
     def pairs(self, left: Slice, right: Slice, start: bytes, stop: bytes | None) -> Iterator[Pair]:
-        """Yield the records of ranges that differ, from `start` to before `stop`."""
+        """Yield the records that differ between two slices, from `start` to before `stop`."""
         old, new = (
             Cursor(self._trees, side.tree, first=side.first, last=side.last, start=start, stop=stop)
             for side in (left, right)
@@ -247,7 +248,7 @@ class Sides:
         return iter_pairs(old, new)
 
     def _value(self, path: bytes, tree: MetarangeId) -> bytes | None:
-        """Return what a tree of the base has at a path; paths must ascend."""
+        """Return the value of a path in a tree of the base; calls must be in path order."""
         finder = self._finders.get(tree)
         if finder is None:
             found = self._load(tree)
@@ -297,7 +298,7 @@ class MergeConflict(ConflictError):
 
     Attributes:
         count: number of paths; ``paths`` lists the first `MAX_CONFLICTS_LISTED` of them.
-        unlike_checksums: the ones of ``paths`` for which `may_be_none` holds.
+        unlike_checksums: the listed paths for which `may_be_none` is true.
     """
 
     def __init__(
@@ -340,10 +341,13 @@ class Conflicts:
                 self._unlike.append(path)
 
     def check(self, *, hint: str = ONE_SIDE) -> None:
-        """Raise an error if there are conflicts, with a hint what to do.
+        """Raise an error if there are conflicts.
+
+        Args:
+            hint: the hint of the error: what the user can do.
 
         Raises:
-            MergeConflict: there are.
+            MergeConflict: there are conflicts.
         """
         if self._count:
             raise MergeConflict(
@@ -352,15 +356,16 @@ class Conflicts:
 
 
 def may_be_none(conflict: Candidate) -> bool:
-    """Return whether the bytes of two sides of a conflict may be the same."""
+    """Return whether two sides of a conflict may have the same bytes, so it may be no conflict."""
     values = (conflict.source, conflict.destination, *conflict.bases)
     return any(have_unlike_checksums(*pair) for pair in combinations(values, 2))
 
 
 def have_unlike_checksums(left: bytes | None, right: bytes | None) -> bool:
-    """Return whether two encoded entries have one size, and checksums that cannot be compared.
+    """Return whether two encoded entries have equal sizes, but checksums that cannot be compared.
 
-    So they have an MD5 and a BLAKE3, and only their bytes could say whether they are the same.
+    One checksum is an MD5 and the other a BLAKE3, so only the objects' bytes can show whether they
+    are the same.
     """
     if not left or not right:
         return False

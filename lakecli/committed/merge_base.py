@@ -1,15 +1,17 @@
 """The base of a merge: one tree, or what several trees merge to.
 
 Two branches that were merged into each other at the same time have two best common ancestors, of
-which none descends from the other (a criss-cross). With only one of them as the base, what the
-other one deleted or took back would look like a change of the side that still has it. So the trees
-of all of them are merged, path by path, as Git's recursive strategy does.
+which neither descends from the other (a criss-cross). With only one of them as the base, content
+that the other ancestor deleted or reverted would look like a change of the side that still has it.
+So the trees of all best common ancestors are merged, path by path, as Git's recursive
+strategy does.
 
-If two trees differ at a path, the one wins that changed it since the best common ancestors of their
-two commits, whose content is found in the same way. With several trees, one that changed nothing at
-the path relative to any other is left out, and the content of the rest wins. So the order of the
-commits does not matter. If it is not one content, the path is undecided: it was
-changed, or a conflict was resolved, in different ways.
+If two trees differ at a path, the tree wins that changed the path since the best common ancestors
+of the two trees' commits. The content of these ancestors is found in the same way. With several
+trees, a tree that changed nothing at the path relative to any other tree is left out, and the
+content of the remaining trees wins. So the order of the commits does not matter. If the remaining
+trees have different contents, the path is undecided: it was changed, or a conflict was resolved,
+in different ways.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ class Ancestors(NamedTuple):
 
     Attributes:
         trees: the trees of the ancestors; none if they are unknown, or too many to be merged.
-        below: where in `MergeBase.ancestors` those of a pair of them are, by the positions of their
-            trees, the smaller first. A pair is missing if it was not followed.
+        below: for pairs of these trees, the position in `MergeBase.ancestors` of the pair's own
+            best common ancestors. A key is the positions of the two trees in `trees`, the smaller
+            first. A pair is missing if its ancestors were not looked up.
     """
 
     trees: tuple[MetarangeId, ...]
@@ -37,18 +40,18 @@ class Ancestors(NamedTuple):
 
 
 class MergeBase(NamedTuple):
-    """What two commits have in common; it holds IDs only, so it can be sent to other processes.
+    """The common ancestors of two commits, by ID only, so it can be sent to other processes.
 
     Attributes:
-        ancestors: first those of the two commits, then those of pairs of ancestors. What one refers
-            to are ancestors of earlier generations, so nothing leads back to it.
+        ancestors: first the ancestors of the two commits, then those of pairs of ancestors.
+            `Ancestors.below` refers only to earlier generations of commits, so there are no cycles.
     """
 
     ancestors: tuple[Ancestors, ...]
 
     @classmethod
     def of(cls, tree: MetarangeId) -> MergeBase:
-        """Return the base that is one tree."""
+        """Return a base that is a single tree."""
         return cls((Ancestors((tree,), {}),))
 
     @property
@@ -58,18 +61,20 @@ class MergeBase(NamedTuple):
 
     @property
     def only_tree(self) -> MetarangeId | None:
-        """The tree if it is one; ``None`` if several are merged."""
+        """The tree if the base is a single tree, else ``None``."""
         return self.trees[0] if len(self.trees) == 1 else None
 
     def resolve(
         self, content_of: Callable[[MetarangeId], T], is_same: Callable[[T, T], bool]
     ) -> Sequence[T]:
-        """Return the content of the base at one place; any other number than one is undecided.
+        """Return the content of the base at one place: one element, or another number if undecided.
+
+        If older trees (of the ancestors' own ancestors) are missing, since garbage collection
+        deletes expired ones, the content is undecided.
 
         Raises:
-            IntegrityError: a table that had to be read is damaged, or missing of the best common
-                ancestors of the two commits. Where trees of their ancestors are missing, as
-                garbage collection deletes expired ones, the content is undecided.
+            IntegrityError: a table that had to be read is damaged, or a table of a best common
+                ancestor of the two commits is missing.
         """
         return self._resolve(0, content_of, is_same, {})
 
@@ -91,7 +96,7 @@ class MergeBase(NamedTuple):
             contents = ()
 
         def is_changed(one: int) -> bool:
-            """Return whether a tree has other content than it had in common with some other one."""
+            """Return whether a tree changed its content since its ancestor with some other tree."""
             for other in range(len(contents)):
                 pair = below.get((min(one, other), max(one, other)))
                 before = () if pair is None else self._resolve(pair, content_of, is_same, known)

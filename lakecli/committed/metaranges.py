@@ -1,18 +1,20 @@
 """A metarange: the list of the ranges that make up one snapshot of a repository.
 
-It is an SSTable with a record for each range: the key is the range's last key, the identity the
-64 hex characters of its ID, the data a `lakecli.proto.messages.RangeData`. We write the exact
-size of the file as its ``estimated_size``.
+A metarange is an SSTable with a record for each range. The key is the range's last key, the
+identity the 64 hex characters of its ID, the data a `lakecli.proto.messages.RangeData`. We write
+the exact size of the file as its ``estimated_size``.
 
-Its property ``lakecli.tree`` gives the rule and N by which its ranges were cut; see `Splitter`.
-lakeFS's metaranges lack it: their ranges end elsewhere and are never reused in ours.
+The property ``lakecli.tree`` of a metarange gives the rule and N by which its ranges were cut; see
+`Splitter`. lakeFS's metaranges lack the property: their ranges end elsewhere and are never reused
+in our trees.
 
-A parsed metarange is two lists of bytes, since a command decodes few of its records: ten million
-entries have some 1,700 ranges. One that this machine verified before has an `outline`; then a
-command reads only the blocks that it needs, and trees are compared by their record IDs.
+A parsed metarange keeps its keys and values as two lists of bytes, since a command decodes few of
+its records: ten million entries have some 1,700 ranges. A metarange that this machine verified
+before has an `outline`. Then a command reads only the blocks that it needs, and trees are compared
+by their record IDs.
 
-Here are also the ID that a range or a metarange must have, computed from its records, and the
-reading of one range, whose records are checked against its metarange.
+The module also computes the ID that a range or a metarange must have, from its records, and reads
+one range, checking its records against its metarange.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class RangeRecord(NamedTuple):
     """A metarange's record of one range.
 
     Attributes:
-        size: bytes of its file; exact in trees that lakecli wrote.
+        size: the size of the range's file in bytes; exact in trees that lakecli wrote.
     """
 
     id: RangeId
@@ -68,12 +70,12 @@ class RangeRecord(NamedTuple):
 
 
 def encode_tree_property(range_entries: int) -> bytes:
-    """Return the value of `TREE_PROPERTY` for trees cut by this version's rule."""
+    """Return the value of `TREE_PROPERTY` for trees cut by the rule of this version of lakecli."""
     return b"%b%d" % (_TREE, range_entries)
 
 
 def decode_tree_property(value: bytes | None) -> int | None:
-    """Return the N of a tree cut by this version's rule, or ``None``."""
+    """Return N if the tree was cut by the rule of this version of lakecli, else ``None``."""
     if value is None or not value.startswith(_TREE):
         return None
     digits = value.removeprefix(_TREE)
@@ -111,7 +113,7 @@ def decode_range_record(value: bytes) -> RangeRecord:
 
 
 def _decode_usual(data: bytes) -> tuple[bytes, bytes, int, int] | None:
-    """Decode a message with each of its fields once and in order; ``None`` for any other."""
+    """Decode a message that has each field once and in order; ``None`` for any other message."""
     try:
         first, at = _decode_key(data, 0, _MIN_KEY)
         last, at = _decode_key(data, at, _MAX_KEY)
@@ -126,11 +128,11 @@ def _decode_usual(data: bytes) -> tuple[bytes, bytes, int, int] | None:
 
 
 def _decode_key(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
-    """Decode a field of this tag at `at`; return it and the position after it.
+    """Decode the field with this tag at `at`; return its value and the position after the field.
 
     Raises:
-        Malformed: another field is there.
-        IndexError: none is there.
+        Malformed: the field at `at` has another tag.
+        IndexError: the data ends before `at`.
     """
     if data[at] != tag:
         raise Malformed("another field")
@@ -154,12 +156,12 @@ class Metarange:
     """A parsed metarange.
 
     Args:
-        id: ``""`` for the empty tree.
+        id: the ID of the metarange; ``""`` for the empty tree.
         keys: the last key of each range, ascending.
         values: the record of each range, encoded.
-        range_entries: N if its ranges were cut by this version's rule, else ``None``.
-        blocks: of its file, if it has an outline: only those that are needed are read, and the next
-            tree copies most of them.
+        range_entries: N if the ranges were cut by this version's rule, else ``None``.
+        blocks: the blocks of the file, if it has an outline. Only the blocks that are needed are
+            read, and the next tree copies most of them.
     """
 
     __slots__ = ("_record_ids", "blocks", "id", "keys", "range_entries", "size", "values")
@@ -187,7 +189,7 @@ class Metarange:
 
     @property
     def record_ids(self) -> bytes:
-        """``identity.record_id`` of each record, joined."""
+        """The ``identity.record_id`` of each record, joined."""
         if self._record_ids is None:
             self._record_ids = digests(self.keys, self.values)[1]
         return self._record_ids
@@ -210,17 +212,17 @@ class Metarange:
         return bisect_left(self.keys, key, first)
 
     def has_ranges(self, first: int, last: int, other: Metarange, at: int) -> bool:
-        """Return whether consecutive ranges are the same as those at a position of another tree."""
+        """Return whether ranges `first` to before `last` equal those of `other` from `at` on."""
         theirs = other.record_ids[at * DIGEST_SIZE : (at + last - first) * DIGEST_SIZE]
         return self.record_ids.startswith(theirs, first * DIGEST_SIZE, last * DIGEST_SIZE)
 
     def count_equal(self, first: int, other: Metarange, at: int, most: int) -> int:
-        """Return how many ranges from `first` on, at most `most`, are the same in another tree.
+        """Return how many ranges from `first` on equal the other tree's ranges from `at` on.
 
-        Twice as many are compared each time, until some differ.
+        The number of ranges compared at once doubles until some differ.
 
         Args:
-            most: ranges to compare, no more than both have.
+            most: the number of ranges to compare at most; both trees must have as many.
         """
         count, step, grows = 0, 1, True
         while step and count < most:
@@ -233,7 +235,7 @@ class Metarange:
         return count
 
     def value_of(self, range_id: RangeId, key: bytes) -> bytes | None:
-        """Return the encoded record of a range of this tree by its ID and last key, or ``None``."""
+        """Return the encoded record of the range with this ID and last key, or ``None``."""
         position = self.find(key)
         if position == len(self.keys) or self.values[position][ID_PART] != range_id.encode():
             return None
@@ -273,7 +275,7 @@ def load_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
 
 
 def parse_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
-    """Parse an open metarange without verifying its name, as a full check needs it."""
+    """Parse an open metarange without verifying its name, for a full check that does so itself."""
     check_kind(table, "metarange")
     blocks = table.read_all()
     return Metarange(
@@ -285,7 +287,7 @@ def parse_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
 
 
 def check_kind(table: Described, kind: str) -> None:
-    """Refuse a range where a metarange is expected, and the reverse."""
+    """Check that a table is of the expected kind: a range or a metarange."""
     if table.properties.get("type") != f"{kind}s".encode():
         raise WrongTable(table.name, kind)
 
@@ -295,7 +297,7 @@ _LAKEFS_PROPERTIES: Final = ("entity", "schema_definition", "schema_name", "type
 
 
 def name_of_table(table: SSTable, keys: Sequence[bytes], values: Sequence[bytes]) -> str:
-    """Return the name that a table must have, by the rule of the program that wrote it."""
+    """Return the name that a table must have, by the rule of the program that wrote the table."""
     if is_ours(table):
         return name_of_records(keys, values)
     return _lakefs_name(table.properties, keys, values)
@@ -329,7 +331,7 @@ WRITER: Final = b"lakecli"
 
 
 class Mismatch(IntegrityError):
-    """A well-formed range that does not hold what its metarange says."""
+    """A well-formed range whose contents are not what its metarange records."""
 
     def __init__(self, name: str, what: str) -> None:
         super().__init__(
@@ -339,7 +341,7 @@ class Mismatch(IntegrityError):
 
 
 def is_ours(table: Described) -> bool:
-    """Return whether lakecli wrote a table, so that its blocks end where the records decide."""
+    """Return whether lakecli wrote a table, so that its block ends depend on the records alone."""
     return table.properties.get(WRITER_PROPERTY) == WRITER
 
 

@@ -1,10 +1,10 @@
-"""What this machine remembers of a large metarange that it verified once: its outline.
+"""The outline of a large metarange: what this machine keeps after verifying the metarange once.
 
-The name of a metarange is a digest of all its record IDs, so only who reads all records can verify
-it. An outline makes that unnecessary the next time: it has the record IDs, and of each block the
-size and the bounds, and digests of some blocks each. So few can be read, verified and searched, two
-metaranges are compared by their record IDs, and a new one copies blocks undecoded. `SstableCache`
-keeps outlines and returns none that this home did not write::
+The name of a metarange is a digest of all its record IDs, so verifying it requires reading all its
+records. An outline makes that unnecessary the next time. It has the record IDs, the size and the
+bounds of each block, and a digest of each group of 32 blocks. So a few blocks can be read, verified
+and searched, two metaranges are compared by their record IDs, and a new metarange copies blocks
+undecoded. `SstableCache` stores outlines and returns only outlines that this home wrote::
 
     header        size of the metarange, N of its tree (0: none), number of blocks
     columns       of each block: size, records, bytes of keys, bytes of values, bytes of its
@@ -44,12 +44,12 @@ class Outline(NamedTuple):
     """The outline of a metarange.
 
     Attributes:
-        size: bytes of the metarange.
+        size: the size of the metarange in bytes.
         range_entries: N of its tree; ``None``: it was not cut by this version's rule.
-        sizes: bytes of each block, its trailer included.
-        counts: records of each block.
-        key_sizes: bytes of the keys of each block.
-        value_sizes: bytes of the values of each block.
+        sizes: the size of each block in bytes, its trailer included.
+        counts: the number of records of each block.
+        key_sizes: the total size of the keys of each block, in bytes.
+        value_sizes: the total size of the values of each block, in bytes.
         separators: the key of each block in the index, with its trailer.
         digests: the digests of each group of blocks as they are stored, joined.
         record_ids: the IDs of all records, joined.
@@ -66,7 +66,7 @@ class Outline(NamedTuple):
     record_ids: bytes
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Return it as bytes; the record IDs, most of them, apart."""
+        """Return the outline as bytes, in two parts: everything else first, then the record IDs."""
         _, _, *columns, separators, digests, record_ids = self
         header = _HEADER.pack(self.size, self.range_entries or 0, len(separators))
         columns.append([*map(len, separators)])
@@ -75,7 +75,7 @@ class Outline(NamedTuple):
 
 
 def decode_outline(data: bytes, record_ids: bytes) -> Outline:
-    """Return the outline that `Outline.encode` returned as bytes."""
+    """Decode an outline from the two parts that `Outline.encode` returned."""
     size, range_entries, blocks = _HEADER.unpack_from(data)
     separators_at = _HEADER.size + 8 * _COLUMNS * blocks
     numbers = array(_NUMBERS, data[_HEADER.size : separators_at])
@@ -87,7 +87,7 @@ def decode_outline(data: bytes, record_ids: bytes) -> Outline:
 
 
 class _Texts(Sequence[bytes]):
-    """Joined texts, each cut out when it is asked for."""
+    """A sequence of texts stored as one byte string; each text is sliced out on access."""
 
     def __init__(self, joined: bytes, ends: Sequence[int]) -> None:
         self._joined = joined
@@ -111,13 +111,13 @@ _EMPTY: Final = Outline(0, None, (), (), (), (), (), b"", b"")
 
 
 class Copied(NamedTuple):
-    """Consecutive blocks of a metarange that were copied from another one.
+    """Consecutive blocks of a metarange that were copied from another metarange.
 
     Attributes:
-        at: number of the first one in the metarange.
-        outline: the outline of the other one.
-        first: number of the first one there.
-        last: number after the last one there.
+        at: the number of the first copied block in the new metarange.
+        outline: the outline of the other metarange.
+        first: the number of the first copied block in the other metarange.
+        last: the number after the last copied block in the other metarange.
     """
 
     at: int
@@ -132,10 +132,11 @@ def outline_of(
     """Return the outline of a metarange of lakecli that was verified, or was just written.
 
     Args:
-        copied: the blocks that it shares with others, ascending; their outlines describe them.
+        copied: the blocks that were copied from other metaranges, ascending; the outlines of those
+            metaranges describe them.
 
     Returns:
-        ``None`` if there is something between its blocks, as lakecli writes none.
+        The outline; ``None`` if there are bytes between the blocks, which lakecli never writes.
     """
     columns: tuple[list[Any], ...] = [], [], [], [], []
     for at, outline, first, last in (*copied, Copied(table.block_count, _EMPTY, 0, 0)):
@@ -164,7 +165,7 @@ def outline_of(
 
 
 def _cut(digests: bytes) -> list[bytes]:
-    """Return digests that were joined."""
+    """Split joined digests."""
     return [digests[at : at + DIGEST_SIZE] for at in range(0, len(digests), DIGEST_SIZE)]
 
 
@@ -179,9 +180,9 @@ class OutlinedBlocks:
     """The blocks of an outlined metarange, each read, verified and decoded when it is needed.
 
     Args:
-        read: returns bytes of its file, by offset and size.
-        reload: returns all keys and values, verified, of another copy; called if the file is gone
-            or holds something else.
+        read: returns bytes of the metarange's file, by offset and size.
+        reload: returns all keys and values of another copy, verified; called if the file is missing
+            or has other contents.
 
     Attributes:
         keys: the keys of all records.
@@ -224,7 +225,7 @@ class OutlinedBlocks:
         """Return the keys and the values of a block.
 
         Raises:
-            IntegrityError: no copy of the metarange is what it must be.
+            IntegrityError: every copy of the metarange is missing or damaged.
         """
         found = self._decoded.get(number)
         if found is None:
@@ -239,20 +240,20 @@ class OutlinedBlocks:
         return found
 
     def whole(self) -> Columns:
-        """Return all keys and all values, from now on from memory."""
+        """Return all keys and all values; later calls are answered from memory."""
         if self._whole is None:
             self._whole = self._reload()
             self._decoded.clear()
         return self._whole
 
     def ends_at_cut(self, number: int) -> bool:
-        """Return whether the cut rule ends a block where this one ends."""
+        """Return whether the rule that cuts blocks also ends a block at this one's last record."""
         stored = self._stored(number, number + 1)
         count = self.outline.counts[number]
         return stored is not None and is_cut(bytes(stored), count, self.block(number)[0][-1])
 
     def copied(self, first: int, last: int) -> CopiedBlocks | None:
-        """Return blocks up to `last`, verified; ``None`` if the file does not hold them."""
+        """Return the blocks `first` to before `last`, verified; ``None`` if the file lacks them."""
         stored = self._stored(first, last)
         if stored is None:
             return None
@@ -270,7 +271,7 @@ class OutlinedBlocks:
         )
 
     def _stored(self, first: int, last: int) -> memoryview | None:
-        """Return blocks as they are stored, if the file still holds what was verified."""
+        """Return blocks as stored, or ``None`` if the file no longer has the verified bytes."""
         offsets, outline = self._offsets, self.outline
         group, stop = first // _GROUP, -(-last // _GROUP)
         sizes = outline.sizes[group * _GROUP : stop * _GROUP]

@@ -1,16 +1,16 @@
 """Point reads: open ranges, and a cache of their records.
 
-An open range has the top of its index only; a read of a key reads the partition of the index that
-leads there, and the block. While there is room, blocks are decoded whole, and their records kept in
-the dictionary of their range: a read that finds its key there needs no search. `PointReader.fill`
-reads the blocks of many ranges before anybody asks for them.
+Only the top level of an open range's index is in memory. A read of a key reads the partition of
+the index that leads to the key, and the block. While memory is left, blocks are decoded whole, and
+their records kept in the dictionary of their range: a read that finds its key in the dictionary
+needs no search. `PointReader.fill` reads the blocks of many ranges ahead of the first read.
 
 When the cache is full, one miss in 16 admits its block, in the place of the oldest ones (FIFO); the
-other misses search what is stored. So the cache follows the keys that are read, and reads spread
+other misses search the stored block. So the cache follows the keys that are read, and reads spread
 over a tree larger than the cache stay cheap.
 
-`PointReader` keeps `OpenRange` and `OpenTree`; `Fill` is the thread that fills one while others
-read.
+`PointReader` keeps `OpenRange` and `OpenTree`; `Fill` is the thread that fills a reader while other
+threads read.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _NO_RECORDS: Final[Records] = {}
 
 
 class RangeCopy(NamedTuple):
-    """A copy of a range, and what of it is in memory.
+    """A copy of a range, and those of its records that are in memory.
 
     Attributes:
         lookup: finds the blocks of the copy.
-        blocks: whose records are in memory.
-        records: of these blocks, by key.
+        blocks: the blocks whose records are in memory.
+        records: the values of these records, by key.
     """
 
     lookup: KeyLookup
@@ -55,10 +55,10 @@ class OpenRange:
     """An open range.
 
     Attributes:
-        copy: what is read.
-        tier: where its blocks are read from.
-        size: memory that it takes, without what is kept of it.
-        reads: blocks that were read from the bucket.
+        copy: the copy that is read.
+        tier: the tier that its blocks are read from.
+        size: the memory that the open range takes, without its cached records.
+        reads: the number of blocks that were read from the bucket.
     """
 
     __slots__ = ("copy", "reads", "record", "size", "tier")
@@ -69,7 +69,7 @@ class OpenRange:
         self.use(lookup, tier)
 
     def use(self, lookup: KeyLookup, tier: Tier) -> None:
-        """Read a copy from now on, of which nothing is in memory."""
+        """Read from another copy from now on; none of its records is in memory yet."""
         self.copy = RangeCopy(lookup, {}, {})
         self.tier: Tier = tier
         self.size = _RANGE_SIZE + len(lookup.top)
@@ -80,13 +80,13 @@ class OpenRange:
 
 
 class OpenTree:
-    """A tree, its open ranges by position, and what of their records is in memory.
+    """A tree, its open ranges by position, and those of their records that are in memory.
 
     Attributes:
-        keys: the last keys of the ranges; empty until so many reads searched the metarange that it
-            is worth its decoding.
-        ranges: the open ranges.
-        records: of each range, those in memory.
+        keys: the last keys of the ranges; empty until `SEARCHES` reads have searched the metarange,
+            since decoding all its keys pays off only then.
+        ranges: the open ranges; ``None`` at the position of a range that is not open.
+        records: the records of each range that are in memory.
     """
 
     __slots__ = ("_searches", "keys", "metarange", "ranges", "records")
@@ -117,7 +117,7 @@ class OpenTree:
         return [bisect_left(bounds, key) for key in keys]
 
     def close(self, opened: OpenRange) -> None:
-        """Forget a range."""
+        """Forget an open range."""
         position = self.find(opened.record.max_key)
         if self.ranges[position : position + 1] == [opened]:
             self.ranges[position] = None
@@ -151,16 +151,18 @@ class PointReader:
     """Answers point reads of one `TreeStore`. Safe to share between threads.
 
     A read that finds its block in memory takes no lock. The lock protects the bookkeeping only and
-    is never held while a file or the bucket is read: of two threads that miss the same block at
-    once, both read it, and one copy is kept.
+    is never held while a file or the bucket is read: if two threads miss the same block at once,
+    both read it, and one copy is kept.
 
     Args:
         trees: the store that opens ranges.
-        blocks_limit: bytes of records, at most; by default half of the memory of the store.
-        tables_limit: bytes of open ranges, at most; by default a quarter of it.
+        blocks_limit: the largest size of the records in memory, in bytes; by default half of the
+            memory of the store.
+        tables_limit: the largest size of the open ranges, in bytes; by default a quarter of the
+            memory of the store.
 
     Attributes:
-        blocks_size: bytes of records in memory.
+        blocks_size: the size of the records in memory, in bytes.
     """
 
     def __init__(
@@ -203,7 +205,7 @@ class PointReader:
     def find_many(self, tree: MetarangeId, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the encoded value of each path, or ``None``; `find` for many at once.
 
-        What is not in memory is read in key order, so each range is opened once.
+        Records that are not in memory are read in key order, so each range is opened once.
 
         Raises:
             IntegrityError: a table that had to be read is missing or damaged.
@@ -223,7 +225,7 @@ class PointReader:
     def _find_on_disk(
         self, known: OpenTree, position: int, keys: list[bytes]
     ) -> list[bytes | None]:
-        """Return the values of keys of one range, in order, that were not in memory."""
+        """Return the values of keys of one range that are not in memory, in the order of `keys`."""
         if position == len(known.ranges) or (
             known.ranges[position] is None and keys[-1] < known.metarange.record(position).min_key
         ):
@@ -236,19 +238,19 @@ class PointReader:
             return self._read(self._reopen(opened, known), keys)
 
     def fill(self, tree: MetarangeId, *, prefix: bytes, is_stopped: Callable[[], bool]) -> bool:
-        """Read the records of a tree into memory, in key order, while there is room.
+        """Read the records of a tree into memory, in key order, while memory is left.
 
-        Other threads may read meanwhile. Nothing is dropped for what is read here.
+        Other threads may read meanwhile. The fill never evicts records from memory.
 
         Args:
-            prefix: only ranges that may have a path that begins with it.
-            is_stopped: asked after every few blocks; when it is true, the fill ends.
+            prefix: only ranges that may have a path that begins with `prefix`.
+            is_stopped: called after every few blocks; the fill ends when it returns true.
 
         Returns:
-            Whether all of them are in memory.
+            Whether all records of these ranges are in memory.
 
         Raises:
-            IntegrityError: a table is missing or damaged; a read of it finds the same.
+            IntegrityError: a table is missing or damaged; a read of it raises the same error.
         """
         known = self._trees.get(tree) or self._open_tree(tree)
         for position in range(known.find(prefix), len(known.ranges)):
@@ -267,7 +269,7 @@ class PointReader:
         return True
 
     def _fill_range(self, opened: OpenRange, is_stopped: Callable[[], bool]) -> bool:
-        """Read all records of a range; return false if there is no room, or the fill is stopped."""
+        """Read all records of a range; return false if memory is full, or the fill is stopped."""
         table: SSTable | None = None
         while not is_stopped():
             copy = opened.copy
@@ -302,7 +304,7 @@ class PointReader:
         return opened
 
     def _opened(self, known: OpenTree, position: int) -> OpenRange:
-        """Return a range of a tree, opened if it is not open."""
+        """Return a range of a tree, and open it first if necessary."""
         opened = known.ranges[position]
         if opened is None or known.records[position] is not opened.copy.records:
             record = known.metarange.record(position)
@@ -321,7 +323,7 @@ class PointReader:
     def _read_one(
         self, opened: OpenRange, copy: RangeCopy, file: ReadableFile, key: bytes
     ) -> bytes | None:
-        """Return the value of a key of a range, whose copy is open as `file`."""
+        """Return the value of a key in a range; `file` is the open file of the range's copy."""
         if copy is not opened.copy:
             return self._read(opened, [key])[0]
         lookup, handle = copy.lookup, None
@@ -345,7 +347,7 @@ class PointReader:
         return lookup.get(key, file)
 
     def _fetch(self, opened: OpenRange) -> None:
-        """Read a range of the bucket from this machine from now on."""
+        """Fetch a range of the bucket to this machine, and read from this copy from now on."""
         whole = self._store.table(opened.record)
         copy = self._store.open_copy(opened.record)
         with self._lock:
@@ -361,7 +363,7 @@ class PointReader:
                 self._open_size += opened.size - before
 
     def _has_room_for(self, table: KeyLookup, blocks: int) -> bool:
-        """Tell whether the records of so many blocks of a range fit into the cache."""
+        """Return whether the records of `blocks` blocks of a range fit into the cache."""
         size = (_MOST_OF_SIZE * table.size + _RECORD_SIZE * table.count) * min(
             blocks, table.block_count
         )
@@ -371,7 +373,7 @@ class PointReader:
     def _keep(
         self, opened: OpenRange, copy: RangeCopy, blocks: Mapping[int, Block], key: bytes = b""
     ) -> bytes | None:
-        """Keep the records of some blocks, by offset, and return the value of a key."""
+        """Keep the records of some blocks, given by offset, and return the value of a key."""
         record = opened.record
         for keys, _ in blocks.values():
             if keys and not record.min_key <= keys[0] <= keys[-1] <= record.max_key:
@@ -413,10 +415,12 @@ class PointReader:
         return opened
 
     def _check_reopens(self, opened: OpenRange, error: FileNotFoundError | IntegrityError) -> None:
-        """Drop a damaged copy from the cache; another process may have evicted the copy.
+        """Check that a failed range may be opened again; drop a damaged copy from the cache.
+
+        A missing file is no error, since another process may have evicted the copy.
 
         Raises:
-            IntegrityError: `error`, if it is about the bucket or a local namespace.
+            IntegrityError: `error` itself, if the bucket or a local namespace is damaged.
         """
         if isinstance(error, FileNotFoundError):
             return
@@ -424,13 +428,13 @@ class PointReader:
             raise error
 
     def _reopen(self, opened: OpenRange, tree: OpenTree) -> OpenRange:
-        """Open a range anew, since its file is gone."""
+        """Open a range again after its file was found missing or damaged."""
         with self._lock:
             self._close(opened)
         return self._open_range(opened.record, tree)
 
     def _close(self, opened: OpenRange) -> None:
-        """Drop a range, if it is still open; reads under way are not disturbed."""
+        """Close a range if it is still open; reads in progress are not disturbed."""
         self._forget(opened)
         if self._open.get(opened.record.id) is not opened:
             return
@@ -440,7 +444,7 @@ class PointReader:
             tree.close(opened)
 
     def _forget(self, opened: OpenRange) -> None:
-        """Drop what is in memory of a range."""
+        """Drop a range's records from memory."""
         blocks = opened.copy.blocks
         self._gone += len(blocks)
         self.blocks_size -= sum(size for _, size in blocks.values())
@@ -452,10 +456,10 @@ class PointReader:
 
 
 def kept_reader(trees: TreeStore) -> PointReader:
-    """Return the reader that is kept as long as a store, and made when it is first needed.
+    """Return the reader of a store; it is created on first use and kept as long as the store.
 
-    It refers to the store. Without it a store and its tables are freed at once, and an executor
-    opens one store for each task.
+    The reader refers to the store. A store without a reader is freed at once with its tables, which
+    matters since an executor opens one store for each task.
     """
     found: PointReader | None = trees.kept.get(PointReader)
     # Two threads take the same.
@@ -481,13 +485,14 @@ def find_many(trees: TreeStore, tree: MetarangeId, keys: Sequence[bytes]) -> lis
 
 
 class Fill:
-    """A thread that reads the entries of a tree into memory, in the order of their paths.
+    """A thread that reads the entries of a tree into memory, in path order.
 
-    It ends with the last entry, when the memory for entries is used, or at the first error, which
-    disturbs no read: one that needs the same table meets it, too. Close it; any thread may.
+    It ends after the last entry, when the memory for entries is used up, or at the first error. The
+    error does not disturb other reads, but a read of the same table raises it, too. Call `close`
+    when done; any thread may.
 
     Args:
-        prefix: only ranges that may have a path that begins with it.
+        prefix: only ranges that may have a path that begins with `prefix`.
     """
 
     def __init__(self, points: PointReader, tree: MetarangeId, *, prefix: bytes) -> None:
@@ -502,10 +507,10 @@ class Fill:
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end; return whether all entries are in memory.
+        """Wait until the thread ends; return whether all entries are in memory.
 
         Args:
-            timeout: seconds to wait at most.
+            timeout: the longest time to wait, in seconds.
 
         Raises:
             IntegrityError: a table is missing or damaged.
@@ -517,7 +522,7 @@ class Fill:
         return self._is_whole
 
     def close(self) -> None:
-        """End it, within the time that a few blocks or one request take; safe to repeat."""
+        """Stop the thread, which takes as long as a few blocks or one request; safe to repeat."""
         self._stop.set()
         self._thread.join()
 

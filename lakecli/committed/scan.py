@@ -2,8 +2,9 @@
 
 A cursor stands before a range it has not opened, before a block it has not decoded, or before a
 record. It can enter a range or a block, or skip it, so a comparison of two trees skips equal parts
-unread. The ranges of two trees need not end at the same keys: where they do not, both cursors enter
-and meet again further on. `iter_pairs` walks so, and yields what differs.
+unread. The ranges of two trees need not end at the same keys: where the ends differ, both cursors
+enter their ranges and meet again further on. `iter_pairs` walks like this, and yields the records
+that differ.
 
 `list_prefix` lists with prefix and delimiter, over any sorted records that can be scanned from a
 path.
@@ -50,11 +51,12 @@ class Standing(IntEnum):
 
 
 class Cursor:
-    """A position in a tree, or in some consecutive ranges of one.
+    """A position in a tree, or in some consecutive ranges of a tree.
 
     Args:
-        last: position after the last range; ``None`` for all.
-        stop: the first key not to walk; ``None`` for none.
+        last: the position after the last range to walk; ``None``: walk to the last range of the
+            tree.
+        stop: the key before which the walk ends; ``None``: no limit.
 
     Attributes:
         standing: what the cursor stands before.
@@ -166,10 +168,10 @@ class Cursor:
             other.skip_range()
 
     def skip_equal_blocks(self, other: Self) -> bool:
-        """Move two cursors that stand before blocks past those stored as the same bytes.
+        """Move two cursors that stand before blocks past the blocks that are stored as equal bytes.
 
         Returns:
-            Whether there was one.
+            Whether any block was skipped.
         """
         count = self._opened().count_equal_blocks(self._number, other._opened(), other._number)
         if count:
@@ -222,10 +224,10 @@ def iter_pairs(
 def iter_new(
     left: Cursor, right: Cursor, choose: Callable[[Sequence[bytes]], Iterable[int]]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the chosen records of the right side that the left side lacks or has otherwise.
+    """Yield the chosen records of the right side that are missing or different on the left side.
 
     Args:
-        choose: returns the ascending positions of the wanted ones among many values.
+        choose: given many values, returns the ascending positions of the wanted ones.
     """
     for left_keys, left_values, right_keys, right_values in _iter_windows(left, right, None):
         before = dict(zip(left_keys, left_values, strict=True))
@@ -245,11 +247,11 @@ def _merged(left: dict[bytes, bytes], right: dict[bytes, bytes]) -> Iterator[Pai
 def _iter_windows(
     left: Cursor, right: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
 ) -> Iterator[Window]:
-    """Walk two trees together and skip what is equal in both.
+    """Walk two trees together and skip equal ranges and blocks.
 
     Yields:
-        The remaining records of both sides, interval by interval of keys, ascending. One side of
-        an interval may be empty, and equal records may be among them.
+        The remaining records of both sides, for one interval of keys after another, ascending. One
+        side of an interval may be empty, and equal records may be among them.
     """
     while not left.standing == right.standing == Standing.END:
         if left.standing == right.standing == Standing.RANGE:
@@ -275,7 +277,7 @@ def _iter_windows(
 def _pass_ranges(
     left: Cursor, right: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
 ) -> None:
-    """Skip equal ranges; enter different ones, or only the first if they do not overlap."""
+    """Skip equal ranges; then enter both next ranges, or only the first if they do not overlap."""
     left.skip_equal_ranges(right)
     if Standing.END in {left.standing, right.standing}:
         return
@@ -289,7 +291,7 @@ def _pass_ranges(
 
 
 def _pass_blocks(left: Cursor, right: Cursor) -> None:
-    """Skip equal blocks; otherwise enter the block that either cursor stands before."""
+    """Skip equal blocks; otherwise enter the block of each cursor that stands before a block."""
     if left.standing == right.standing and left.skip_equal_blocks(right):
         return
     for cursor in (left, right):
@@ -300,7 +302,7 @@ def _pass_blocks(left: Cursor, right: Cursor) -> None:
 def _pass_lone_range(
     cursor: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
 ) -> None:
-    """Enter, or hand to `skip_whole`, a range that nothing on the other side overlaps."""
+    """Pass a range that no range of the other side overlaps: enter it, or call `skip_whole`."""
     if skip_whole is None:
         cursor.enter_range()
     else:
@@ -324,7 +326,7 @@ _ADDED, _CHANGED, _REMOVED = ChangeType.ADDED, ChangeType.CHANGED, ChangeType.RE
 
 
 def type_of(old: bytes | None, new: bytes | None) -> ChangeType:
-    """Name the change from one value to another."""
+    """Return the type of the change from one value to another."""
     if old is None:
         return _ADDED
     return _REMOVED if new is None else _CHANGED
@@ -380,10 +382,11 @@ def list_prefix(
 
     Args:
         scan_from: starts a scan of the paths that start with `prefix`, in path order, at the first
-            one no less than its argument.
-        delimiter: a path that contains it after the prefix is reduced to its part up to it;
-            ``b""``: no path is.
-        after: only results that sort after it; the last result of a page gives the next page.
+            path greater than or equal to its argument.
+        delimiter: a path that contains the delimiter after the prefix is reduced to the part up to
+            and including the delimiter; ``b""``: no path is reduced.
+        after: only results that sort after this one; pass the last result of a page to get the next
+            page.
     """
     skipped = _common_prefix(after, prefix, delimiter)
     # A common prefix sorts before the paths below it, so one that contains `after` was listed.
@@ -416,7 +419,7 @@ def list_prefix(
 
 
 def _common_prefix(path: bytes, prefix: bytes, delimiter: bytes) -> bytes | None:
-    """Return the common prefix that a path is reduced to, or ``None``."""
+    """Return the common prefix that a path is reduced to, or ``None`` if it has no delimiter."""
     if not delimiter or not path.startswith(prefix):
         return None
     at = path.find(delimiter, len(prefix))

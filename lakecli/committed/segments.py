@@ -1,6 +1,6 @@
 """Trees cut into segments at keys that no range of any of them spans.
 
-So the ranges of a segment can be compared by ID: where two sides have the same ranges, nothing is
+The ranges of a segment can be compared by ID: where two sides have the same ranges, no range is
 read.
 """
 
@@ -31,8 +31,8 @@ class Segment(NamedTuple):
     """The three trees in one interval of keys.
 
     Attributes:
-        is_decided: whether `base` is the base here; otherwise it is one of several trees, of which
-            each may have the base's content at a path.
+        is_decided: whether `base` is the base of the merge here. Otherwise `base` is one of several
+            base trees, and the base's content must be found path by path.
     """
 
     base: Slice
@@ -54,7 +54,7 @@ class Segment(NamedTuple):
 
     @property
     def is_contested(self) -> bool:
-        """Whether all three differ, so that their records must be compared."""
+        """Whether all three sides differ, so that their records must be compared."""
         return not (self.keeps_destination or self.takes_source)
 
     @property
@@ -64,7 +64,7 @@ class Segment(NamedTuple):
 
     @property
     def end(self) -> bytes:
-        """The last key of the ranges."""
+        """The last key of the segment's ranges."""
         return max(side.tree.keys[side.last - 1] for side in self[:3] if side.last > side.first)
 
 
@@ -128,7 +128,7 @@ class _RangeCursor:
 def _pass_common(cursors: Sequence[_RangeCursor]) -> bytes | None:
     """Move past the next ranges if all trees share them; return the last key passed, if any.
 
-    They make one segment, however many they are, so that each costs one comparison only.
+    All shared ranges in a row make one segment, which costs only one comparison.
     """
     tree, first = cursors[0].tree, cursors[0].position
     count = min(len(cursor.tree) - cursor.position for cursor in cursors)

@@ -28,7 +28,7 @@ def key_number(key_digest: bytes) -> int:
 
 
 class Splitter:
-    """The rule for one N.
+    """The rule of this module for one N.
 
     Attributes:
         range_entries: N, a power of two of at least `MIN_RANGE_ENTRIES`.
@@ -47,11 +47,11 @@ class Splitter:
         self.range_entries = range_entries
 
     def is_cut(self, key_digest: bytes, entries: int) -> bool:
-        """Whether a range ends after a key.
+        """Return whether a range ends after a key.
 
         Args:
             key_digest: ``h(key)``.
-            entries: n, the key's own record included.
+            entries: n of the rule, which includes the key's own record.
         """
         number = self.range_entries
         x = key_number(key_digest)
@@ -66,7 +66,7 @@ class Splitter:
 
         Args:
             key_digests: ``h(key)`` of consecutive records, joined.
-            entries: records since the last cut, before the first of these.
+            entries: the number of records between the last cut and the first of these keys.
         """
         number = self.range_entries
         largest = 4 * number
@@ -85,9 +85,9 @@ class Splitter:
         return found
 
     def _candidates(self, lowest: bytes) -> Iterator[int]:
-        """Yield where the lowest byte of x does not rule out an end by the clauses about x.
+        """Yield the positions at which the lowest byte of x still allows a cut by the value of x.
 
-        Both require a multiple of N / 8, so it rules out nearly every key.
+        Such a cut requires a multiple of N / 8, so the lowest byte rules out nearly every key.
         """
         mask = min(self.range_entries // 8, 256) - 1
         if mask < _ALL_BITS:

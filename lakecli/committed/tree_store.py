@@ -1,9 +1,10 @@
 """`TreeStore`: the trees of one repository, and their tables from the nearest copy.
 
-A table, a range or a metarange, is read from the namespace itself if that is on this machine, else
-from the cache, else from the bucket: whole (and then cached) for scans and rewrites, by two ranged
-reads for one point. A table that the first of them returns whole is cached, too. All copies of a
-table hold the same keys and identities, so any copy may be read, but one process must not mix two.
+A table is a range or a metarange. It is read from the namespace itself if the namespace is on this
+machine, else from the cache, else from the bucket. Scans and rewrites read a table of the bucket
+whole, and cache it. A point read takes two ranged reads; if the first of them returns the whole
+table, the table is cached, too. All copies of a table hold the same keys and identities, so any
+copy may be read, but one process must not mix two.
 
 New tables are written in batches, and claimed against garbage collection before anything refers to
 them.
@@ -62,7 +63,7 @@ _MOST_HELD: Final = 8 << 20
 
 
 class TreeCounts:
-    """The cost of an operation: tables opened and written, excluding those still in memory."""
+    """The cost of an operation: tables opened and written, without tables that were in memory."""
 
     def __init__(self) -> None:
         self.ranges_opened = 0
@@ -73,15 +74,15 @@ class TreeCounts:
 
 
 class RebuiltTrees(NamedTuple):
-    """Which tree of lakecli has the contents of a tree of lakeFS, as this machine remembers it.
+    """A mapping from trees of lakeFS to trees of lakecli with equal contents, kept on this machine.
 
-    No commit refers to a rebuilt tree before one is made on top of it, so garbage collection may
-    have deleted it: `TreeStore.claim` finds out before it is used::
+    No commit refers to a rebuilt tree until a commit is made on top of it, so garbage collection
+    may have deleted the tree. `TreeStore.claim` checks that before the tree is used. The mapping::
 
         META  rebuilt/ ‖ repository ‖ metarange ID -> metarange ID, 32 bytes each
 
     Attributes:
-        show: given a number of entries, shows how a tree is rebuilt.
+        show: given the number of entries, returns the progress display of a rebuild.
     """
 
     store: LocalStore
@@ -89,7 +90,7 @@ class RebuiltTrees(NamedTuple):
     show: Callable[[int], AbstractContextManager[Progress]]
 
     def find(self, tree: MetarangeId) -> MetarangeId | None:
-        """Return the rebuilt tree, which may be gone; ``None`` if there is none."""
+        """Return the rebuilt tree, which may be deleted by now; ``None`` if none is recorded."""
         with self.store.read() as txn:
             data = txn.get(Table.META, self._key(tree))
         return None if data is None or len(data) != DIGEST_SIZE else MetarangeId(data.hex())
@@ -104,11 +105,11 @@ class RebuiltTrees(NamedTuple):
 
 
 class TableBatch:
-    """Tables that are written together; made by `TreeStore.begin`.
+    """Tables that are written together; created by `TreeStore.begin`.
 
     Attributes:
         guard: claims the tables; ``None``: they need no protection.
-        written: keys not yet claimed, and whether each object existed already.
+        written: the keys that are not yet claimed, and whether the object of each existed already.
     """
 
     def __init__(self, objects: WriteBatch, guard: Guard | None) -> None:
@@ -118,19 +119,20 @@ class TableBatch:
 
 
 class TreeStore:
-    """The trees of one repository. Safe to share between threads; a `TableBatch` is of one writer.
+    """The trees of one repository. Safe to share between threads; a `TableBatch` has one writer.
 
     `counts` is exact while only one thread works.
 
     Args:
         cache: the cached tables of this repository; not used if the namespace is on this machine.
-        guard: returns the guard, which only who writes imports; ``None`` if nothing is written, or
-            needs no protection.
-        rebuilt: remembers rebuilt trees of lakeFS; ``None``: none is rebuilt.
+        guard: returns the guard, whose module only writers import; ``None`` if nothing is written,
+            or the written tables need no protection.
+        rebuilt: remembers rebuilt trees of lakeFS; ``None``: no tree is rebuilt.
 
     Attributes:
-        counts: tables opened and written so far.
-        kept: what other modules keep as long as the store, by class; see `point_reads.kept_reader`.
+        counts: the number of tables opened and written so far.
+        kept: objects of other modules, by class, with the lifetime of the store; see
+            `point_reads.kept_reader`.
     """
 
     def __init__(
@@ -244,8 +246,8 @@ class TreeStore:
     def drop_copy(self, record: RangeRecord) -> bool:
         """Drop a damaged copy of a range from the cache; return whether there is a cache.
 
-        Its next read fetches it. Reads of whole ranges drop damaged copies themselves; this is for
-        those who open a copy and read single blocks of it.
+        The next read fetches the range again. Reads of whole ranges drop damaged copies themselves;
+        this method is for callers that open a copy and read single blocks of it.
         """
         if self._cache is None:
             return False
@@ -308,19 +310,19 @@ class TreeStore:
         return found.keys, found.values
 
     def note_reads(self) -> None:
-        """Keep the counts of reads beside the cache, those since the last call."""
+        """Record the counts of reads since the last call, beside the cache."""
         if self._cache is not None:
             since = {tier: count - self._noted[tier] for tier, count in self.reads.items()}
             self._noted = dict(self.reads)
             self._cache.add_reads(since)
 
     def read_object(self, table_id: str) -> SSTable:
-        """Return a table as the namespace holds it now, bypassing every cache."""
+        """Return a table as it is in the namespace now, bypassing every cache."""
         key = layout.sstable_key(table_id)
         return SSTable(BytesSource(key, self._get(key)))
 
     def cuts_as(self, tree: Metarange) -> bool:
-        """Return whether a tree is cut as this repository cuts trees, or is empty."""
+        """Return whether a tree is empty, or was cut with this repository's ``range_entries``."""
         return not len(tree) or tree.range_entries == self.range_entries
 
     def claim(self, tree: MetarangeId) -> bool:
@@ -341,10 +343,10 @@ class TreeStore:
         return TableBatch(self.store.batch(), None if self._guard is None else self._guard())
 
     def write(self, batch: TableBatch, table_id: str, body: bytes) -> int:
-        """Write a table unless it exists, and return the size of the table that remains.
+        """Write a table unless it exists, and return the size of the existing or written table.
 
-        An existing object is never replaced: its times may differ, and it may be being read.
-        Existence is only checked in advance where that costs no request.
+        An existing object is never replaced: its modification times may differ, and another process
+        may be reading it. Existence is only checked in advance where the check costs no request.
         """
         key = layout.sstable_key(table_id)
         self.counts.bytes_written += len(body)
@@ -385,8 +387,8 @@ class TreeStore:
     def _load(self, table_id: str, load: Callable[[SSTable], Loaded]) -> Loaded:
         """Open a table with all its bytes, have `load` verify it, and return the result of `load`.
 
-        A copy in the cache that is damaged, or is another table, is dropped; then the table is
-        fetched.
+        If the copy in the cache is damaged, or is another table, the copy is dropped and the table
+        is fetched.
         """
         cache = self._cache
         key = layout.sstable_key(table_id)
@@ -409,7 +411,7 @@ class TreeStore:
         return found
 
     def _verified(self, table: SSTable, record: RangeRecord) -> SSTable:
-        """Return a range that is as its record describes it; whole if it is or will be cached."""
+        """Check a range against its record and return it; with a cache, verify all its bytes."""
         if self._cache is not None:
             table.verify()
         check_described(table, record)
@@ -447,7 +449,7 @@ class TreeStore:
 
 
 def in_memory(table: SSTable) -> KeyLookup:
-    """Return a table with all its bytes in memory for point reads, without its decoded index."""
+    """Return a table whose bytes are all in memory, for point reads; its index is not decoded."""
     return KeyLookup(Directory(table.source), table.source)
 
 
@@ -469,7 +471,7 @@ class MissingTable(IntegrityError):
 
 
 class PathSource(Source):
-    """A table in a local file, opened anew for every use: thousands may be in use at a time."""
+    """A table in a local file, opened anew for each use: thousands may be in use at a time."""
 
     __slots__ = ("_path", "name")
 
@@ -478,7 +480,7 @@ class PathSource(Source):
         self._path = path
 
     def opened(self) -> OpenTableFile:
-        """Open the file, which is closed when the context ends."""
+        """Open the file; it is closed when the context ends."""
         return OpenTableFile(self._path)
 
     def read(self, offset: int, length: int) -> bytes:
@@ -514,7 +516,7 @@ class OpenTableFile(ReadableFile):
 
 
 class RemoteSource(Source):
-    """A table in the bucket, read by ranges of bytes."""
+    """A table in the bucket, read with ranged reads."""
 
     def __init__(self, store: ObjectStore, key: str, *, size: int) -> None:
         self.name = key
@@ -539,12 +541,12 @@ V = TypeVar("V")
 
 
 class LruCache(Generic[K, V]):
-    """Values by key; the least recently used go first, the newest stays however large it is.
+    """A cache of values by key that evicts the least recently used values first.
 
-    Safe to share between threads.
+    The newest value is kept however large it is. Safe to share between threads.
 
     Args:
-        size_limit: sum of the sizes given to `put`, in bytes.
+        size_limit: the largest sum of the sizes given to `put`, in bytes.
     """
 
     def __init__(self, size_limit: int) -> None:

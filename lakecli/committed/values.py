@@ -1,13 +1,13 @@
-"""The values of records: an identity, and the data it stands for, framed as lakeFS does.
+"""The values of records: an identity and the data that it identifies, framed as lakeFS does.
 
 For the framing see `lakecli.sstable.format`. In a range the identity is 32 raw bytes and the data
 a `lakecli.proto.messages.Entry`. The identity of an entry that was read is opaque: entries that
 lakeFS wrote keep theirs.
 
-Reading and writing ranges spend their time here, so the compiled core, where there is one, decodes
+Reading and writing ranges spend most of their time here. So the compiled core, if present, decodes
 entries in the usual form, and encodes columns of them. The codec of `lakecli.proto` decodes every
-other form, and decides what is damaged. Else a value is put together from constant parts. Tests
-compare every byte with protobuf's.
+other form, and decides which values are damaged. Without the core, a value is put together from
+constant parts. Tests compare every byte with protobuf's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ def is_same(left: bytes | None, right: bytes | None) -> bool:
 
 
 def identities_of(values: Sequence[bytes]) -> list[bytes]:
-    """Return the identities of many values, the usual 32-byte ones at the cost of a slice."""
+    """Return the identities of many values; for the usual 32-byte ones only a slice is taken."""
     try:
         return [
             value[1:_DATA_START] if value[0] == _DIGEST_FRAME else identity_of(value)
@@ -77,7 +77,7 @@ def identities_of(values: Sequence[bytes]) -> list[bytes]:
 
 
 def digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[bytes, bytes]:
-    """Return ``blake3_of`` of each key, and ``identity.record_id`` of each record, each joined."""
+    """Return each key's ``blake3_of``, joined, and each record's ``identity.record_id``, joined."""
     of_keys = list(hashes(keys))
     pairs = zip(of_keys, hashes(identities_of(values)), strict=True)
     return b"".join(of_keys), b"".join(hashes(map(b"".join, pairs)))
@@ -95,9 +95,9 @@ def decode_entry(value: bytes) -> Entry:
 
 
 def find_owned(values: Sequence[bytes]) -> Sequence[int]:
-    """Return the positions of the values that may be of objects in the repository's own layout.
+    """Return the positions of the values whose objects may be in the repository's own layout.
 
-    The others are of external objects; some of those may be among the found ones, too.
+    All other values are of external objects. Some of the returned positions may be, too.
     """
     core = native.core()
     found = None if core is None else core.find_owned(values)
@@ -137,15 +137,16 @@ _frame_length = Struct(">3sq").pack
 
 
 class Columns(NamedTuple):
-    """External objects or uploaded files, column by column, without metadata of a user.
+    """External objects or uploaded files, column by column, without user metadata.
 
     Attributes:
         addresses: full URIs, in UTF-8; or the content addresses of the checksums.
-        sizes: bytes of each object.
+        sizes: the size of each object in bytes.
         checksums: the checksums, in UTF-8.
-        seconds: when each was modified, in unix seconds.
-        content_types: the content types, in UTF-8; ``None`` if no object has one.
-        file_times: when each file was modified, as digits; ``None``: the objects are external.
+        seconds: the modification time of each object, in unix seconds.
+        content_types: the content types, in UTF-8; ``None`` if no object has a content type.
+        file_times: the modification time of each file, as digits; ``None``: the objects are
+            external.
     """
 
     addresses: Sequence[bytes]
@@ -176,7 +177,7 @@ def encode_entry(entry: Entry) -> bytes:
     """Return the whole value that records an entry: its identity and its message.
 
     Raises:
-        UsageError: a text of it is not UTF-8, which a message cannot hold.
+        UsageError: a text of the entry is not UTF-8, which a message cannot hold.
     """
     address = entry.physical_address
     framed_metadata, metadata = _NO_METADATA, b""
@@ -214,7 +215,7 @@ def _encode_parts(  # noqa: PLR0917 - names cost 10 % of the time
 ) -> bytes:
     """Return the whole value of an entry; some fields are encoded already.
 
-    Its identity is that of `identity.entry_identity`.
+    The identity in the value is that of `identity.entry_identity`.
 
     Args:
         address: the physical address, in UTF-8.
@@ -252,7 +253,7 @@ def _encode_parts(  # noqa: PLR0917 - names cost 10 % of the time
 
 @lru_cache(_CACHED)
 def _encode_time(seconds: int) -> bytes:
-    """Return the field ``last_modified`` of a time in unix seconds."""
+    """Return the encoded field ``last_modified`` for a time in unix seconds."""
     data = b"\x08" + encode_varint(seconds % (1 << 64)) if seconds else b""
     return b"\x12%c%b" % (len(data), data)
 
@@ -289,14 +290,17 @@ def _encode_metadata(metadata: Mapping[str, str]) -> tuple[bytes, bytes]:
 
 @lru_cache(_CACHED)
 def _encode_key(key: str) -> tuple[bytes, bytes]:
-    """Return a key framed for the identity, if it is part of it, and as a field of its pair."""
+    """Return a metadata key, framed for the identity and encoded as a field of its pair.
+
+    The framed form is empty if the identity does not cover the key.
+    """
     data = key.encode()
     framed = b"" if key.startswith(CLIENT_METADATA_PREFIX) else frame_str(key)
     return framed, b"\x0a%b%b" % (encode_varint(len(data)), data) if data else b""
 
 
 def encode_external(columns: Columns) -> list[bytes]:
-    """Return the whole values that record objects of columns, in the same order."""
+    """Return the encoded value of each row of the columns, in the same order."""
     core = native.core()
     values = None if core is None else core.encode_external(blake3(), columns)
     if values is None:
@@ -313,7 +317,7 @@ def _rows(columns: Columns, places: Sequence[int]) -> Columns:
 
 
 def _encode_external(columns: Columns) -> list[bytes]:
-    """Do the same as the compiled core, for every row."""
+    """Encode every row in Python, with the same result as the compiled core."""
     types = columns.content_types or repeat(b"", len(columns.addresses))
     is_full = columns.file_times is None
     metadata = (

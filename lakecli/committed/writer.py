@@ -1,4 +1,4 @@
-"""How a tree comes to be: `apply` changes a tree, as a commit does, and `TreeWriter` writes it.
+"""Writing trees: `apply` changes a tree, as a commit does, and `TreeWriter` writes any tree.
 
 `TreeWriter` builds every tree: those of commits, merges and imports. It takes records, blocks and
 whole ranges in ascending order of their keys, and cuts ranges by the rule of `splitter` whatever
@@ -6,14 +6,15 @@ the source of the records. So equal contents make equal ranges, equal names and 
 
 Ranges that no change touches are reused and never opened. In the other ranges, blocks that no
 change touches are copied as they are stored. A range of another tree is reused unread if the writer
-stands at a cut and the range was cut by the same rule: writing its records one by one would give
-the same range. Only the last range of a tree may end where the rule does not cut; it is reused if
-the rule happens to cut there, or if nothing follows. Otherwise its records are written again,
-untouched blocks verbatim.
+is at a cut and the range was cut by the same rule: writing its records one by one would give the
+same range. Only the last range of a tree may end where the rule does not cut. It is reused if the
+rule happens to cut there, or if nothing follows. Otherwise its records are written again, untouched
+blocks verbatim.
 
-The ranges of lakeFS end elsewhere, so a commit on top of them would write the whole tree again, and
-so would the next one on another branch. `canonical` writes the tree without changes first, and
-remembers the result: then every commit and merge writes only the ranges that it touches.
+The ranges of lakeFS end elsewhere, so a commit on top of a tree of lakeFS would write the whole
+tree again, and so would the next commit on another branch. `canonical` writes the tree without
+changes first, and remembers the result: then every commit and merge writes only the ranges that it
+touches.
 """
 
 from __future__ import annotations
@@ -52,13 +53,14 @@ CHUNK_SIZE = 4096
 def apply(
     trees: TreeStore, base: MetarangeId, changes: Iterable[tuple[bytes, bytes | None]]
 ) -> MetarangeId:
-    """Apply `changes` to `base` and return the new tree, which is durable by then.
+    """Apply `changes` to `base`, make the new tree durable and return it.
 
     Writing a value of equal identity keeps the existing record, and deleting an absent path does
     nothing; neither is a change. Without a change the result is `base` and nothing is written.
 
     Args:
-        changes: path and encoded value, or ``None`` to delete it; sorted by path, each path once.
+        changes: paths with encoded values, or with ``None`` to delete the path; sorted by path,
+            each path once.
 
     Raises:
         ValueError: the changes are not in ascending order.
@@ -95,7 +97,7 @@ class Changes:
         return value
 
     def before(self, limit: bytes | None) -> Iterator[list[tuple[bytes, bytes | None]]]:
-        """Yield, in chunks, all changes with keys less than `limit`; ``None`` is no limit."""
+        """Yield, in chunks, all changes with keys less than `limit`; ``None``: no limit."""
         chunk: list[tuple[bytes, bytes | None]] = []
         while (key := self.key) is not None and (limit is None or key < limit):
             chunk.append((key, self.pop()))
@@ -115,7 +117,7 @@ class Application:
         self._is_changed = False
 
     def finish(self, before: MetarangeId) -> MetarangeId:
-        """Return the new tree, durable by then, or `before` if no path differs from it."""
+        """Make the new tree durable and return it; return `before` if nothing changed."""
         return self._writer.finish() if self._is_changed else before
 
     def take(self, tree: Metarange, first: int, last: int, *, more: bool) -> None:
@@ -135,8 +137,8 @@ class Application:
         """Write ranges of a tree with changes applied.
 
         Args:
-            changes: sorted; none precedes the range at `first`, and none follows the last of these
-                ranges unless it is the last of the tree.
+            changes: the changes, sorted by key. None precedes the range at `first`. None follows
+                the last of these ranges, unless that range is the last of the tree.
             more: whether anything is written afterwards.
         """
         writer = self._writer
@@ -160,7 +162,7 @@ class Application:
         self._add(pending, None)
 
     def _add(self, changes: Changes, limit: bytes | None) -> None:
-        """Write changes to paths that the tree does not have."""
+        """Write changes with keys less than `limit`, to paths that the tree does not have."""
         for chunk in changes.before(limit):
             added = [(key, value) for key, value in chunk if value is not None]
             self._writer.add_many([key for key, _ in added], [value for _, value in added])
@@ -181,9 +183,9 @@ class Application:
     def _rewrite_block(
         self, run: Run, number: int, changes: Changes, done: int, *, verbatim: bool
     ) -> int:
-        """Write a run from position `done` to the end of a block that changes.
+        """Write a run from position `done` to the end of block `number`, with the block's changes.
 
-        If it does not change, nothing is written.
+        If no change alters the block, nothing is written.
 
         Returns:
             The position up to which the run is written.
@@ -264,7 +266,7 @@ class TreeWriter:
 
         Args:
             verbatim: copy blocks as they are stored unless a cut falls inside. Only for blocks that
-                lakecli cut: the ends of its blocks depend on the records alone.
+                lakecli wrote: the ends of its blocks depend on the records alone.
 
         Raises:
             ValueError: the keys do not ascend.
@@ -295,10 +297,14 @@ class TreeWriter:
             return
 
     def take_ranges(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add ranges that another writer finished, given as records of a metarange, unread.
+        """Add finished ranges of another writer without reading them.
+
+        Args:
+            keys: the last key of each range.
+            values: the metarange's record of each range.
 
         Raises:
-            ValueError: the writer does not stand at a cut, or the keys do not ascend.
+            ValueError: the writer is not at a cut, or the keys do not ascend.
         """
         if not keys:
             return
@@ -313,7 +319,7 @@ class TreeWriter:
     def finish_ranges(self) -> tuple[list[bytes], list[bytes]]:
         """Make the finished ranges durable and return them as records of a metarange.
 
-        The last `open_entries` records belong to no range yet: the caller must keep them.
+        The last `open_entries` records are in no finished range yet: the caller must keep them.
         """
         if self._batch is not None:
             self._trees.flush(self._batch)
@@ -328,7 +334,7 @@ class TreeWriter:
     def finish(self) -> MetarangeId:
         """Write the metarange, make everything durable and return the tree's ID.
 
-        A tree that equals one of the bases is not written.
+        If the tree equals one of the bases, nothing is written.
         """
         if self._table is not None:
             self._end_range(self._table)
@@ -373,7 +379,12 @@ class TreeWriter:
         values: Sequence[bytes],
         copied: tuple[Run, int] | None = None,
     ) -> None:
-        """Add records; to be copied if the run that has them is given, and where they begin."""
+        """Add records, all in ascending order.
+
+        Args:
+            copied: the run that has the records and their position in it, to copy its blocks as
+                they are stored; ``None``: encode the records.
+        """
         self._check_order(keys[0])
         key_digests, record_ids = digests(keys, values)
         self._last_key = keys[-1]
@@ -428,7 +439,7 @@ class TreeWriter:
         return self._splitter.is_cut(blake3_of(record.max_key), record.count)
 
     def _take(self, tree: Metarange, first: int, last: int) -> None:
-        """Reuse ranges, unread."""
+        """Reuse ranges of a tree without reading them."""
         self._check_order(tree.record(first).min_key)
         self._keep_own()
         self._kept.append((tree, first, last))
@@ -436,7 +447,7 @@ class TreeWriter:
         self._last_key = tree.keys[last - 1]
 
     def _keep_own(self) -> None:
-        """Put the records of the ranges written last behind those that were finished before."""
+        """Append the records of the ranges written last to those of the ranges finished before."""
         if self._keys:
             own = Metarange(EMPTY_TREE, self._keys, self._values, range_entries=None)
             self._kept.append((own, 0, len(own)))
@@ -452,7 +463,7 @@ class TreeWriter:
 
 
 def canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
-    """Return a tree with the same contents, cut as lakecli does it; rebuild one of lakeFS for that.
+    """Return a tree with the same contents, cut as lakecli does; a tree of lakeFS is rebuilt.
 
     Raises:
         LostRace: garbage collection deleted the rebuilt tree just now, or is running.
@@ -464,10 +475,10 @@ def canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
 
 
 def find_canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
-    """Return the tree that `canonical` built from a tree of lakeFS before, else the tree itself.
+    """Return the tree that `canonical` built from `tree` earlier, else `tree` itself.
 
     Raises:
-        LostRace: garbage collection deleted the tree just now, or is running.
+        LostRace: garbage collection deleted the rebuilt tree just now, or is running.
     """
     found = trees.metarange(tree)
     if trees.rebuilt is None or trees.cuts_as(found):
@@ -477,7 +488,7 @@ def find_canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
 
 
 def _rebuild(trees: TreeStore, tree: Metarange, rebuilt: RebuiltTrees) -> MetarangeId:
-    """Write a tree again, and remember the result."""
+    """Write a tree again, cut as lakecli does, and remember the result."""
     writer = TreeWriter(trees)
     records = [tree.record(position) for position in range(len(tree))]
     with rebuilt.show(sum(record.count for record in records)) as progress:
