@@ -3,11 +3,11 @@
 ::
 
     lake          the repositories of one home, in one local store: the entry point of the library
-    housekeeping  expired operations, deleted repositories, and what killed commits left
-    namespace     the claim of a storage namespace, its repository.json, and whether it can be read
-                  and written
+    housekeeping  deletes expired operations, deleted repositories, and leftovers of killed commits
+    namespace     the claim of a storage namespace, its repository.json, and whether this version
+                  may read and write it
     shareable     whether several machines may write to it
 
-It makes what `lakecli.repository.contract` describes out of all rooms below; nothing below imports
-it. May import `staged` and what is below.
+This package implements the protocols of `lakecli.repository.contract` with all packages below;
+nothing below imports it. May import `staged` and what is below.
 """

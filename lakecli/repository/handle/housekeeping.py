@@ -1,22 +1,23 @@
 """Delete expired operations, about once a day, in short transactions.
 
-Whatever appends an operation, `tidy` follows. It deletes more than was written meanwhile, so that
-the store does not grow where as much expires as is added, and a few thousand records more, so that
-one large operation is gone after a bounded number of later ones. LMDB uses the space again;
-`lakecli op compact` returns it to the disk.
+`tidy` runs after each command that appends an operation. It may delete more records than were
+written meanwhile, so that the store does not grow if as much expires as is added. It may always
+delete a few thousand, so that a large operation is gone after a bounded number of later operations.
+LMDB reuses the space; `lakecli op compact` returns it to the disk.
 
 An operation can be undone for 30 days. After that it is deleted with its images and the staging
-tokens that belong to it, unless a branch or a younger operation needs one of those: undo gives
-a token back to its branch, where the next commit seals it again. So a repository that was deleted
+tokens that it owns. A token is kept while a branch or a younger operation needs it: undo gives a
+token back to its branch, where the next commit seals it again. So a repository that was deleted
 here can be restored for 30 days; then its branches and staged changes are deleted too. Its commits
 stay: they are small, and a clone of the same repository may be reading them.
 
-Copies of staged changes that a killed commit of a part has left are deleted after a day, workspaces
-that killed jobs have left a week after their last write.
+If a commit of some staged paths is killed, its copies of staged changes are deleted after a day. If
+a job is killed, its workspace is deleted a week after its last write.
 
 A clock may be wrong for a while: a dead battery sets it to 1970. Sequence numbers order the log;
-dates only say where it expires, and only plausible ones (`expired_through`). One reading of the
-clock deletes nothing: a reading counts once another one, at least a day later, has confirmed it.
+dates only decide how much of it has expired, and only plausible dates count (`expired_through`). A
+single reading of the clock deletes nothing: a reading counts once another reading, at least a day
+later, has confirmed it.
 
 ::
 
@@ -66,13 +67,13 @@ _CLOCK: Final = b"housekeeping/clock"
 def expired_through(
     txn: ReadTransaction, repository: Repository, *, now: datetime, cutoff: datetime
 ) -> int:
-    """Return the sequence number up to which a log is expired; 0 if nothing is.
+    """Return the sequence number of the last expired operation of a log; 0 if none is expired.
 
     Expiry ends at the first operation dated after the cutoff, whatever the dates that follow. Dates
     in the future or before the first version of lakecli are ignored.
 
     Args:
-        cutoff: operations dated before it are expired.
+        cutoff: operations dated before the cutoff are expired.
     """
     through = 0
     for operation in log.iter_oldest_first(txn, repository.key):
@@ -85,9 +86,9 @@ def expired_through(
 
 
 def tidy(repository: Repository) -> int:
-    """Delete expired records, in proportion to what was written, and return how many.
+    """Delete expired records, in proportion to the records written; return the number deleted.
 
-    They are of this repository, and of those that were deleted on this machine.
+    The records are those of this repository and of repositories deleted on this machine.
     """
     lake = repository.lake
     written = lake.kv.take_written()
@@ -110,7 +111,7 @@ def tidy(repository: Repository) -> int:
 
 
 def drain(lake: OwnLake) -> None:
-    """Delete all expired records of all repositories, also of those that were deleted here."""
+    """Delete all expired records of all repositories, including those that were deleted here."""
     with lake.kv.read() as txn:
         deleted = list(lake.forgotten(txn))
     for repository in [*(lake.repository(each.name) for each in lake.repositories()), *deleted]:
@@ -119,7 +120,7 @@ def drain(lake: OwnLake) -> None:
 
 
 def _repeat(delete: Callable[[int], int], limit: int) -> int:
-    """Delete by one transaction after the other, until nothing is left or the limit is reached."""
+    """Delete in one transaction after another, until nothing is left or the limit is reached."""
     deleted = 0
     while deleted < limit and (found := delete(min(BATCH, limit - deleted))):
         deleted += found
@@ -127,7 +128,7 @@ def _repeat(delete: Callable[[int], int], limit: int) -> int:
 
 
 def _may_have_expired(txn: ReadTransaction, repository: Repository) -> bool:
-    """Return whether there may be anything to delete, by the clock as it is."""
+    """Return whether there may be anything to delete, if the clock is right."""
     now = repository.lake.runtime.now()
     return (
         expired_through(txn, repository, now=now, cutoff=now - KEPT_FOR - SLACK) > 0
@@ -153,7 +154,7 @@ def _confirmed_present(lake: OwnLake) -> datetime | None:
 
 
 def _drop_copies(repository: Repository, before: datetime, limit: int) -> int:
-    """Delete copies of staged changes whose commit cannot land any more."""
+    """Delete copies of staged changes whose commit can no longer land."""
     with repository.lake.kv.read() as txn:
         if next(operation_log.iter_copies(txn, repository), None) is None:
             return 0
@@ -190,7 +191,7 @@ def _expire_log(repository: Repository, cutoff: datetime, limit: int) -> int:
 
 
 def _forget(repository: Repository, cutoff: datetime, limit: int) -> int:
-    """Delete the rest of a repository whose deletion can no longer be undone."""
+    """Delete all rows of a repository whose deletion can no longer be undone."""
     with repository.lake.kv.read() as txn:
         if not _is_gone(txn, repository, cutoff):
             return 0

@@ -1,10 +1,10 @@
 """A lake: the repositories of one home, in one local store.
 
-`Lake.open` is the entry point of the library. Everything that is not a function of its arguments
-comes in here, as a `Home` and a `Runtime`.
+`Lake.open` is the entry point of the library. All input that is not an argument, such as the clock,
+comes in here as a `Home` and a `Runtime`.
 
 A deleted repository keeps its rows under its UUID, so that the operation log can restore it. The
-UUIDs that a name had are kept beside it::
+records of the deleted repositories are kept under their names::
 
     REPOSITORIES  name                         -> the record
     META          creating/BLAKE3(namespace)   -> the record of a creation that has begun
@@ -51,8 +51,8 @@ _FORGOTTEN: Final = b"forgotten/"
 class Lake:
     """A lake is the set of repositories of one home. Close it, or use it as a context manager.
 
-    Safe to share between threads; close it when none of them uses it any more. Not usable in a
-    process forked after it was opened.
+    Threads can share a lake; close it when no thread uses it any more. It cannot be used in a
+    process that was forked after the lake was opened.
     """
 
     def __init__(self, home: Home, store: LocalStore, runtime: Runtime) -> None:
@@ -62,7 +62,7 @@ class Lake:
 
     @classmethod
     def open(cls, home: Home, runtime: Runtime) -> Self:
-        """Open the local store, and create it at first use.
+        """Open the local store, or create it if it does not exist.
 
         Raises:
             PermissionDenied: the home is not writable.
@@ -79,13 +79,13 @@ class Lake:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
+        """Close the lake."""
         self.close()
 
     def tidy(self, repository: Repository) -> None:
-        """Delete some of what has expired, more than was written; called after each operation.
+        """Delete some expired records, more than were written; called after each operation.
 
-        What fails is left to the next command: the operation is durable already.
+        Errors are ignored: the operation is durable already, and the next command tries again.
         """
         from lakecli.repository.handle.housekeeping import tidy
 
@@ -93,15 +93,15 @@ class Lake:
             tidy(repository)
 
     def forgotten(self, txn: ReadTransaction) -> Iterator[Repository]:
-        """Yield the repositories that were deleted here, and can still be restored."""
+        """Yield the repositories that were deleted here and can still be restored."""
         return (LocalRepository(self, record) for record in iter_forgotten(txn))
 
     def forget(self, txn: WriteTransaction, repository: Repository) -> None:
-        """Delete the record of a deleted repository, which can then not be restored."""
+        """Delete the record of a deleted repository, which can no longer be restored afterwards."""
         drop_forgotten(txn, repository.record)
 
     def for_repository(self, name: str) -> Lake:
-        """Return this lake, opening stores as a repository's settings say."""
+        """Return this lake with the settings that a repository has for opening stores."""
         runtime = self.runtime.for_repository(name)
         return self if runtime is self.runtime else Lake(self.home, self.kv, runtime)
 
@@ -136,18 +136,19 @@ def _nearest(txn: ReadTransaction, name: str) -> list[str]:
 
 
 class LocalRepository:
-    """One repository of a lake; the verbs of `lakecli.repository` take it as first argument.
+    """One repository of a lake; the functions of `lakecli.repository` take it as first argument.
 
-    Making one reads nothing: the repository may be deleted, or not exist yet.
-    Safe to share between threads, with its store, trees and guard: any number of verbs may run at
-    once, and two that move one branch compare as two processes do.
+    Creating a handle reads nothing: the repository may be deleted, or not exist yet.
+    A handle can be shared between threads, with its store, trees and guard. Any number of functions
+    may run at once. If two of them move one branch, compare-and-set protects the branch, as between
+    two processes.
 
     Args:
-        lake: the lake that it belongs to.
-        record: what the local store holds of it.
+        lake: the lake that contains the repository.
+        record: the repository's record in the local store.
 
     Attributes:
-        mover: moves its branches in the bucket; ``None``: they move here only.
+        mover: moves the branches in the bucket; ``None``: branches move only on this machine.
     """
 
     def __init__(self, lake: OwnLake, record: RepositoryRecord) -> None:
@@ -170,7 +171,7 @@ class LocalRepository:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Push what is still to be pushed, unless there was an error; close the lake.
+        """Push the refs that are still unsent, unless there was an error; close the lake.
 
         Raises:
             LostRace, AlreadyExists: a move would undo others' moves; it was not pushed.
@@ -189,12 +190,12 @@ class LocalRepository:
         """Open a ref for reading many entries; a plain branch includes its uncommitted changes.
 
         Args:
-            fill: a prefix of paths, ``""`` for all. Until the reader is closed, a thread reads the
-                entries below it into memory, for which half of ``cache.memory`` is used.
+            fill: a prefix of paths, ``""`` for all paths. Until the reader is closed, a thread
+                reads the entries below it into memory, up to half of ``cache.memory``.
 
         Raises:
             UsageError: the expression is malformed.
-            NotFound: it names nothing.
+            NotFound: the expression names nothing.
         """
         from lakecli.repository.reading.reader import open_reader
 
@@ -202,22 +203,22 @@ class LocalRepository:
 
     @property
     def syncs(self) -> bool:
-        """Whether it has a mover, so that what moves here goes to the bucket without a push."""
+        """Whether moves of refs are sent to the bucket automatically, without an explicit push."""
         return self.mover is not None
 
     def notify(self, notice: Notice) -> None:
-        """Add a notice for the caller, unless it is there already."""
+        """Add a notice for the caller, unless the same notice is already listed."""
         if notice not in self.notices:
             self.notices.append(notice)
 
     def is_here(self) -> bool:
-        """Tell whether this machine still has the repository, under this name."""
+        """Return whether this machine still has the repository, under this name."""
         with self.lake.kv.read() as txn:
             found = find_repository(txn, self.name)
         return found is not None and found.uuid == self.record.uuid
 
     def at(self, ref: str, path: str = "") -> str:
-        """Return the URI of a path, or of all of a ref, as it is typed."""
+        """Return the URI of a path, or of a whole ref, in the form that users type."""
         return f"{self.uri}/{ref}/{path}"
 
     @cached_property
@@ -268,18 +269,18 @@ class LocalRepository:
         return trees
 
     def forget_trees(self) -> None:
-        """Drop the trees in memory: a table that could not be read may be there now."""
+        """Drop the trees in memory, since a table that could not be read may be readable now."""
         self.note_reads()
         self.__dict__.pop("trees", None)
 
     def note_reads(self) -> None:
-        """Keep the counts of reads of trees for `lakecli doctor`, those since the last call."""
+        """Save the counts of tree reads since the last call, for `lakecli doctor`."""
         if "trees" in self.__dict__:
             self.trees.note_reads()
 
     @cached_property
     def guard(self) -> GcGuard:
-        """Protects what this process takes into use from garbage collection."""
+        """Protects the objects that this process takes into use from garbage collection."""
         from lakecli.repository.guard import GcGuard
 
         runtime = self.lake.runtime
@@ -289,7 +290,7 @@ class LocalRepository:
 
 
 def record_fields(record: RepositoryRecord) -> dict[str, object]:
-    """Return the record as fields for JSON, with times as Unix seconds."""
+    """Return a record's fields for JSON, with times as Unix seconds."""
     return {
         "name": record.name,
         "uuid": record.uuid,
@@ -304,7 +305,7 @@ def record_fields(record: RepositoryRecord) -> dict[str, object]:
 
 
 def record_of(fields: Mapping[str, Any]) -> RepositoryRecord:
-    """Return the record whose fields `record_fields` returned."""
+    """Rebuild a record from the fields that `record_fields` returned."""
     return RepositoryRecord(
         name=fields["name"],
         uuid=RepositoryUuid(fields["uuid"]),
@@ -337,16 +338,16 @@ def find_repository(txn: ReadTransaction, name: str) -> RepositoryRecord | None:
 
 
 def check_name_free(txn: ReadTransaction, name: str, namespace: str = "") -> None:
-    """Refuse a name that a repository of this machine has already.
+    """Refuse a name that a repository of this machine already has.
 
     Args:
         txn: the state of the local store.
         name: the name.
-        namespace: the storage namespace of which the repository is to be cloned; ``""``: of none.
+        namespace: the storage namespace of the repository to be cloned; ``""`` if none is cloned.
 
     Raises:
-        AlreadyExists: one has it.
-        NothingToDo: it is the one of that namespace.
+        AlreadyExists: another repository has the name.
+        NothingToDo: the repository with this name has this namespace, so it is cloned already.
     """
     record = find_repository(txn, name)
     if record is not None:
@@ -359,14 +360,14 @@ def check_name_free(txn: ReadTransaction, name: str, namespace: str = "") -> Non
 def iter_repositories(
     txn: ReadTransaction, *, prefix: str = "", after: str = ""
 ) -> Iterator[RepositoryRecord]:
-    """Yield records ordered by name."""
+    """Yield the records of repositories, ordered by name."""
     start = _name(after) + b"\0" if after else b""
     for _, data in txn.scan(Table.REPOSITORIES, prefix=_name(prefix), start=start):
         yield _load(data)
 
 
 def put_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
-    """Write a record under its name, which no longer counts as that of a deleted repository."""
+    """Write a record under its name, and drop its record as a deleted repository."""
     txn.put(Table.REPOSITORIES, _name(record.name), _dump(record))
     drop_forgotten(txn, record)
 
@@ -381,13 +382,13 @@ def delete_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
 
 
 def iter_forgotten(txn: ReadTransaction, name: str | None = None) -> Iterator[RepositoryRecord]:
-    """Yield the records of repositories that were deleted here; of a name, the last deleted first.
+    """Yield the records of repositories that were deleted here, last deleted first for each name.
 
     A repository that exists again, possibly under another name, is left out.
 
     Args:
         txn: the state of the local store.
-        name: the name that they had; ``None``: any.
+        name: only repositories that had this name; ``None``: any name.
     """
     here = {record.uuid for record in iter_repositories(txn)}
     prefix = _FORGOTTEN if name is None else _forgotten_key(name)
@@ -398,7 +399,7 @@ def iter_forgotten(txn: ReadTransaction, name: str | None = None) -> Iterator[Re
 
 
 def drop_forgotten(txn: WriteTransaction, record: RepositoryRecord) -> None:
-    """Delete the record of a deleted repository, which can then not be restored."""
+    """Delete the record of a deleted repository, which can no longer be restored afterwards."""
     for key, data in list(txn.scan(Table.META, prefix=_forgotten_key(record.name))):
         if _load(data).uuid == record.uuid:
             txn.delete(Table.META, key)
@@ -415,7 +416,7 @@ def _intention_key(storage_namespace: str) -> bytes:
 
 
 def find_intention(txn: ReadTransaction, storage_namespace: str) -> RepositoryRecord | None:
-    """Return the record of a creation in a namespace that was begun and has not ended."""
+    """Return the record of an unfinished creation of a repository in a namespace, or ``None``."""
     data = txn.get(Table.META, _intention_key(storage_namespace))
     return None if data is None else _load(data)
 
@@ -426,5 +427,5 @@ def put_intention(txn: WriteTransaction, record: RepositoryRecord) -> None:
 
 
 def delete_intention(txn: WriteTransaction, record: RepositoryRecord) -> None:
-    """Delete the record of a creation: the repository exists."""
+    """Delete the record of an unfinished creation, because the repository exists now."""
     txn.delete(Table.META, _intention_key(record.storage_namespace))

@@ -1,9 +1,9 @@
-"""The storage namespace of a repository: its claim, what it holds, and whether it can be shared.
+"""The storage namespace of a repository: its claim, its description, and who may read or write it.
 
 The claim is a create-only PUT of ``_lakecli/repository.json``: the repository named in it owns the
 namespace. lakeFS's own marker follows, so that both systems see that the namespace is taken.
 
-`lakecli.repository.handle.shareable` says whether several machines may write to it.
+`lakecli.repository.handle.shareable` decides whether several machines may write to a namespace.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _REPOSITORY: Final = "repository "
 
 
 class NamespaceTaken(AlreadyExists):
-    """Another repository, or a lakeFS, lives in the storage namespace."""
+    """Another repository, of lakecli or of lakeFS, owns the storage namespace."""
 
 
 class NewerRepository(Refused):
@@ -75,7 +75,7 @@ class NewerRepository(Refused):
 
 
 class OtherRepository(Refused):
-    """Another repository lies in the storage namespace by now."""
+    """The storage namespace now contains another repository."""
 
 
 class Description(NamedTuple):
@@ -85,10 +85,10 @@ class Description(NamedTuple):
         uuid: 32 hex digits, the same in every clone.
         range_entries: the tree parameter N.
         default_branch: the name of the branch that the repository began with.
-        created_at: when it was created, by the clock of that machine.
-        needs_read: features needed to read it; this version supports none of them.
-        needs_write: features needed to write to it; this version supports none of them.
-        is_from_lakefs: whether it was taken over from lakeFS.
+        created_at: when the repository was created, by the clock of the creating machine.
+        needs_read: features needed to read the repository that this version does not support.
+        needs_write: features needed to write to it that this version does not support.
+        is_from_lakefs: whether the repository was taken over from lakeFS.
     """
 
     uuid: RepositoryUuid
@@ -131,7 +131,7 @@ def owner_of(store: ObjectStore) -> RepositoryUuid | None:
     """Return the UUID of the repository that claimed a namespace, or ``None``.
 
     Raises:
-        IntegrityError: its ``repository.json`` cannot be understood.
+        IntegrityError: the namespace's ``repository.json`` cannot be parsed.
     """
     found = _read(store)
     if found is None:
@@ -144,10 +144,10 @@ def owner_of(store: ObjectStore) -> RepositoryUuid | None:
 
 
 def origin_of(store: ObjectStore) -> Mapping[str, object] | None:
-    """Return what a namespace was made of, not validated; ``None`` if lakecli created it.
+    """Return the origin of a namespace that lakeFS created, unvalidated; ``None`` for others.
 
     Raises:
-        IntegrityError: its ``repository.json`` cannot be understood.
+        IntegrityError: the namespace's ``repository.json`` cannot be parsed.
     """
     return _origin_in(_read(store) or {})
 
@@ -161,8 +161,8 @@ def describe(store: ObjectStore) -> Description | None:
     """Return the description of the repository in a namespace, or ``None`` if there is none.
 
     Raises:
-        IntegrityError: its ``repository.json`` cannot be understood.
-        NewerRepository: its format is newer than this lakecli.
+        IntegrityError: the namespace's ``repository.json`` cannot be parsed.
+        NewerRepository: the format of ``repository.json`` is newer than this lakecli.
     """
     found = _read(store)
     if found is None:
@@ -186,7 +186,7 @@ def describe(store: ObjectStore) -> Description | None:
 
 
 def _read(store: ObjectStore) -> dict[str, Any] | None:
-    """Return the fields of ``repository.json``, none of them checked, or ``None``."""
+    """Return the unchecked fields of ``repository.json``, or ``None`` if it does not exist."""
     try:
         data = store.get(layout.REPOSITORY, start=0, length=layout.MAX_REPOSITORY_SIZE + 1)
         return parse_json_object(data, max_size=layout.MAX_REPOSITORY_SIZE)
@@ -207,7 +207,7 @@ def check_needs(store: ObjectStore, description: Description, *, writing: bool) 
     """Refuse a repository that needs features which this version does not support.
 
     Raises:
-        NewerRepository: naming the features.
+        NewerRepository: the repository needs such features; the error names them.
     """
     lacking = (*description.needs_read, *(description.needs_write if writing else ()))
     if lacking:
@@ -224,8 +224,8 @@ def claim(store: ObjectStore, record: RepositoryRecord) -> None:
     """Take a namespace for a repository; repeating it for the same UUID changes nothing.
 
     Raises:
-        NamespaceTaken: it belongs to another repository, or to a lakeFS.
-        Unreachable: the store neither takes the claim nor shows that of another.
+        NamespaceTaken: another repository, of lakecli or of lakeFS, owns the namespace.
+        Unreachable: the store neither accepts the claim nor shows the claim of another repository.
     """
     if owner_of(store) is None:
         marker = find_lakefs_marker(store)
@@ -240,12 +240,12 @@ def take_over(store: ObjectStore, record: RepositoryRecord, origin: Mapping[str,
     """Take a namespace that lakeFS has marked as its own.
 
     Args:
-        origin: the IDs and times of the refs dump that the repository was made of, kept in the
-            claim.
+        origin: the IDs and times of the refs dump from which the repository was made; they are
+            recorded in the claim.
 
     Raises:
-        NamespaceTaken: another repository of lakecli has it.
-        Unreachable: the store neither takes the claim nor shows that of another.
+        NamespaceTaken: another repository of lakecli owns the namespace.
+        Unreachable: the store neither accepts the claim nor shows the claim of another repository.
     """
     body = _document(record, {"origin": {"system": LAKEFS, **origin}})
     _create(store, layout.REPOSITORY, body)
@@ -263,10 +263,11 @@ def _check_owner(store: ObjectStore, record: RepositoryRecord) -> None:
 def _create(store: ObjectStore, key: str, body: bytes) -> None:
     """Create an object, or accept an existing one; make sure that it exists afterwards.
 
-    A failed condition does not prove that: S3 answers 409 during a concurrent write.
+    A failed condition does not prove that the object exists: S3 answers 409 during a concurrent
+    write.
 
     Raises:
-        Unreachable: it does not exist.
+        Unreachable: the object does not exist.
     """
     attributes = JSON if key == layout.REPOSITORY else PLAIN
     for _ in Retries(CLAIMS).attempts():
@@ -291,7 +292,7 @@ def restore(store: ObjectStore, record: RepositoryRecord) -> None:
     """Write ``repository.json`` again if it is missing or damaged.
 
     Raises:
-        NamespaceTaken: it belongs to another repository.
+        NamespaceTaken: another repository owns the namespace.
     """
     try:
         owner = owner_of(store)
@@ -304,7 +305,7 @@ def restore(store: ObjectStore, record: RepositoryRecord) -> None:
 
 
 def find_lakefs_marker(store: ObjectStore) -> str | None:
-    """Return the key by which lakeFS marks a namespace as its own, or ``None`` if it does not."""
+    """Return the key of the object by which lakeFS marks a namespace as its own, or ``None``."""
     markers = (layout.LAKEFS_MARKER, layout.LEGACY_LAKEFS_MARKER)
     return next((marker for marker in markers if exists(store, marker)), None)
 
@@ -320,12 +321,12 @@ def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, 
     """Return the store of a namespace, and the record of the repository in it.
 
     Args:
-        uri: of the namespace, normalised.
-        name: of the repository on this machine, for the record.
+        uri: the normalised URI of the namespace.
+        name: the repository's name on this machine, which the record gets.
 
     Raises:
-        NotFound: there is no repository in that namespace.
-        Refused: it belongs to lakeFS, or needs a newer lakecli.
+        NotFound: there is no repository in the namespace.
+        Refused: lakeFS owns the namespace, or its repository needs a newer lakecli.
     """
     store, region = runtime.for_repository(name).find_store(uri)
     description = describe(store)
@@ -359,9 +360,9 @@ def check_writable(repository: Repository) -> None:
     """Refuse a namespace that this version or this clone must not write refs to.
 
     Raises:
-        CannotShare: several machines must not write there; see `ensure_shareable`.
-        NewerRepository: only newer versions may write it.
-        OtherRepository: the namespace is no longer this repository's.
+        CannotShare: several machines must not write to the namespace; see `ensure_shareable`.
+        NewerRepository: only newer versions may write to the repository.
+        OtherRepository: this repository no longer owns the namespace.
     """
     description = check_readable(repository)
     check_needs(repository.store, description, writing=True)
@@ -372,9 +373,9 @@ def check_readable(repository: Repository) -> Description:
     """Return the description of a repository in its namespace.
 
     Raises:
-        NewerRepository: only newer versions may read it.
-        OtherRepository: the namespace is no longer this repository's.
-        Refused: the namespace belongs to lakeFS.
+        NewerRepository: only newer versions may read the repository.
+        OtherRepository: this repository no longer owns the namespace.
+        Refused: lakeFS owns the namespace.
     """
     store = repository.store
     if repository.record.is_borrowed:

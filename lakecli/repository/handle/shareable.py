@@ -1,13 +1,14 @@
 """Whether several machines may write to a namespace: tested once, by the first clone that pushes.
 
-Sharing rests on compare-and-set, and a store that ignores conditions answers like one that honours
-them. So the store is tested before a ref is first written to a namespace. The results are in the
-namespace (`lakecli.doctor.evidence`); each push reads them. Where the evidence is complete, no
-clone tests again; after a failure none pushes until `lakecli doctor --again` has passed.
+Sharing needs a store with compare-and-set. A store that ignores conditions sends the same responses
+as one that honours them. So the store is tested before a ref is first written to a namespace. The
+results are recorded in the namespace (`lakecli.doctor.evidence`), and each push reads them. Once
+the evidence is complete, no clone tests again. After a failure no clone pushes until
+`lakecli doctor --again` has passed.
 
-A clone keeps a failure that it saw in its local store until a later command finds it in the
-namespace, since there it may be lost: what the store failed in is writing. Earlier versions kept
-all their results there; of these only failures count::
+A clone also keeps a failure that it saw in its local store, until a later command finds the failure
+in the namespace: a store that failed the test may lose the record of the failure, too. Earlier
+versions kept all their results in the local store; only their failures count::
 
     META  sharing/ ‖ repository  -> a failure as JSON, its time as unix seconds
 """
@@ -46,28 +47,28 @@ PROMISES: Final = ("read-after-write", "create-only", "compare-and-set", "race")
 
 
 class CannotShare(Unsupported):
-    """The store lacks what writing from several machines needs."""
+    """The store does not support safe writes from several machines."""
 
 
 class ClockOff(Refused):
-    """This machine's clock is far from the store's: its dates would mislead other clones."""
+    """This machine's clock is far from the store's; its dates would mislead other clones."""
 
 
 def ensure_shareable(repository: Repository) -> None:
-    """Refuse a namespace to which several machines must not write; test it if nobody has.
+    """Refuse a namespace to which several machines must not write; test an untested namespace.
 
-    Where the evidence is complete, this takes one request. The test sends some 1,300 requests
-    below a prefix that nothing else uses, for `conditions.TIME_LIMIT` seconds at most, and removes
-    the prefix afterwards if deleting is allowed.
+    If the evidence is complete, this takes one request. The test sends some 1,300 requests below a
+    prefix that nothing else uses, for `conditions.TIME_LIMIT` seconds at most. Afterwards it
+    removes the prefix if deleting is allowed.
 
     Raises:
-        CannotShare: the store ignores conditions, or does not show what was written, or did so
-            once, whoever saw it.
+        CannotShare: the store ignores conditions, or does not show what was written. An earlier
+            failure counts too, whichever clone saw it.
         ClockOff: this machine's clock is more than `CLOCK_LIMIT` from the store's.
         IntegrityError: the evidence is not valid.
-        PermissionDenied: reading or writing is not allowed there.
-        Unreachable: the store does not answer, or too slowly for the whole test: the next command
-            goes on with it.
+        PermissionDenied: reading or writing is not allowed in the namespace.
+        Unreachable: the store does not answer, or is too slow for the whole test; the next command
+            continues the test.
     """
     store, place = repository.store, evidence.place_of(repository.store)
     known = _known(store, repository)
@@ -89,7 +90,7 @@ def ensure_shareable(repository: Repository) -> None:
 
 
 def retest_hint(target: str) -> str:
-    """Return how a failure ends."""
+    """Return a hint on what to do after a failed test."""
     return (
         f"{checks.CONDITIONS_FIX}; once the store is mended or replaced, test it again: "
         f"`doctor {target} --again`"
@@ -97,7 +98,7 @@ def retest_hint(target: str) -> str:
 
 
 def remember(repository: Repository, result: Result) -> SharingEvidence:
-    """Record a result in the namespace; return the evidence that it then holds."""
+    """Record a result in the namespace; return the namespace's evidence afterwards."""
     if result.reason:
         _keep(repository, result)
     known = evidence.record(repository.store, result, _retries(repository))
@@ -127,7 +128,7 @@ def _forget(repository: Repository) -> None:
 
 
 def _known(store: ObjectStore, repository: Repository | None) -> SharingEvidence:
-    """Return the evidence of a namespace; a failure that this clone kept is added to it."""
+    """Return the evidence of a namespace; add the failure that this clone kept, if any."""
     known = evidence.read_evidence(store)
     if repository is None:
         return known
@@ -153,14 +154,14 @@ def check_clock(ahead: timedelta) -> None:
         ahead: how far the store's clock is ahead of this machine's.
 
     Raises:
-        ClockOff: it differs by more than `CLOCK_LIMIT`, in either direction.
+        ClockOff: the clocks differ by more than `CLOCK_LIMIT`, in either direction.
     """
     if abs(ahead) > CLOCK_LIMIT:
         raise ClockOff(wrong_by(ahead), hint=CLOCK_FIX)
 
 
 def _try_out(repository: Repository, place: str, wanted: int) -> Result:
-    """Test a namespace, with some races of each kind."""
+    """Test a namespace, with `wanted` races of each kind."""
     runtime, store = repository.lake.runtime, repository.store
     clock = runtime.clock
     scratch = checks.ScratchObjects(store, f"{layout.DOCTOR}{runtime.new_id().hex()}/")
@@ -195,11 +196,11 @@ def _kept_key(repository: Repository) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Examiner:
-    """Who runs `lakecli doctor`.
+    """A run of `lakecli doctor`: who runs it, and how.
 
     Attributes:
         now: returns the present in whole seconds.
-        again: whether the whole test is repeated, and a pass ends a failure.
+        again: whether the whole test is repeated; then a pass clears an earlier failure.
     """
 
     now: Callable[[], datetime]
@@ -207,7 +208,7 @@ class Examiner:
     again: bool = False
 
     def races(self, store: ObjectStore) -> int:
-        """Return how many races of each kind to run: few where the evidence is there already."""
+        """Return how many races of each kind to run; few if the evidence is already complete."""
         try:
             known = evidence.read_evidence(store)
             lacking = conditions.RACES - known.races(evidence.place_of(store))
@@ -229,12 +230,12 @@ def judge(
     examiner: Examiner,
     repository: Repository | None,
 ) -> Check:
-    """Return whether several machines may write to a namespace, by a run and by the evidence.
+    """Return whether several machines may write to a namespace, by this run and the evidence.
 
     Args:
         found: the checks so far, by name.
-        examiner: whose run it is. Where there is a repository that this version may write, the
-            result is recorded.
+        examiner: the run. Its result is recorded if the namespace has a repository to which this
+            version may write.
         repository: the repository of this machine, or ``None``.
 
     Raises:
@@ -272,7 +273,7 @@ def judge(
 def _result_of(
     found: Mapping[str, Check], store: ObjectStore, examiner: Examiner
 ) -> tuple[Result | None, str, str]:
-    """Return the result of a run, the check that failed, and why there is no result."""
+    """Return the result of a run, the failed check if any, and why there is no result, if so."""
     for check in (found[promise] for promise in PROMISES):
         if check.kind is ErrorKind.REFUSED:
             reason = check.details.get(BROKEN)
