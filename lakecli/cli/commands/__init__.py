@@ -1,11 +1,11 @@
-'''The commands: one function and one call into the library each, and what several of them share.
+'''The commands, each a function that calls the library once, and modules that they share.
 
 How to write ``lakecli branch list``:
 
 1. Add ``list@`` to the commands of ``branch`` in ``_WORDS`` in ``cli/tree.py``, which explains the
    mark. A new first word needs a line in ``GROUPS`` there.
 2. Write a function ``branch_list`` in ``commands/branch.py``; `lakecli.cli.tree` says which module
-   a command stands in::
+   a command is defined in::
 
     """``lakecli branch``."""
 
@@ -48,30 +48,32 @@ scripts.
 (``tests/support/golden.py``).
 
 Parameters. The first one is the context. Parameters before ``*`` are arguments, those after it are
-options. What several commands have is a type of ``cli/params.py``. What only this command has is
-declared in its default, by functions of `lakecli.cli.line`::
+options. A parameter of several commands is annotated with a type from ``cli/params.py``. A
+parameter of this command alone is declared by its default, with functions of `lakecli.cli.line`::
 
     force: bool = flag("Move the tag if it exists", "--force", "-f"),
     since: datetime | None = option("TIME", "Only commits since this time", read=read_time),
     directory: str = argument("DIR", "Where to search", default=".", kind=Kind.DIRECTORY),
 
-Without spellings, the option is that of the parameter's name: ``--since``. A class such as
-``PageOptions`` stands for several options and has no default. A boolean has one spelling;
-``--flag=true|false`` works too. Only if leaving it out differs from false, it is an `option` with
-``"--flag/--no-flag"`` and ``bool | None``. Help texts are short, begin with a capital letter and
-have no period. A value that depends on the context has a function that reads it, a word to complete
-a ``kind``; an option or argument whose value is a collection may be given several times. Global
-options (``--json``, ``-q``, …) are never parameters.
+If no spelling is given, the option is named after the parameter: ``--since``. A parameter whose
+type is a class such as ``PageOptions`` declares several options and has no default. A boolean
+option has one spelling, and accepts ``--flag=true|false``. If omitting a boolean option must differ
+from false, declare it by `option` with ``"--flag/--no-flag"`` and the type ``bool | None``. Help
+texts are short, begin with a capital letter and have no period. If a value depends on the context,
+pass the function that parses it as ``read``. If the shell can complete a value, pass its ``kind``.
+An option or argument whose value is a collection may be given several times. Global options
+(``--json``, ``-q``, …) are never parameters.
 
 Imports. `lakecli.cli.line` evaluates the annotations of the function, so the names in them are
-imported at run time. Names of other annotations go under ``TYPE_CHECKING``. Modules of the library
-are imported inside the function, because ``--help`` and completion build every command.
+imported at run time. Names that occur only in other annotations are imported under
+``TYPE_CHECKING``. Modules of the library are imported inside the function, because ``--help`` and
+completion build every command.
 
 Docstring. It is the help and the manual page. Its first line is also shown in lists. Paragraphs are
-filled anew; indented ones are kept. ``Usage: SRC... PATH [OPTIONS]`` replaces the usage line. The
-last section, ``Examples:``, is required.
+rewrapped; indented ones are kept as they are. ``Usage: SRC... PATH [OPTIONS]`` replaces the usage
+line. The last section, ``Examples:``, is required.
 
-Answers go through ``context.out``, never through ``print``:
+Output is written by ``context.out``, never by ``print``:
 
 - ``emit(record, text=lambda: lines)`` for one object: with ``--json`` the record, else the lines;
 - ``stream(items, record=…, text=…)`` for listings: one JSON object or one text per item;
@@ -79,17 +81,19 @@ Answers go through ``context.out``, never through ``print``:
 - ``page(items, amount=…, name=…)`` limits the items of a listing and says how to get the rest;
 - ``say(line)`` for lines before the answer, such as ``Source ref: …``; not in JSON;
 - ``binary()`` for bytes; ``note``, ``warn``, ``hint`` and ``progress`` for stderr;
-- ``style(text, "green")`` colours on a terminal only.
+- ``style(text, "green")`` colors text on a terminal only.
 
-The JSON answer of a command is a record of the library, or a class that ends in ``Json`` where the
-library has none. ``@answers`` names it above the function. ``cli/out/records.py`` says which fields
-of a record are answered (`VIEWS`), and has `pick`, which fills in a class that ends in ``Json``.
-`Cli` of the tests checks every run with ``--json`` against them. ``cli/out/text.py`` has the texts
-of commits and objects, sizes, dates, and `quote_path` for every path in a text.
+The JSON answer of a command is a record of the library or, if the library has no such record, a
+class whose name ends in ``Json``. The decorator ``@answers`` declares it. In
+``cli/out/records.py``, `VIEWS` lists the fields of library records that an answer contains, and
+`pick` fills in a class whose name ends in ``Json``. `Cli` in the tests checks the output of every
+run with ``--json`` against these classes. ``cli/out/text.py`` formats commits, objects, sizes and
+dates; every path in a text is passed to its `quote_path`.
 
-Errors are raised, as `lakecli.errors` describes; only ``cli/run.py`` catches them. A command
+Errors are raised as `lakecli.errors` describes; only ``cli/run.py`` catches them. A command
 returns nothing, or an `ExitCode` such as ``ExitCode.DIFFERENCES``. Before an action that cannot be
-undone it asks: ``context.confirm("delete repository 'r'", yes=yes)`` with ``yes: Yes = False``.
+undone, a command asks: ``context.confirm("delete repository 'r'", yes=yes)`` with
+``yes: Yes = False``.
 
 May import `manual` and what is below. Modules of commands import the shared modules here, never
 each other::
@@ -102,7 +106,7 @@ each other::
     output_file       files that --output names
     presigned_links   presigned URLs
     refs_manifest     refs dumps of lakeFS
-    transfers         what transfers answer: summaries, dry runs, failures
-    worktree_changes  linked directories: brought to a commit, and commits of them
-    worktrees         linked directories: opened and compared
+    transfers         the output of transfers: summaries, dry runs, failures
+    worktree_changes  checkouts and commits of linked directories
+    worktrees         opening and comparing linked directories
 '''  # noqa: D214 - the section is that of the example

@@ -58,7 +58,7 @@ BisectRepository = Annotated[
 
 
 class BisectionJson(TypedDict):
-    """Where a search for the first bad commit stands.
+    """The state of a search for the first bad commit.
 
     Attributes:
         repository: URI of the repository.
@@ -196,7 +196,7 @@ def bisect_skip(context: Context, refs: BisectRefs = ()) -> None:
 
 
 class NoVerdict(Refused):
-    """The program that tests commits could not be run, or did not end as a test does."""
+    """Raised if the program that tests commits cannot be run, or gives no valid verdict."""
 
 
 @answers(BisectionJson)
@@ -248,11 +248,12 @@ def bisect_run(
 
 
 def _check_words(words: Sequence[str]) -> None:
-    """Refuse a command in which the text of a commit might become part of a program.
+    """Refuse a command in which a shell might execute the text of a commit.
 
     Raises:
-        UsageError: it is part of a longer argument, the program itself, or that of an option; or
-            the program makes one command of its arguments.
+        UsageError: a placeholder for the text of a commit is only a part of an argument, is the
+            program itself or a program in an option (``sh -c``), or is given to a program that
+            joins its arguments into one command.
     """
     joins = words[0].rpartition("/")[2] in _JOIN_ARGUMENTS
     is_program = True
@@ -275,7 +276,8 @@ def _run(context: Context, repository: Repository, commit: Commit, words: Sequen
     """Run the program on a commit and return its exit code.
 
     Raises:
-        NoVerdict: it could not be run, was ended by a signal, or its code is no verdict.
+        NoVerdict: the program cannot be run, was ended by a signal, or its exit code is not a
+            verdict.
     """
     values = {
         "BISECT_ID": commit.id,
@@ -366,16 +368,17 @@ def bisect_reset(context: Context, repository: BisectRepository = "") -> None:
 
 
 def _session_of(context: Context, uri: str) -> Repository:
-    """Return the repository of a URI; without one, the only one with a session."""
+    """Return the repository of a URI; without a URI, the only repository with a session."""
     return find_named(context, [uri] if uri else [])[0]
 
 
 def find_named(context: Context, texts: Sequence[str]) -> tuple[Repository, list[str]]:
-    """Return the repository with a session that arguments mean, and the refs.
+    """Return the repository whose session the arguments mean, and the refs in the arguments.
 
     Raises:
         NotFound: no repository has a session.
-        UsageError: several have one and no argument says which, or they are of different ones.
+        UsageError: several repositories have a session and no argument names one of them, or the
+            arguments name different repositories.
     """
     uris: list[LakeUri] = []
     refs: list[str] = []
@@ -410,13 +413,13 @@ def _only_session(context: Context) -> str:
 def say_and_answer(
     context: Context, verdict: str, texts: Sequence[str], *, is_old_new: bool | None = None
 ) -> None:
-    """Record a verdict on commits, and show where the search stands."""
+    """Record a verdict on commits, and show the state of the search."""
     repository, refs = find_named(context, texts)
     answer(context, repository, say(repository, verdict, refs, is_old_new=is_old_new))
 
 
 def answer(context: Context, repository: Repository, session: Session) -> None:
-    """Show where a search stands."""
+    """Show the state of a search."""
     state = session.state
     current = None if state is None else state.current
     found = None if state is None else state.found

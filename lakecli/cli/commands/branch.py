@@ -362,7 +362,10 @@ def _move(
     lease: str | None,
     yes: bool,
 ) -> None:
-    """Move a branch to the commit that a ref or its URI names, and in the bucket with a lease."""
+    """Move a branch to the commit that a ref or a URI names.
+
+    With a lease, the branch is moved in the bucket, too.
+    """
     name = branch.name
     expression = to
     if to.startswith(SCHEME):
@@ -449,7 +452,10 @@ def branch_revert(
 
 
 def _check(repository: Repository, branch: str, expressions: list[str]) -> None:
-    """Look up what does not move with the branch, so that a typing error reverts nothing."""
+    """Raise an error for an unknown ref, so that a typing error reverts nothing.
+
+    Refs that are relative to the branch itself are not checked.
+    """
     from lakecli.refs.expression import parse_expression
     from lakecli.repository.log import show_commit
 

@@ -135,7 +135,12 @@ def restore(
 
 
 def _by_copying(path: str = "", source: str = "") -> str:
-    """Return the hint how a path of a branch, a URI, gets the objects of an earlier commit."""
+    """Return a hint: the ``fs cp`` command that restores objects of an earlier commit on a branch.
+
+    Args:
+        path: the URI of a path of the branch; ``""`` for a hint with placeholders.
+        source: a ref of the earlier commit; ``""`` for the parent of the head.
+    """
     if not path:
         return "objects of an earlier commit: `fs cp -r --delete REF/PATH BRANCH/PATH`"
     there = parse_path(path, allow_empty=True)

@@ -167,7 +167,11 @@ def _update(
     *,
     take_over: bool,
 ) -> Repository | None:
-    """Take a newer dump into a repository that exists here or in the bucket, and return it."""
+    """Apply a newer refs dump to a repository that exists here or in the bucket.
+
+    Returns:
+        The repository; ``None`` if it does not exist in either place.
+    """
     with context.out.progress("clone") as progress:
         known = clone_known(
             context.lake(),
@@ -201,11 +205,12 @@ def _show_clone(
     *,
     updates: Sequence[RefOutcome] | None = None,
 ) -> None:
-    """Report a new clone, and ask about the places outside its namespace that it needs.
+    """Report a new clone, and ask whether lakecli may read the places outside its namespace.
 
     Args:
-        restored: what came out of a dump of lakeFS.
-        updates: the refs that the dump has moved in a repository, which were shown.
+        restored: the result of restoring a refs dump of lakeFS, if there was one.
+        updates: the refs that a newer dump moved, which were shown already; ``None`` for a clone
+            that is new.
     """
     made = restored or cloned
     assert made is not None
@@ -298,7 +303,7 @@ def _ask_about_outside(context: Context, repository: Repository) -> list[Counted
 
 
 def _show_restored(context: Context, made: Restored, *, taken_over: bool) -> None:
-    """Report a clone that was made of a refs dump, and whose namespace it reads."""
+    """Report a clone that was made from a refs dump and reads the namespace of lakeFS."""
     _show_clone(context, None, made)
     context.out.note(NOT_IN_A_DUMP)
     if taken_over:

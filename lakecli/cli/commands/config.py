@@ -207,15 +207,15 @@ def use(
 
 
 def is_asked(context: Context) -> bool:
-    """Tell whether there is somebody to ask."""
+    """Return whether lakecli may ask questions: there is a terminal, and the output is not JSON."""
     return context.can_ask and not context.out.json
 
 
 def configure(context: Context) -> int:
-    """Ask for settings, and write those that were changed, all at the end.
+    """Ask for settings. The changed settings are written together, after the last question.
 
     Raises:
-        Refused: the answers ended before the last question; nothing is written.
+        Refused: the input ended before the last question; nothing is written.
     """
     context.out.note(f"Settings in {context.config_file}. Enter keeps the value in brackets.")
     known = git_user(context.environ)
@@ -235,7 +235,10 @@ def configure(context: Context) -> int:
 
 
 def _ask(context: Context, name: str, present: str) -> str:
-    """Return the answer to a question, ``""`` for the present value; ask again for a wrong one."""
+    """Ask for a setting and return the answer; ``""`` keeps the present value.
+
+    An invalid answer is reported, and the question is asked again.
+    """
     key = find_key(name)
     summary = key.summary.partition("; default")[0]
     while True:

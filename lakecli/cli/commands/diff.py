@@ -138,14 +138,19 @@ def diff(
 
 
 def _found(count: int) -> ExitCode:
-    """Return the exit code of ``--exit-code``."""
+    """Return the exit code of ``diff --exit-code`` for a number of differences."""
     return ExitCode.DIFFERENCES if count else ExitCode.OK
 
 
 def _split(
     left: LakeUri, right: LakeUri | None, *, two_way: bool
 ) -> tuple[LakeUri, LakeUri | None, bool]:
-    """Return the two refs of a range, and whether to compare them directly; else what was given."""
+    """Split a range such as ``main...dev`` into its two refs.
+
+    Returns:
+        The left ref, the right ref, and whether to compare them directly (without a merge base).
+        If `left` is not a range, or `right` is given, the arguments are returned unchanged.
+    """
     span = split_range(ref_of(left)) if right is None else None
     if span is None:
         return left, right, two_way
@@ -154,14 +159,14 @@ def _split(
 
 
 def _check_forms(given: Mapping[str, bool]) -> None:
-    """Refuse options that ask for two forms of the answer."""
+    """Refuse more than one option that selects the form of the answer."""
     forms = [flag for flag, wanted in given.items() if wanted]
     if len(forms) > 1:
         raise UsageError(f"{' and '.join(forms)} exclude each other", hint="give one of them")
 
 
 def _refuse_for_files(given: Mapping[str, bool]) -> None:
-    """Refuse options that are about refs where files of a linked directory are compared."""
+    """Refuse options for refs when the files of a linked directory are compared."""
     for name, wanted in given.items():
         if wanted:
             raise UsageError(
@@ -179,7 +184,7 @@ def _diff_files(
     names: bool,
     null: bool,
 ) -> int:
-    """Answer with what has changed in the linked directory, and return the number of paths."""
+    """Print the changes in the linked directory, and return the number of changed paths."""
     from lakecli.cli.commands.worktrees import open_worktree, show_diff
 
     worktree = open_worktree(context)
@@ -203,7 +208,7 @@ def _compare(
     engine: EngineOptions,
     compared: TreesToCompare,
 ) -> Iterator[Difference]:
-    """Compare two trees on the engine that is asked for, or on the faster one."""
+    """Compare two trees on the requested engine; by default, on the faster one."""
     if engine != EngineOptions() or _is_large(repository, compared):
         from lakecli.cli.commands.engine import SPARK_FROM, open_runner
 
@@ -219,7 +224,7 @@ def _compare(
 
 
 def _is_large(repository: Repository, compared: TreesToCompare) -> bool:
-    """Return whether enough ranges differ, and exist, for Spark to be faster."""
+    """Return whether Spark is faster: enough ranges differ, and enough of these exist."""
     trees = repository.trees
     left, right = trees.metarange(compared.left), trees.metarange(compared.right)
     if len(left) + len(right) < SPARK_FROM_RANGES:

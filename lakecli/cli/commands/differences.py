@@ -78,7 +78,7 @@ class ChangeCountsJson(TypedDict):
 
 
 def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
-    """Answer with differences one by one, and return their number."""
+    """Print or emit the differences one by one, and return their number."""
 
     def texts(found: list[Difference]) -> Iterator[str]:
         for kind, alike in groupby(found, attrgetter("type")):
@@ -112,10 +112,10 @@ def _size_and_checksum(value: bytes | None) -> tuple[int | None, str | None]:
 
 
 def stream_paths(out: Output, differences: Iterable[Difference], *, null: bool) -> int:
-    """Answer with the paths alone, and return their number.
+    """Print or emit only the paths that differ, and return their number.
 
     Args:
-        null: end each path by NUL and do not quote it, for ``xargs -0``.
+        null: end each path with a NUL byte instead of quoting it, for ``xargs -0``.
     """
     count = 0
     for difference in differences:
@@ -126,11 +126,11 @@ def stream_paths(out: Output, differences: Iterable[Difference], *, null: bool) 
 
 
 def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -> int:
-    """Answer with counts by prefix, and return the number of paths.
+    """Print or emit the number of differences for each prefix, and return the number of paths.
 
     Args:
-        differences: consumed while they are counted.
-        depth: how many directories a prefix has at most.
+        differences: the differences; the iterable is consumed.
+        depth: the maximum number of directories in a prefix.
     """
     rows = count_changes(differences, depth=depth)
     total = 0
@@ -157,7 +157,7 @@ def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -
 
 
 def counts_record(row: ChangeCounts) -> ChangeCountsJson:
-    """Return the JSON answer about the differences below a prefix."""
+    """Return the JSON record of the differences below a prefix."""
     return pick(ChangeCountsJson, row)
 
 
@@ -174,7 +174,10 @@ def _cells(row: ChangeCounts, most: int) -> list[str]:
 
 
 def _bytes(row: ChangeCounts) -> tuple[int, int]:
-    """Return the bytes that came and the bytes that went; a changed object does both."""
+    """Return the bytes added and the bytes removed.
+
+    The old size of a changed object counts as removed, its new size as added.
+    """
     return row.bytes_added + row.bytes_after, row.bytes_removed + row.bytes_before
 
 
@@ -183,7 +186,7 @@ def _shown_prefix(row: ChangeCounts) -> str:
 
 
 def _bar(row: ChangeCounts, most: int) -> str:
-    """Return one character for each path, or for several if a bar would be too long."""
+    """Return a bar with one character for each path; a long bar is scaled down."""
     kinds = ((row.added, "+"), (row.changed, "~"), (row.removed, "-"), (row.conflicts, "*"))
     scale = min(1.0, _BAR_WIDTH / most) if most else 1.0
     return "".join(mark * ceil(count * scale) for count, mark in kinds)

@@ -72,7 +72,7 @@ class ExaminationJson(TypedDict):
 
 
 def read_target(text: str, context: Context) -> LakeUri | str:
-    """Read a repository's URI, or a storage namespace into its one spelling."""
+    """Parse a repository's URI, or return a storage namespace in its normal form."""
     is_namespace = text.startswith("/") or ("://" in text and not text.startswith(SCHEME))
     if not is_namespace and (text.startswith(SCHEME) or context.base_uri):
         return read_repository(text, context)
@@ -194,7 +194,7 @@ def _group(check: Check) -> str:
 
 
 def _lines(out: Output, check: Check, shown: set[str]) -> Iterator[str]:
-    """Yield the line of a check, and its fix, unless it was `shown` before."""
+    """Yield the line of a check, and its fix if no earlier check had the same fix (`shown`)."""
     yield _line(out, check.verdict, check.name, one_line(check.seen))
     if check.fix and check.fix not in shown:
         shown.add(check.fix)

@@ -37,11 +37,12 @@ def open_runner(
     """Open a runner, and close it at the end.
 
     Args:
-        options: ``auto`` selects Spark from `SPARK_FROM` objects on, and with options for Spark.
-        repository: whose namespace the executors must be able to read.
+        options: the options of the command; ``auto`` selects Spark from `SPARK_FROM` objects on, or
+            if an option for Spark is given.
+        repository: the repository whose namespace the executors must be able to read.
         others: URIs of other buckets, prefixes and directories that they must be able to read.
         size: the number of objects, if known.
-        parallelism: of the runner in this process.
+        parallelism: the parallelism of the runner in this process, if Spark is not selected.
 
     Raises:
         UsageError: options for Spark with ``--engine local``.
@@ -84,8 +85,9 @@ def open_runner_of(
     """Open a runner for work on all objects of a repository; see `open_runner`.
 
     Args:
-        options: ``auto`` selects Spark by the size of the largest branch, if it is installed.
-        repository: whose branches are measured then.
+        options: the options of the command; ``auto`` selects Spark by the size of the largest
+            branch, if Spark is installed.
+        repository: the repository to work on.
         workers: ``--parallelism``, if given.
     """
     is_open = options.engine is EngineName.AUTO and _spark_is_installed()

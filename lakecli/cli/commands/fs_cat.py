@@ -95,9 +95,11 @@ def _write_many(
 
 
 def pieces_of(repository: Repository, entry: Entry, *, verify: bool) -> Iterator[bytes]:
-    """Yield the bytes of an object, the first of them when a small one is verified.
+    """Yield the bytes of an object.
 
-    A large file outside the namespace is compared before, as its digest is known at its end only.
+    With `verify`, or if the object is small, all bytes are read and verified before the first piece
+    is yielded. A large local file outside the namespace is compared with its recorded state first,
+    because its digest is known only after the last byte.
     """
     if not verify and entry.size > SMALL:
         store, key = locate(repository, entry)

@@ -166,7 +166,7 @@ def fs_mv(
 
 
 def paths_of(source: LakeUri, target: LakeUri, *, recursive: bool) -> tuple[bytes, bytes]:
-    """Return the old and the new path; in a directory an object keeps its name.
+    """Return the old and the new path; an object that is copied to a directory keeps its name.
 
     Raises:
         UsageError: one of them is not a valid path of an object.
@@ -191,10 +191,10 @@ def answer(
     *,
     report: AcrossReport | None = None,
 ) -> None:
-    """Answer with the number of objects copied or moved; raise if some failed.
+    """Report the number of objects copied or moved.
 
     Raises:
-        PartialFailure: some failed.
+        PartialFailure: some objects failed.
     """
     failures = [] if report is None else report.failures
     record = {
@@ -226,11 +226,11 @@ def across(
     transfer: TransferOptions,
     attributes: NewAttributes = UNCHANGED,
 ) -> None:
-    """Copy or move between two repositories, and answer.
+    """Copy or move objects between two repositories, and report the result.
 
     Args:
         source: an object, or with `recursive` a directory.
-        moves: remove the source afterwards.
+        moves: whether to remove the source afterwards.
     """
     before, after = paths_of(source, target, recursive=recursive)
     origin = RepositoryPath(context.synced_repository(source), ref_of(source), before)

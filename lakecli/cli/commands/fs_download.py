@@ -195,7 +195,10 @@ def fs_download(
 
 
 def _deletes(target: Path) -> Callable[[bytes], bool]:
-    """Return which files below a directory `--delete` is about."""
+    """Return a function that tells whether `--delete` applies to a file below the directory.
+
+    Ignored files, and the ignore files themselves, are never deleted.
+    """
     ignore = Ignore(os.fsencode(target))
     return lambda name: IGNORE_FILE not in name.split(b"/") and not ignore.ignores(name)
 

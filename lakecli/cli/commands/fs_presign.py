@@ -50,7 +50,7 @@ class PresignedJson(TypedDict):
 
 
 class FormatName(StrEnum):
-    """How a manifest is written."""
+    """The format of a manifest."""
 
     JSON = "json"
     CSV = "csv"
@@ -233,7 +233,7 @@ def _check_options(
     max_size: int | None,
     inline: bool,
 ) -> None:
-    """Refuse options that say nothing together."""
+    """Refuse options that cannot be combined."""
     if check + put + recursive > 1:
         raise UsageError("-r, --check and --put exclude each other", hint="give one of them")
     if check and path is not None:

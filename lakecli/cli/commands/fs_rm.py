@@ -117,7 +117,13 @@ def fs_rm(
 
 
 def _targets(paths: list[LakeUri], listed: list[bytes] | None, *, recursive: bool) -> list[bytes]:
-    """Return the paths to remove; those of ``--files-from`` are below the only one of `paths`."""
+    """Return the paths to remove.
+
+    Args:
+        paths: the paths of the command line.
+        listed: the names of ``--files-from``, relative to the only path of `paths`; ``None``
+            without that option.
+    """
     if listed is None:
         if recursive:
             return [path.path or b"" for path in paths]

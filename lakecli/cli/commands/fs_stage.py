@@ -177,10 +177,12 @@ def _arrival_row(arrival: Arrival) -> tuple[str, str, str, str, str]:
 
 
 def _path_for(path: LakeUri, location: str | None, *, size: int | None) -> bytes:
-    """Return the path to stage at; in a directory an object keeps the name that it has outside.
+    """Return the path to stage an object at.
+
+    If the path is a directory, the object keeps the last component of its address.
 
     Raises:
-        UsageError: the object has no name of its own.
+        UsageError: the path is a directory, and the address has no last component.
     """
     below = path.path or b""
     own = "" if location is None else location.rpartition("/")[2]

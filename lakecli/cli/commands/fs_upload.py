@@ -220,10 +220,10 @@ def fs_upload(
 def _arguments(
     option: str | None, first: str, more: list[str], *, is_listed: bool
 ) -> tuple[list[str], str]:
-    """Return the sources and the path; names of a list are below the current directory.
+    """Return the sources and the path; with `is_listed`, the default source is the directory ``.``.
 
     Raises:
-        UsageError: there is a source too many, or something is missing.
+        UsageError: there is a source too many, or a source or the path is missing.
     """
     if not first and option is not None:
         if option.startswith(SCHEME):
@@ -250,7 +250,7 @@ def _arguments(
 
 
 def _check_sources(sources: list[str], *, recursive: bool, is_listed: bool) -> None:
-    """Refuse sources that say nothing together."""
+    """Refuse sources that cannot be combined."""
     streams = [_named(source) for source in sources if _is_stream(source)]
     if streams and (recursive or is_listed):
         raise UsageError(f"{streams[0]} is not a directory", hint="leave out -r")
@@ -264,7 +264,7 @@ def _check_sources(sources: list[str], *, recursive: bool, is_listed: bool) -> N
 
 
 def _is_stream(source: str) -> bool:
-    """Return whether a source is read once, from where it is: standard input, or a pipe."""
+    """Return whether a source can be read only once: standard input or a pipe."""
     return source == STANDARD_INPUT or is_pipe(source)
 
 
@@ -298,7 +298,12 @@ def _upload_one(
 
 
 def _path_for(target: LakeUri, source: str, *, is_whole: bool) -> bytes:
-    """Return the path of the object that a file becomes."""
+    """Return the path of the object that is uploaded from a file.
+
+    Args:
+        target: the path of the command line; in a directory, the object gets the name of the file.
+        is_whole: whether `target` is the whole path of the object.
+    """
     path = target.path or b""
     if is_whole:
         return path_of(target)

@@ -98,7 +98,7 @@ def read_part(text: str, _context: Context) -> float:
     """Parse a fraction such as ``1%`` or ``0.01``.
 
     Raises:
-        UsageError: it is not a fraction above 0, up to 1.
+        UsageError: the text is not a number greater than 0 and at most 1 (100%).
     """
     try:
         part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)

@@ -315,7 +315,7 @@ def gc_delete_config(context: Context, repository: RepositoryUri) -> None:
 
 
 def report_record(report: GcReport, *, dry_run: bool) -> CollectionJson:
-    """Return the JSON answer about a run."""
+    """Return the JSON record of a run."""
     return pick(
         CollectionJson,
         report,
@@ -327,7 +327,7 @@ def report_record(report: GcReport, *, dry_run: bool) -> CollectionJson:
 
 
 def status_lines(status: GcStatus, uri: str) -> Iterator[str]:
-    """Yield the lines about a state."""
+    """Yield the lines that show a state of garbage collection."""
     if status.phase is Phase.IDLE:
         yield "Nothing is condemned." if status.epoch else "Nothing was ever condemned."
     elif status.phase is Phase.CONDEMNED:
@@ -357,7 +357,7 @@ def _summary_lines(summary: GarbageSummary | None) -> Iterator[str]:
 
 
 def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
-    """Yield the lines about a run."""
+    """Yield the lines that report a run."""
     for each in report.accepted:
         yield f"{'Would accept' if dry_run else 'Accepted'}: {each}"
     if report.commits or report.action in (Action.CONDEMNED, Action.FOUND_NOTHING):
@@ -382,7 +382,7 @@ def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
 
 
 def _next_lines(report: GcReport, uri: str) -> Iterator[str]:
-    """Yield the lines about the next step after a dry run."""
+    """Yield the lines that name the next step after a dry run."""
     if report.action is Action.CONDEMNED:
         yield f"Nothing was changed; to condemn it: lakecli gc run {uri}"
     elif report.action is Action.SWEPT:

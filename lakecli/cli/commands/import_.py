@@ -88,7 +88,7 @@ class ImportPlanJson(PlannedStep):
 
 
 class Mode(StrEnum):
-    """What becomes of objects below the destination that the source lacks."""
+    """Whether an import removes or keeps objects below the destination that the source lacks."""
 
     REPLACE = "replace"
     MERGE = "merge"

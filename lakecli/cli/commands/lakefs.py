@@ -280,10 +280,10 @@ def _shown(value: object) -> str:
 
 
 def _parse_losses(words: list[str]) -> set[Loss]:
-    """Return what ``--leave-out`` names.
+    """Parse the values of ``--leave-out``.
 
     Raises:
-        UsageError: a word that names nothing.
+        UsageError: a value is unknown.
     """
     known = {loss.value: loss for loss in Loss}
     for word in words:
@@ -299,7 +299,7 @@ _CACHED = 10
 
 
 def _next_steps(record: RepositoryRecord, manifest: str) -> list[str]:
-    """Return how to restore a dump with lakectl, line by line."""
+    """Return the lines that say how to restore a dump with lakectl."""
     name, namespace = record.name, shlex.quote(as_url(record.storage_namespace))
     create = f"lakectl repo create-bare lakefs://{name} {namespace}"
     why = "without the wait, its cache would restore into the deleted one"
@@ -318,9 +318,9 @@ def _read_table(context: Context, source: str) -> SSTable:
 
     Raises:
         NotFound: there is no such file or object.
-        PermissionDenied: it cannot be read.
-        UsageError: a directory, or a malformed URI.
-        IntegrityError: it is damaged, or not an SSTable.
+        PermissionDenied: the file or object cannot be read.
+        UsageError: `source` is a directory or a malformed URI.
+        IntegrityError: the data is damaged or not an SSTable.
     """
     if source == "-":
         data = context.stdin.buffer.read(MAX_TABLE_SIZE + 1)

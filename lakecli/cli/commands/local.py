@@ -388,10 +388,14 @@ def local_diff(
 
 
 def _find_git(context: Context, root: Path, *, wanted: bool) -> GitRepository | None:
-    """Return the Git repository that a directory to be linked lies in, if it is to ignore it.
+    """Return the Git repository around a directory that is to be linked.
+
+    Returns:
+        The repository; ``None`` if there is none, or if Git is not to ignore the directory
+        (`wanted` is false).
 
     Raises:
-        Refused: the directory is the top of the repository.
+        Refused: the directory is the top of the Git repository.
     """
     above = next((each for each in (root, *root.parents) if each.is_dir()), root)
     git = find_git(above, context.environ) if wanted else None
@@ -404,7 +408,7 @@ def _find_git(context: Context, root: Path, *, wanted: bool) -> GitRepository | 
 
 
 def _ignore(context: Context, git: GitRepository | None, root: Path) -> None:
-    """Have Git ignore a directory, which is linked by now."""
+    """Add a linked directory to the ignored files of its Git repository."""
     try:
         file = None if git is None else ignore_in_git(git, root)
     except Refused as error:

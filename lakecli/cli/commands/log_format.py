@@ -1,7 +1,7 @@
 """The forms of ``log``: ``--format`` with Git's placeholders, ``--graph`` and ``--dot``.
 
-Everything that comes from a commit is escaped as elsewhere; what a format itself holds, such as
-``%x00``, is written unchanged.
+Text from a commit is escaped, as in all output. Text of the format itself, such as ``%x00``, is
+written unchanged.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _PERSON: Final = re.compile(r"(.*?)\s*<([^<>]*)>\s*")
 
 
 class Drawn(NamedTuple):
-    """A commit and its lines; lines between commits belong to the commit below."""
+    """A commit with its lines of the graph, including the lines since the commit before it."""
 
     commit: Commit
     text: str
@@ -76,11 +76,11 @@ def draw(
     style: Callable[[str, str], str],
     width: int | None = None,
 ) -> Iterator[Drawn]:
-    """Yield each commit with its part of the drawing, which ends with the last commit.
+    """Yield each commit with its lines of the graph; lines after the last commit are dropped.
 
     Args:
         names: the names of commits, from `ref_names`.
-        width: columns that a line may take; subjects are cut. ``None``: as many as it needs.
+        width: the maximum columns of a line, to which subjects are cut; ``None``: no maximum.
     """
     between: list[str] = []
     for line in lines:
@@ -106,7 +106,7 @@ def draw(
 
 
 def _in_colours(drawing: str, style: Callable[[str, str], str]) -> str:
-    """Colour each column of a drawing; a column is a line and the space beside it."""
+    """Color each lane of the graph; a lane is two characters wide: a line and a space."""
     return "".join(
         mark if mark.isspace() else style(mark, _LANES[place // 2 % len(_LANES)])
         for place, mark in enumerate(drawing)
@@ -114,7 +114,7 @@ def _in_colours(drawing: str, style: Callable[[str, str], str]) -> str:
 
 
 def dot_text(commit: Commit) -> str:
-    """Return a commit as a node of Graphviz, and the edges to its parents."""
+    """Return the Graphviz node of a commit, and the edges to its parents."""
     message = "<br/>".join(escape(one_line(line)) for line in commit.message.split("\n"))
     label = f"{commit.id[:8]}<br/> {message}"
     if len(commit.parents) > 1:
@@ -124,11 +124,11 @@ def dot_text(commit: Commit) -> str:
 
 
 class Surroundings(NamedTuple):
-    """What a format needs besides the commit.
+    """The data besides the commit that a format shows.
 
     Attributes:
-        names: the branches and tags of commits, from `history_graph.ref_names`.
-        is_colored: whether colours are written.
+        names: the branches and tags of commits, from `ref_names`.
+        is_colored: whether colors are written.
     """
 
     now: datetime
@@ -142,10 +142,10 @@ def needs_names(text: str) -> bool:
 
 
 def compile_format(text: str) -> Callable[[Commit, Surroundings], str]:
-    """Return the function that writes a commit in a format, with a newline at its end.
+    """Return the function that formats a commit; the result ends with a newline.
 
     Raises:
-        UsageError: it has a placeholder that is not supported.
+        UsageError: the format has a placeholder that is not supported.
     """
     text = _NAMED.get(text) or re.sub(r"\At?format:", "", text)
     parts: list[Callable[[Commit, Surroundings], str]] = []
@@ -195,13 +195,13 @@ def _value(name: str, commit: Commit, around: Surroundings) -> str:
 
 
 def _split(message: str) -> tuple[str, str]:
-    """Return the subject of a message, its first paragraph, and the rest."""
+    """Return the subject of a message (its first paragraph), and the rest of the message."""
     subject, *rest = re.split(r"\n[ \t]*\n+", message.lstrip("\n"), maxsplit=1)
     return subject.rstrip("\n"), "".join(rest)
 
 
 def _written_out(when: datetime) -> str:
-    """Return a date as in an e-mail; Git writes days of one digit without a zero."""
+    """Return a date in the format of e-mails, with no leading zero of the day, as in Git."""
     return format_datetime(when).replace(", 0", ", ")
 
 

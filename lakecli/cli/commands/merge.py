@@ -130,7 +130,7 @@ def merge(
 
 
 def _list(context: Context, changes: Iterable[Difference], stat: StatOptions) -> None:
-    """List or count changes, and fail as the merge would if conflicts are among them."""
+    """List or count changes; raise the same error as the merge if there are conflicts."""
     conflicts = Conflicts()
 
     def collected() -> Iterator[Difference]:

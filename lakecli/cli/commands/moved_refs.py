@@ -1,4 +1,4 @@
-"""What commands say about refs that moved in the bucket, or were pushed there."""
+"""Text and steps shared by commands that move or push refs."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -28,11 +28,12 @@ def bring_along(
     stays: bool = False,
     takes_back: bool = False,
 ) -> None:
-    """Bring the linked directory in which a command runs to its branch, if the command moved that.
+    """Update the current directory to a branch that moved, if it is linked with the branch.
 
     Args:
-        stays: only tell that the files stay as they are.
-        takes_back: whether the files that the branch had are taken back, as after an undo.
+        stays: leave the files as they are, and only print a note about that.
+        takes_back: remove or replace the files of the former commit, as after an undo; otherwise
+            they become uncommitted changes if the branch was moved back.
     """
     try:
         found = linked(context)
@@ -53,12 +54,15 @@ _SHOWN: Final = 12
 
 
 def ref_of(uri: LakeUri, repository: Repository) -> str:
-    """Return the branch or tag that a URI names, else the default branch."""
+    """Return the ref in a URI; if it has none, the default branch."""
     return repository.record.default_branch if uri.ref is None else uri.ref
 
 
 def read_lease(repository: Repository, text: str | None) -> "PushLease | None":
-    """Return the lease that an option asks for; a commit that is not here is taken as typed."""
+    """Return the lease for the value of ``--force-with-lease``; ``None`` without the option.
+
+    A full commit ID is used as typed, since the commit may be missing on this machine.
+    """
     from lakecli.repository.push import PushLease
 
     if text is None:
@@ -72,7 +76,7 @@ def read_lease(repository: Repository, text: str | None) -> "PushLease | None":
 
 
 def finish_interrupted(context: Context, repository: Repository) -> list[FinishedMove]:
-    """Finish what an interrupted command left, and show what became of it."""
+    """Finish the moves that an interrupted command began, and show their outcome."""
     from lakecli.repository.journal.intents import finish_pending
 
     finished = finish_pending(repository)
@@ -81,7 +85,7 @@ def finish_interrupted(context: Context, repository: Repository) -> list[Finishe
 
 
 def short(commit_id: CommitId | None) -> str:
-    """Return the beginning of a commit ID, for a line that people read."""
+    """Return the first digits of a commit ID, for messages; ``""`` for ``None``."""
     return "" if commit_id is None else commit_id[:_SHOWN]
 
 
@@ -105,7 +109,7 @@ def update_lines(updates: "tuple[RefUpdate, ...]") -> Iterator[str]:
 
 
 def pushed_line(pushed: "RefPush", *, dry_run: bool) -> str:
-    """Return the line of a ref that was pushed, or would be."""
+    """Return the line about a ref that was pushed, or with `dry_run` would be pushed."""
     from lakecli.repository.push import Pushing
 
     told = {

@@ -1,8 +1,8 @@
 """Names that a command reads from a file: ``--files-from`` and ``--stdin``.
 
-`read_names` reads all of them first. `iter_found` and `iter_questions` read them one by one, for a
-program that asks a question and waits for its answer: what was read is answered before more is
-read, and every answer is flushed.
+`read_names` reads all names first. `iter_found` and `iter_questions` read them one by one, for a
+program that writes a name and waits for the answer: the names read so far are answered before more
+are read, and every answer is flushed.
 """
 
 import os
@@ -46,17 +46,17 @@ _MAX_QUESTION: Final = 1 << 16
 
 
 class NamesOptions(NamedTuple):
-    """The objects to work on, by name."""
+    """The options that name the objects to work on in a file."""
 
     files_from: _FilesFrom = None
     null: _Null = False
 
 
 def are_given(options: NamesOptions) -> bool:
-    """Tell whether there is ``--files-from``.
+    """Return whether ``--files-from`` is given.
 
     Raises:
-        UsageError: ``-z`` without it.
+        UsageError: ``-z`` is given without it.
     """
     if options.null and options.files_from is None:
         raise UsageError("-z needs --files-from")
@@ -64,15 +64,18 @@ def are_given(options: NamesOptions) -> bool:
 
 
 def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
-    """Return the names of ``--files-from``, each once and in order; ``None`` without the option.
+    """Return the names in the file of ``--files-from``, sorted and each once.
 
-    A name may begin with ``./``, as those of find do. Without any name there is nothing to do,
-    which a note says.
+    A leading ``./``, as in the output of ``find``, is removed. If the file has no name, a note says
+    that there is nothing to do.
+
+    Returns:
+        The names; ``None`` without the option.
 
     Raises:
-        UsageError: ``-z`` without a file.
+        UsageError: ``-z`` without ``--files-from``, or the file is a device.
         NotFound: there is no such file.
-        PermissionDenied: it cannot be read.
+        PermissionDenied: the file cannot be read.
     """
     if not are_given(options):
         return None
@@ -87,18 +90,18 @@ def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
 
 
 def bytes_of(context: Context) -> BufferedIOBase:
-    """Return standard input for bytes."""
+    """Return standard input as a binary stream."""
     return cast("BufferedIOBase", context.stdin.buffer)
 
 
 @contextmanager
 def open_names(context: Context, source: str) -> Iterator[BufferedIOBase]:
-    """Open the file of ``--files-from``, or standard input.
+    """Open the file of ``--files-from``, or standard input for ``-``.
 
     Raises:
         NotFound: there is no such file.
-        PermissionDenied: it cannot be read.
-        UsageError: it is a device, which may have no end.
+        PermissionDenied: the file cannot be read.
+        UsageError: the file is a device, which may have no end.
     """
     if source == STANDARD_INPUT:
         yield bytes_of(context)
@@ -117,23 +120,23 @@ def open_names(context: Context, source: str) -> Iterator[BufferedIOBase]:
 
 
 def note_no_name(context: Context, source: str) -> None:
-    """Note that there is nothing to do."""
+    """Print a note that the file contains no name and there is nothing to do."""
     shown = "standard input" if source == STANDARD_INPUT else source
     context.out.note(f"there is no name in {shown}: nothing to do")
 
 
 def split_names(data: bytes, *, null: bool) -> list[bytes]:
-    """Split at the ends of lines, as Unix and Windows write them; with `null` at NUL bytes."""
+    """Split data into lines that end with LF or CRLF; with `null`, split it at NUL bytes."""
     if null:
         return data.split(b"\0")
     return [line.removesuffix(b"\r") for line in data.split(b"\n")]
 
 
 def check_found(answers: Iterable[tuple[Q, T | None]]) -> Iterator[tuple[Q, T | None]]:
-    """Yield questions with their answers, and fail at the end if one had none.
+    """Yield each question with its answer, and fail at the end if an answer was ``None``.
 
     Raises:
-        PartialFailure: something does not exist.
+        PartialFailure: something that was asked for does not exist.
     """
     asked = missing = 0
     for question, found in answers:
@@ -144,7 +147,7 @@ def check_found(answers: Iterable[tuple[Q, T | None]]) -> Iterator[tuple[Q, T | 
 
 
 def answer(context: Context, record: Mapping[str, object], lines: Iterable[str]) -> None:
-    """Answer one question, at once."""
+    """Emit the answer to one question, and flush the output."""
     context.out.emit(record, text=lambda: lines)
     context.out.flush()
 
@@ -152,14 +155,15 @@ def answer(context: Context, record: Mapping[str, object], lines: Iterable[str])
 def iter_found(
     context: Context, reader: "Reader", root: LakeUri, options: NamesOptions
 ) -> Iterator[tuple[bytes, Entry | None]]:
-    """Yield the paths that ``--files-from`` names, below that of the URI, with their entries.
+    """Yield the paths that ``--files-from`` names below the path of a URI, with their entries.
 
-    A name may begin with ``./``, as those of find do; an object of exactly that name comes first.
+    The entry is ``None`` if there is no such object. A name may begin with ``./``, as in the output
+    of ``find``: an object of exactly that name is tried first, then the name without ``./``.
 
     Raises:
-        UsageError: a name is longer than any line may be.
+        UsageError: a name is longer than any line may be, or the file is a device.
         NotFound: there is no such file.
-        PermissionDenied: it cannot be read.
+        PermissionDenied: the file cannot be read.
     """
     below = as_directory(root.path or b"")
     assert options.files_from is not None
@@ -182,10 +186,10 @@ def _find(reader: "Reader", path: bytes) -> Entry | None:
 
 
 def iter_questions(source: BufferedIOBase, *, null: bool) -> Iterator[bytes]:
-    """Yield lines, or with `null` what ends with a NUL byte; empty ones are left out.
+    """Yield the lines of a stream, or with `null` its parts that end with NUL; skip empty ones.
 
     Raises:
-        UsageError: one is too long.
+        UsageError: a line is too long.
     """
     end = b"\0" if null else b"\n"
     rest = b""

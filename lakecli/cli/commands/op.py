@@ -274,7 +274,7 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
 
 
 def _with_kind(item: Logged) -> str:
-    """Return the command line of an operation, after its kind unless the line contains that."""
+    """Return the command line of an operation, preceded by its kind if the line lacks the word."""
     kind, command = item.operation.kind, one_line(item.operation.command)
     said = command if kind in command else f"{kind}: {command}".rstrip(": ")
     said = _LONG_MESSAGE.sub(r"\1…'", said)
@@ -349,7 +349,11 @@ def op_compact(context: Context) -> None:
 def _paths(
     repository: Repository, operation: Operation, amount: int
 ) -> tuple[list[tuple[str, bytes, str]], bool]:
-    """Return what was staged where, and whether there is more."""
+    """Return the staged paths of an operation, and whether there are more than `amount`.
+
+    Each item has the branch, the path, and what was staged there before: ``nothing``, ``deletion``
+    or ``object``.
+    """
     words = {None: "nothing", b"": "deletion"}
     staged = (
         (branch, path, words.get(before, "object"))
@@ -399,11 +403,11 @@ def op_restore(
 
 
 def _check_undo(repository: Repository, remote: bool, operation: Operation) -> None:
-    """Refuse to undo an operation whose files are gone, or one that has nothing to do with remote.
+    """Refuse an undo that is not possible.
 
     Raises:
-        DirectoryGone: the directory whose files it had overwritten is not found.
-        Refused: `remote` was asked for, and it moved nothing in the bucket.
+        DirectoryGone: the operation overwrote files of a directory that is not found.
+        Refused: `remote` is true, but the operation moved nothing in the bucket.
     """
     check_directory(repository, operation)
     if remote and operation.kind in LOCAL:
@@ -423,9 +427,12 @@ def _bring_along(
     stays: bool,
     takes_back: bool = False,
 ) -> None:
-    """Bring the directory to its branch, if an undo, redo or restore has moved that.
+    """Update the linked directory if an undo, redo or restore has moved its branch.
 
-    The changes of a commit of the directory are its changes again; other files are taken back.
+    Args:
+        appended: the undo, redo or restore.
+        stays: see `moved_refs.bring_along`.
+        takes_back: see `moved_refs.bring_along`.
     """
     if repository.is_here():
         for change in appended.refs:
@@ -434,7 +441,7 @@ def _bring_along(
 
 
 def _has_finished(context: Context, repository: Repository) -> bool:
-    """Bring the rest of the files back if the last undo was interrupted; tell whether it was."""
+    """Restore the remaining files if the last undo was interrupted; return whether it was."""
     operation = redo_target(repository)
     if operation is None or DIRECTORY not in operation.metadata:
         return False
@@ -460,7 +467,7 @@ def _download_options(context: Context, repository: Repository) -> DownloadOptio
 
 
 def _overwrite_again(context: Context, repository: Repository, operation: Operation) -> None:
-    """Overwrite the files again that undo has brought back."""
+    """Overwrite the files of a directory again that an undo restored; this is part of a redo."""
     written = overwrite_again(repository, operation, _download_options(context, repository))
     if written is None:
         context.out.warn(
@@ -475,7 +482,7 @@ def _overwrite_again(context: Context, repository: Repository, operation: Operat
 
 
 def _bring_back(context: Context, repository: Repository, operation: Operation) -> WriteReport:
-    """Write the files back that a command on a working directory had overwritten.
+    """Restore the files that a command on a working directory overwrote.
 
     Raises:
         DirectoryGone: the directory is not found.
@@ -516,7 +523,7 @@ def _answer(context: Context, word: str, done: Undone) -> None:
 
 
 def warn_of_gone(context: Context, appended: Operation) -> None:
-    """Warn if garbage collection has deleted objects that an operation restored."""
+    """Warn if an operation restored references to objects that garbage collection has deleted."""
     gone = appended.metadata.get(GONE)
     if gone is not None:
         context.out.warn(
@@ -526,7 +533,7 @@ def warn_of_gone(context: Context, appended: Operation) -> None:
 
 
 def operation_record(operation: Operation, *, undone: bool) -> OperationJson:
-    """Return the JSON answer about an operation."""
+    """Return the JSON record of an operation."""
     return pick(
         OperationJson,
         operation,
@@ -541,7 +548,7 @@ def _staged(operation: Operation) -> list[str]:
 
 
 def changes_line(operation: Operation, *, with_ids: bool = True) -> str:
-    """Return the changes of an operation in one line, with or without IDs of commits."""
+    """Return a line with the changes of an operation; `with_ids` adds the IDs of commits."""
     said = [_change_text(change, with_ids=with_ids) for change in operation.refs]
     # The staging area of a working directory is where its overwritten files are kept.
     said += [

@@ -1,4 +1,4 @@
-"""Files that commands write where `--output`, `--manifest` and `--script` say."""
+"""Output files of commands: `--output`, `--manifest` and `--script`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PRIVATE: Final = 0o600
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a file that cannot be written, before a command does anything else.
+    """Refuse a file that cannot be written; commands call this before all other work.
 
     Raises:
-        UsageError: it is a directory.
+        UsageError: `path` is a directory.
         NotFound: its directory does not exist.
         PermissionDenied: the file or its directory is read-only.
     """
@@ -37,16 +37,16 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
-    """Open a file under a temporary name, which is renamed at the end unless there is an error.
+    """Open a file under a temporary name; rename it at the end unless there is an error.
 
-    A device or a pipe is written directly, from where it is.
+    A device or a pipe is opened and written directly.
 
     Args:
-        path: of the file, which is replaced if it exists.
-        mode: its permissions; ``None``: as the umask says.
+        path: the path of the file, which is replaced if it exists.
+        mode: the permissions of the file; ``None`` for those that the umask allows.
 
     Raises:
-        PermissionDenied: it cannot be written.
+        PermissionDenied: the file cannot be written.
         Unreachable: the disk is full.
     """
     if is_pipe(path):
@@ -67,5 +67,5 @@ def replacing(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
 
 
 def _is_special(path: Path) -> bool:
-    """Return whether a path is that of a device or a socket."""
+    """Return whether a path exists and is not a regular file: a device or a socket."""
     return path.exists() and not path.is_file()

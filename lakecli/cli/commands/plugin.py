@@ -63,7 +63,7 @@ def find_plugin(name: str, environ: Mapping[str, str]) -> Plugin | None:
 
 
 def list_plugins(environ: Mapping[str, str]) -> list[Plugin]:
-    """Return all plugins, ordered by name; of two of one name, the first in PATH."""
+    """Return all plugins, ordered by name; if a name occurs twice, the first one in PATH."""
     names = set()
     for directory in environ.get("PATH", "").split(os.pathsep):
         try:
@@ -76,7 +76,7 @@ def list_plugins(environ: Mapping[str, str]) -> list[Plugin]:
 
 
 def run_plugin(context: Context, plugin: Plugin, arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by a plugin, which so has its streams, its signals and its exit code.
+    """Replace this process by a plugin, which uses its streams and signals and sets its exit code.
 
     Raises:
         Refused: the program cannot be executed.

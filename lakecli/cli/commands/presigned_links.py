@@ -1,4 +1,4 @@
-"""Presigned URLs: of one object with its warnings, of many in files, and for uploads."""
+"""Presigned URLs for one object, for many objects (written to files), and for uploads."""
 
 from __future__ import annotations
 
@@ -167,14 +167,14 @@ class LinkSetJson(TypedDict):
 
 
 class OutputFiles(NamedTuple):
-    """Files to write links to.
+    """The files to which presigned URLs are written; ``None`` for a file that is not wanted.
 
     Attributes:
-        manifest: in JSON or CSV, or a page.
-        script: for a shell.
-        page: for a browser.
-        title: of pages; ``""``: the usual one.
-        sender: whom pages name; ``""``: nobody.
+        manifest: a JSON, CSV or HTML file with all URLs.
+        script: a shell script.
+        page: a web page.
+        title: the title of pages; ``""`` for the default title.
+        sender: the sender that pages name; ``""`` for nobody.
     """
 
     manifest: Path | None
@@ -199,19 +199,22 @@ class OutputFiles(NamedTuple):
             check_writable(file)
 
     def lines(self) -> Iterator[str]:
-        """Yield the names of the files, for people."""
+        """Yield the lines that print the names of the files."""
         for what, file in self.by_name.items():
             if file is not None:
                 yield f"{what.capitalize()}: {quote_path(str(file))}"
 
     @property
     def is_any_stdout(self) -> bool:
-        """Whether one of them is standard output."""
+        """Whether one of the files is standard output."""
         return any(file is not None and is_stdout(file) for file in self.by_name.values())
 
 
 def lifetime(context: Context, asked: timedelta | None, *, in_file: bool = False) -> timedelta:
-    """Return the lifetime of a URL: `asked`, else the setting; in a file, a day if neither is."""
+    """Return the lifetime of a URL: `asked`, or the setting ``presign.expires``.
+
+    If the URL is written to a file and neither is given, the lifetime is one day.
+    """
     if asked is not None:
         return asked
     is_set = context.settings.find("presign.expires").origin != "default"
@@ -219,7 +222,11 @@ def lifetime(context: Context, asked: timedelta | None, *, in_file: bool = False
 
 
 def warn_of_early_end(context: Context, wanted: datetime, end: datetime, *, what: str) -> None:
-    """Warn if a URL expires earlier than asked for; `what` is such as ``the URL expires``."""
+    """Warn if a URL expires earlier than requested.
+
+    Args:
+        what: the beginning of the message, such as ``the URL expires``.
+    """
     if end >= wanted - _SLACK:
         return
 
@@ -246,7 +253,7 @@ def presigned(
     *,
     inline: bool = False,
 ) -> PresignedUrl:
-    """Return a URL of an object, and warn if it expires earlier than asked for.
+    """Return a URL of an object, and warn if it expires earlier than requested.
 
     Raises:
         Unsupported: the storage namespace does not support URLs.
@@ -270,7 +277,7 @@ def presign_tree(
     inline: bool,
     names: list[bytes] | None,
 ) -> None:
-    """Sign a URL for everything below a path, and print the URLs or write them to files."""
+    """Sign a URL for each object below a path, and print the URLs or write them to files."""
     repository = context.synced_repository(uri)
     with ExitStack() as stack:
         wanted = lifetime(context, asked, in_file=any(files.by_name.values()))
@@ -315,7 +322,10 @@ def presign_tree(
 def _documents(
     context: Context, stack: ExitStack, format_name: str | None, files: OutputFiles
 ) -> list[tuple[Path | None, Document]]:
-    """Return documents with their files, which are writable; ``None`` is stdout."""
+    """Return each document to write with its file, after a check that all files are writable.
+
+    The file is ``None`` for standard output.
+    """
     files.check()
     targets: list[tuple[Path | None, type[Document]]] = []
     if files.manifest is not None:
@@ -374,7 +384,7 @@ def _tell_end(context: Context, handoff: ObjectLinks, wanted: timedelta) -> None
 
 
 def check_manifest(context: Context, file: Path) -> ExitCode:
-    """Print what has expired or changed since a manifest was written."""
+    """Print which URLs of a manifest have expired, and which objects have changed since."""
     counts: dict[str, int] = {}
     now = context.now()
     first_end: timedelta | None = None
@@ -468,7 +478,7 @@ def presign_set(
     names: list[bytes] | None,
     max_size: int,
 ) -> None:
-    """Write a page and a script by which a partner sends files."""
+    """Write a page and a script with which a partner uploads files."""
     branch, below = ref_of(uri), as_directory(uri.path or b"")
     check_branch_name(branch)
     check_path(below)
@@ -518,7 +528,7 @@ def presign_set(
 
 
 def _sending(signed: PresignedUrl) -> str:
-    """Return how an object is sent to a URL, without what is secret."""
+    """Return how to send an object to a URL, without the secret parts of the URL."""
     if signed.fields:
         return "the command behind Send, with a name in place of FILE"
     headers = "".join(f" -H {shlex.quote(': '.join(each))}" for each in signed.headers.items())
@@ -526,7 +536,7 @@ def _sending(signed: PresignedUrl) -> str:
 
 
 def _form_command(signed: PresignedUrl) -> str:
-    """Return the command that sends a form, whose file comes last."""
+    """Return the curl command that sends an object as a form; the file is the last field."""
     fields = [("--form-string", f"{name}={value}") for name, value in signed.fields.items()]
     return shlex.join(["curl", "-f", *chain(*fields), "-F", "file=@FILE", signed.url])
 

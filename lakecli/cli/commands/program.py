@@ -40,7 +40,7 @@ def version(context: Context) -> None:
 
 
 class Shell(StrEnum):
-    """The shells there is a script for."""
+    """The shells that have a completion script."""
 
     BASH = "bash"
     ZSH = "zsh"

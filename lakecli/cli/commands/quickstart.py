@@ -82,7 +82,7 @@ def quickstart(
 
 
 def _free_name(context: Context) -> tuple[str, Path]:
-    """Return an unused name for the repository, and a directory that does not exist."""
+    """Return an unused name for the repository, and the path of a directory that does not exist."""
     taken = {record.name for record in context.lake().repositories(prefix=NAME)}
     root = Path(context.home.store).parent / NAME
     names = chain([NAME], (f"{NAME}-{number}" for number in count(2)))
@@ -91,7 +91,10 @@ def _free_name(context: Context) -> tuple[str, Path]:
 
 
 def _sources(directory: str | None) -> Iterator[tuple[Path, Path]]:
-    """Yield files and their names relative to their directory."""
+    """Yield the path of each file to copy, and the same path relative to the directory.
+
+    Without a directory, these are files of Python's standard library.
+    """
     if directory is not None:
         root = Path(directory)
         if not root.is_dir():
@@ -110,7 +113,7 @@ def _sources(directory: str | None) -> Iterator[tuple[Path, Path]]:
 
 
 def _copy(sources: Iterator[tuple[Path, Path]], target: Path) -> list[Path]:
-    """Copy files up to the limits, and return their relative names."""
+    """Copy files until `MAX_SIZE` or `MAX_FILES` is reached, and return their relative names."""
     names: list[Path] = []
     room = MAX_SIZE
     for source, relative in sources:
@@ -131,7 +134,7 @@ def _copy(sources: Iterator[tuple[Path, Path]], target: Path) -> list[Path]:
 
 
 class _Tour:
-    """The commands, each shown and then run."""
+    """The commands of the quickstart, each of which is printed and then run."""
 
     def __init__(self, context: Context, repository: str, place: Path, names: list[Path]) -> None:
         self._context = context
@@ -176,7 +179,7 @@ class _Tour:
         self._do("fs", "stat", f"{main}~1/files/{changed}")
 
     def farewell(self) -> Iterator[str]:
-        """Yield the places of everything, and commands to try next."""
+        """Yield lines with the repository, its directories, and commands to try next."""
         repository, changed = self.repository, self._names[0]
         yield ""
         yield "The repository stays for you to try things:"
@@ -202,7 +205,7 @@ class _Tour:
         self._say(*[""] if self.commands else [], f"# {text}")
 
     def _do(self, *words: str) -> None:
-        """Show one command, and run it."""
+        """Print a command, and run it."""
         self.commands.append(_typed(words))
         self._say("", f"$ {_typed(words)}")
         self._context.run(words)

@@ -148,7 +148,7 @@ def _finish(context: Context, repository: Repository) -> list[FinishedMove]:
 
 
 def _seen_line(fetched_at: datetime | None, pushed_at: datetime | None, *, now: datetime) -> str:
-    """Return when this clone last saw the bucket: the last fetch, and a push after it."""
+    """Return the line with the age of the last fetch, and of the last push if it was later."""
 
     def ago(at: datetime) -> str:
         return f"{human_seconds(max(0, int((now - at).total_seconds())))} ago"

@@ -1,4 +1,4 @@
-"""What uploads, downloads and other transfers answer: summaries, dry runs, failures."""
+"""The output of uploads, downloads and other transfers: summaries, dry runs, failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PlannedStep(TypedDict):
-    """What would be done with a path."""
+    """The action that a dry run shows for a path."""
 
     action: str
     path: bytes | str | None
@@ -86,11 +86,12 @@ def summary_lines(
 
 
 def sentence(context: Context, verb: str, count: int, size: int, **counts: int) -> str:
-    """Return what a transfer did, as a terminal shows it in place of lakectl's summary.
+    """Return one sentence about a transfer; a terminal shows it in place of lakectl's summary.
 
     Args:
-        verb: the past form: ``Uploaded``.
-        size: the bytes of these and of the unchanged ones.
+        verb: the past form, such as ``Uploaded``.
+        count: the number of objects transferred.
+        size: the bytes of these and of the unchanged objects.
         counts: further numbers by name; zeros are left out.
     """
     seconds = (context.now() - context.began).total_seconds()
@@ -113,13 +114,13 @@ def answer_transfer(
     hint: str,
     **given: object,
 ) -> None:
-    """Answer with what a recursive transfer did.
+    """Report the result of a recursive transfer.
 
     Args:
         verb: ``upload`` or ``download``.
-        answer: the class of the JSON answer.
-        hint: what became of the other objects, if some failed.
-        given: fields of the JSON answer that the report lacks.
+        answer: the class of the JSON record.
+        hint: the hint of the error if some objects failed; it says what happened to the others.
+        given: fields of the JSON record that the report lacks.
 
     Raises:
         PartialFailure: some objects failed.
@@ -153,16 +154,19 @@ def answer_transfer(
 def shown_plan(
     context: Context, *, verb: str, hint: str, destination: Path | None = None
 ) -> Iterator[Listed]:
-    """Answer a dry run: each path as soon as the transfer tells it, then the totals.
+    """Show a dry run: each path as soon as the transfer reports it, then the totals.
 
     Args:
-        context: of the command.
-        verb: the action, for failures.
-        hint: what would become of the others, if some fail.
+        verb: the action, for messages about failures.
+        hint: the hint of the error if some objects would fail; it says what would happen to the
+            others.
         destination: the file, for JSON, if there is only one.
 
+    Yields:
+        The function to call with each step of the dry run.
+
     Raises:
-        PartialFailure: some would fail.
+        PartialFailure: some objects would fail.
     """
     from lakecli.repository.transfer.plan import PlanTotals
 
@@ -173,7 +177,12 @@ def shown_plan(
 
 
 def listed_in(context: Context, plan: PlanTotals, more: Mapping[str, object] = {}) -> Listed:
-    """Return what shows each step of a dry run and counts it; `more` are fields for JSON."""
+    """Return the function that prints and counts each step of a dry run.
+
+    Args:
+        plan: the totals, to which each step is added.
+        more: further fields of each JSON record.
+    """
     put = context.out.lister(record=lambda step: {**step_record(step), **more}, text=step_line)
 
     def listed(step: PathStep) -> None:
@@ -184,18 +193,18 @@ def listed_in(context: Context, plan: PlanTotals, more: Mapping[str, object] = {
 
 
 def show_steps(context: Context, steps: Iterable[PathStep]) -> None:
-    """Answer with what a dry run would do with each path."""
+    """Print or emit the steps of a dry run, one for each path."""
     context.out.stream(steps, record=step_record, text=step_line)
 
 
 def step_record(step: PathStep) -> dict[str, object]:
-    """Return the JSON answer about one path of a dry run."""
+    """Return the JSON record of one step of a dry run."""
     record: dict[str, object] = {"action": step.action, "path": step.path, "size": step.size}
     return record | {"error": step.error} if step.error else record
 
 
 def step_line(step: PathStep) -> str:
-    """Return the line about one path of a dry run."""
+    """Return the line about one step of a dry run."""
     line = f"{step.action} {quote_path(step.path)}"
     return f"{line}: {step.error}" if step.error else line
 
@@ -220,7 +229,7 @@ def _plan_record(plan: PlanTotals) -> dict[str, object]:
 
 
 def note_left_out(context: Context, paths: Sequence[bytes]) -> None:
-    """Say which paths were left out because their names are not those of data."""
+    """Print a note with the paths that were left out because their names are reserved."""
     if not paths:
         return
     more = f" and {len(paths) - 3:,} more" if paths[3:] else ""
@@ -228,7 +237,7 @@ def note_left_out(context: Context, paths: Sequence[bytes]) -> None:
 
 
 def failure_records(failures: Sequence[tuple[bytes, str]]) -> list[dict[str, object]]:
-    """Return failures for a JSON answer."""
+    """Return the JSON records of failures."""
     return [{"path": path, "error": why} for path, why in failures]
 
 
@@ -240,12 +249,12 @@ def raise_failures(
     hint: str,
     count: int | None = None,
 ) -> None:
-    """List failures, one line each, and raise; do nothing if there are none.
+    """Print failures, one line each, and raise an error; do nothing if there are none.
 
     Args:
         failures: the failures to list; the first ones if there are too many.
         hint: the hint of the error.
-        count: the number of all failures, if `failures` are not all.
+        count: the number of all failures, if `failures` does not have all of them.
 
     Raises:
         PartialFailure: there are failures.

@@ -1,4 +1,4 @@
-"""Shared by commands that bring a linked directory to a commit, or make a commit of one."""
+"""Functions shared by commands that check out or commit a linked directory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from lakecli.worktree.worktree import Worktree
 def downloading(
     context: Context, repository: Repository, verb: str, transfer: TransferOptions | None = None
 ) -> Iterator[DownloadOptions]:
-    """Give the options of the downloads of a working directory, and show their progress."""
+    """Yield the options for downloads to a working directory, and show the progress."""
     transfer = transfer or TransferOptions()
     with context.out.progress(verb, hidden=transfer.no_progress) as shown:
         workers = parallelism(context, repository, transfer.workers)
@@ -51,11 +51,11 @@ def downloading(
 
 
 def answer_synced(context: Context, worktree: Worktree, brought: Brought, operation: str) -> None:
-    """Answer with what bringing a working directory to a commit did.
+    """Report the result of checking out a commit in a working directory.
 
     Raises:
         PartialFailure: some objects could not be downloaded.
-        WorktreeConflict: files were changed both here and there.
+        WorktreeConflict: files were changed both in the directory and on the branch.
     """
     record = pick(
         SyncedJson,
@@ -76,11 +76,11 @@ def answer_synced(context: Context, worktree: Worktree, brought: Brought, operat
 
 
 def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None:
-    """Say what bringing a working directory to a commit has left, and whether files are read-only.
+    """Report the files that a checkout did not write or that it overwrote, and read-only files.
 
     Raises:
         PartialFailure: some objects could not be downloaded.
-        WorktreeConflict: files were changed both here and there.
+        WorktreeConflict: files were changed both in the directory and on the branch.
     """
     if brought.downloaded and worktree.linking == "hardlink":
         context.out.note(
@@ -115,10 +115,10 @@ def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None
 
 
 def raise_conflicts(worktree: Worktree, conflicts: Sequence[bytes]) -> None:
-    """Raise if files were changed both here and there.
+    """Raise an error if files were changed both in the directory and on the branch.
 
     Raises:
-        WorktreeConflict: listing them.
+        WorktreeConflict: there are such files; the error lists them.
     """
     if not conflicts:
         return
@@ -140,9 +140,10 @@ def pull_worktree(
     *,
     takes_back: bool = False,
 ) -> Brought:
-    """Bring a working directory to what its ref is now.
+    """Check out the current commit of a working directory's ref.
 
-    If the ref was moved back, its former files become changes, unless they are to be taken back.
+    If the ref was moved back to an earlier commit, the files of the later commit become uncommitted
+    changes. With `takes_back` they are replaced instead.
     """
     with (
         worktree.locked(),
@@ -154,10 +155,10 @@ def pull_worktree(
 
 
 def follow_branch(context: Context, worktree: Worktree, *, takes_back: bool = False) -> None:
-    """Bring a working directory to its branch, which has moved, and tell what was done.
+    """Check out a branch, which has moved, in a working directory, and report the result.
 
     Raises:
-        PartialFailure, WorktreeConflict: as of `tell_brought`.
+        PartialFailure, WorktreeConflict: as in `tell_brought`.
     """
     brought = pull_worktree(context, worktree, Policy.KEEP, takes_back=takes_back)
     if brought.downloaded or brought.removed:
@@ -169,11 +170,11 @@ def follow_branch(context: Context, worktree: Worktree, *, takes_back: bool = Fa
 def try_to_follow(
     context: Context, worktree: Worktree, *, stays: bool = False, takes_back: bool = False
 ) -> None:
-    """Do as `follow_branch` after a command that has moved the branch already, and cannot fail.
+    """Call `follow_branch`, but only warn of errors, because the command moved the branch already.
 
     Args:
-        stays: only tell that the files stay as they are.
-        takes_back: whether the files that the branch had are taken back.
+        stays: leave the files as they are, and only print a note about that.
+        takes_back: see `pull_worktree`.
     """
     try:
         if worktree.link.at_head in (None, worktree.head().id):
@@ -203,12 +204,12 @@ def checkout_worktree(
     force: bool = False,
     yes: bool = False,
 ) -> None:
-    """Bring a working directory to another ref, and answer with what was done.
+    """Check out another ref in a working directory, and report the result.
 
     Args:
-        ref: the ref; ``""``: the commit that the directory is at.
+        ref: the ref; ``""`` for the commit that is checked out.
         discard: undo all changes of the directory, after a question.
-        force: overwrite changed files that the ref has otherwise.
+        force: overwrite changed files if their objects differ in `ref`.
         yes: do not ask.
     """
     policy = Policy.REFUSE
@@ -248,10 +249,10 @@ def commit_worktree(
     ours: bool = False,
     is_plain: bool = False,
 ) -> None:
-    """Commit a working directory, and answer with the commit.
+    """Commit the changes in a working directory, and report the commit.
 
-    Without changes this says so, as lakectl does. With `is_plain` the answer is the record of
-    `commit`.
+    If there are no changes, a message says so, as in lakectl. With `is_plain` the JSON record is
+    that of the command `commit`.
     """
     check_message(message, allow_empty=allow_empty_message)
 

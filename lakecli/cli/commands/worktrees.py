@@ -1,4 +1,4 @@
-"""Shared by commands about linked directories: opening one, and comparing it."""
+"""Functions shared by commands about linked directories: opening and comparing them."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ class LocalCommitJson(TypedDict):
 def find_worktree(
     context: Context, directory: str = ".", *, otherwise: str = ""
 ) -> tuple[Path, Link]:
-    """Return the linked directory that a directory is or lies in, and its link.
+    """Return the linked directory that is `directory` or contains it, and its link.
 
     Raises:
-        NotFound: there is none; the hint has `otherwise`, see `not_linked`.
+        NotFound: there is no linked directory. The hint contains `otherwise`; see `not_linked`.
     """
     root = find_root(absolute(directory))
     link = None if root is None else read_link(root, trust=context.settings.local_trust)
@@ -93,10 +93,11 @@ def open_worktree(
     links: LinkOptions | None = None,
     otherwise: str = "",
 ) -> Worktree:
-    """Open the linked directory that a directory is or lies in.
+    """Open the linked directory that is `directory` or contains it.
 
     Raises:
-        NotFound: there is none, see `find_worktree`, or its repository is not on this machine.
+        NotFound: there is no linked directory (see `find_worktree`), or its repository is not on
+            this machine.
     """
     root, link = find_worktree(context, directory, otherwise=otherwise)
     policy = LinkPolicy.FAIL if links is None else links.policy()
@@ -105,7 +106,7 @@ def open_worktree(
 
 
 def linking(context: Context, repository: Repository) -> LinkMode:
-    """Return how files come from the namespace of a repository; root gets no hard links."""
+    """Return whether files are links to objects or copies; root gets hard links only on request."""
     if not is_local(repository.record.storage_namespace):
         return LinkMode.COPY
     chosen = context.settings.local_link
@@ -141,7 +142,7 @@ def change_of(item: ChangedPath) -> ChangeType:
 
 
 def change_record(item: ChangedPath) -> LocalChangeJson:
-    """Return the JSON answer about a path."""
+    """Return the JSON record of a changed path."""
     return pick(LocalChangeJson, item, source=source_of(item), change=change_of(item))
 
 
@@ -151,7 +152,7 @@ def _change_row(item: ChangedPath) -> tuple[str, str, str]:
 
 
 def show_changes(context: Context, worktree: Worktree, found: Status, *, nothing: str) -> None:
-    """Write the changed paths, or that there are none, and what `warn_of_state` warns of."""
+    """Print the changed paths, or `nothing` if there are none; then call `warn_of_state`."""
     if not found.items:
         context.out.say(nothing)
     if found.items or context.out.json:
@@ -167,7 +168,7 @@ def show_changes(context: Context, worktree: Worktree, found: Status, *, nothing
 
 
 def warn_of_state(context: Context, worktree: Worktree, found: Status) -> None:
-    """Warn of what is unfinished, and of files that are not or cannot be compared."""
+    """Warn of an interrupted command, of conflicts, and of files that are not compared."""
     link = worktree.link
     if link.include or link.exclude:
         patterns = [f"--include {shell_word(each)}" for each in link.include]
@@ -193,12 +194,13 @@ def show_diff(
     names: bool = False,
     null: bool = False,
 ) -> int:
-    """Answer with what has changed in a working directory, and return the number of paths.
+    """Print the changes in a working directory, and return the number of changed paths.
 
     Args:
-        paths: files and directories, relative to the working directory; none for all.
-        prefix: with which the paths to compare begin.
-        depth: answer with counts by prefixes of so many directories; ``None`` for the paths.
+        paths: the files and directories to compare, relative to the working directory; empty for
+            all.
+        prefix: the prefix of the paths to compare.
+        depth: count changes by prefixes of this many directories; ``None`` lists the paths instead.
     """
     found = status(worktree, local=True, selection=selection)
     items = [
