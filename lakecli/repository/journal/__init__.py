@@ -1,16 +1,18 @@
-"""What this clone has done, has begun, and is still to do in the bucket: rows of the local store.
+"""Local records: what this clone has done, has begun, and still has to do in the bucket.
 
 ::
 
-    bucket_state     when it last read the bucket's refs and moved one; that the bucket went back in
-                     time
-    tracking         where the refs in the bucket stood when it last read them
-    unsent_moves     notes of refs that are still to move in the bucket; which may be deleted there
+    bucket_state     when this clone last read the bucket's refs and last moved a ref there; whether
+                     the bucket went back in time
+    tracking         the positions of the bucket's refs when this clone last read them
+    unsent_moves     notes of refs that still have to move in the bucket; which refs may be deleted
+                     there
     operation_log    appending to the operation log; the staging tokens that operations own, and
-                     what a move of a branch makes of them; a look at this machine's clock
+                     how a move of a branch changes them; a check of this machine's clock
     workspaces       staging areas that belong to one job, and to no branch until it commits them
-    intents          a ref moves in the bucket: recorded before, made, its outcome recorded; those
-                     without one: finishing them, landing commits, and who would take them back
+    intents          moves of refs in the bucket: recording them, making them, recording their
+                     outcome; finishing interrupted moves; landing commits; protecting moves under
+                     way from local changes
 
 May import `contract` and what is below.
 """

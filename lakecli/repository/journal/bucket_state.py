@@ -2,17 +2,17 @@
 
 A bucket may go back in time: a backup was restored, or this is a replica that lags behind. The
 sequence number of a ref only grows, and a ref object is never deleted. So the bucket went back if a
-ref has a lower number than this clone has seen, has another move under a number that it has seen,
-or is missing (`tracking.went_back`). Then nothing recorded of such refs counts: their positions and
-moves are replaced by the present ones, packs that are not listed are forgotten, and the next push
-verifies data that was uploaded before, however young it is.
+ref has a lower number than this clone has seen, if it has another move under a number that this
+clone has seen, or if it is missing (`tracking.went_back`). Then the records of such refs are
+invalid: their positions and moves are replaced by the present ones, and packs that are not listed
+are forgotten. The next push verifies even recently uploaded data.
 
 ::
 
     META  fetched/ ‖ repository  -> when the bucket was last read, and the state of collection then
           pushed/ ‖ repository   -> when this clone last moved a ref there, unix seconds in JSON
-          rollback/ ‖ repository -> when the bucket was noticed to have gone back, and the refs with
-                                    the commits on which they stood before, as JSON
+          rollback/ ‖ repository -> when this clone noticed that the bucket went back, and the refs
+                                    with their earlier commits, as JSON
 """
 
 import json
@@ -45,8 +45,8 @@ class LastFetch(NamedTuple):
     """The last time that all refs were read.
 
     Attributes:
-        phase: the phase of garbage collection then.
-        epoch: the epoch of garbage collection then.
+        phase: the phase of garbage collection at that time.
+        epoch: the epoch of garbage collection at that time.
     """
 
     at: datetime
@@ -77,7 +77,7 @@ def put_pushed_at(txn: WriteTransaction, repository: Repository, at: datetime) -
 
 
 def forget_all(txn: WriteTransaction, repository: Repository) -> None:
-    """Forget every tracked ref, their moves, and that they were ever read."""
+    """Forget every tracked ref, the moves of refs, and the times of the last fetch and push."""
     for table in (Table.TRACKING, Table.REFLOG):
         txn.delete_owned(table, repository.key)
     for what in (_FETCHED, _PUSHED):
@@ -103,7 +103,7 @@ def accept_rollback(
     *,
     packs: Collection[str],
 ) -> None:
-    """Forget what was recorded of refs that went back; the caller tracks them again."""
+    """Forget the positions and moves of refs that went back; the caller tracks these refs again."""
     refs = {(each.kind, each.name): each.commit_id for each in seen}
     moves, positions = ReflogStore(txn, repository.key), TrackingStore(txn, repository.key)
     for kind, name in refs:
@@ -119,7 +119,7 @@ def accept_rollback(
 
 
 def forget_rollback(txn: WriteTransaction, repository: Repository) -> None:
-    """Forget that the bucket went back: somebody accepts the refs as they are now."""
+    """Forget that the bucket went back, because the user accepts the refs as they are now."""
     txn.delete(Table.META, _ROLLBACK + repository.key)
 
 
@@ -147,7 +147,7 @@ def iter_behind(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[
 
 
 def notify_rollback(repository: Repository, refs: Iterable[tuple[RefKind, str]]) -> None:
-    """Leave a notice that the bucket went back in time."""
+    """Add a notice that the bucket went back in time."""
     names = [f"{kind} {name}" for kind, name in refs]
     more = f" and {len(names) - 3} more" if names[3:] else ""
     repository.notify(

@@ -1,23 +1,26 @@
-"""Moves in the bucket, and intents: those that were begun here and have no recorded outcome.
+"""Moves in the bucket, and intents: moves that were begun here and have no recorded outcome.
 
-`make_move` is the one way in which this clone moves a ref in the bucket. An intent has one write
-ID, random and made once. It is in the local store before the first request that moves the ref, so
-that after a crash the next command finds out what became of the move, and repeats it as the same
-one. The move of a branch to a commit that was built here also has the `LocalMove` that follows.
+This clone moves refs in the bucket only by `make_move`. An intent has one random write ID. The
+intent is written to the local store before the first request that moves the ref. So after a crash
+the next command can find out whether the ref moved, and can repeat the move with the same write
+ID. If the move publishes a commit that was built here, the intent also records the `LocalMove` that
+follows on this machine.
 
-A shared commit is recorded as an intent, then sent, then landed here. Between the first request
-and the outcome, its branch must keep the head and the sealed areas that it was built from. A reset
-or undo of those would report success, and the commit would still arrive with the discarded changes.
+A shared commit is recorded as an intent, then sent, then landed here: the local branch moves to it.
+Between the first request and the outcome, the branch must keep the head and the sealed areas that
+the commit was built from. Otherwise a reset or undo of them would report success, and the commit
+would still arrive with the discarded changes.
 
 - Right before each request `_mark_sent` compares the branch with what the commit was built from, in
-  one transaction that marks the row as sent. If a command has changed the branch before, the commit
-  is outdated: it is built again.
-- A command that would change the branch later finds the mark (`check_none_sent`), asks the bucket
-  what became of the commit, and is refused if the outcome is still open (`when_none_under_way`).
-- An explicit push is marked in the same way, if the ref here reaches what is pushed. An undo that
-  would put the ref below that is refused while the outcome is open (`check_none_taken_back`).
-- A mark older than `STALE_AFTER` is that of a process that was killed. Its row is deleted; should
-  the process still run, it finds no row before its next request and gives up.
+  the transaction that marks the row as sent. If a command has changed the branch before, the commit
+  is outdated and is built again.
+- A command that would change the branch later finds the mark (`check_none_sent`) and asks the
+  bucket whether the commit arrived. It is refused if that is still open (`when_none_under_way`).
+- An explicit push is marked in the same way, if the local ref contains the commit to be pushed.
+  While the outcome is open, an undo that would move the ref behind that commit is refused
+  (`check_none_taken_back`).
+- A mark older than `STALE_AFTER` was left by a process that was killed. Its row is deleted. If the
+  process is still running, it finds no row before its next request and gives up.
 """
 
 from __future__ import annotations
@@ -57,12 +60,12 @@ class WantedMove(NamedTuple):
 
     Attributes:
         kind: a branch or a tag.
-        before: its required position in the bucket; ``None``: it must not exist.
-        after: its new position, a commit in the local store; ``None`` deletes it.
+        before: the required position in the bucket; ``None``: the ref must not exist.
+        after: the new position, a commit in the local store; ``None`` deletes the ref.
         who: ``Name <email>``, for the shared reflog.
-        why: what is done, for the shared reflog.
-        landing: what to do here in the transaction that records the outcome, now or in the next
-            command. ``None``: only append a ``push`` to the operation log.
+        why: the reason for the move, for the shared reflog.
+        landing: the local changes to make in the transaction that records the outcome, now or in
+            the next command. ``None``: only append a ``push`` to the operation log.
     """
 
     kind: RefKind
@@ -78,10 +81,10 @@ class Begun(NamedTuple):
     """A move that was begun.
 
     Attributes:
-        landing: what is to follow on this machine once the bucket has taken the commit; ``None``
-            for a push, which sends what has happened here already.
-        sent: when its last request was sent, by this machine's clock; ``None``: none was, or it is
-            a move that no local command waits for.
+        landing: the local changes to make once the bucket has accepted the commit; ``None`` for a
+            push, which sends changes that are already made here.
+        sent: when its last request was sent, by this machine's clock; ``None``: no request was
+            sent, or it is a move that no local command waits for.
     """
 
     intent: Intent
@@ -90,12 +93,12 @@ class Begun(NamedTuple):
 
     @property
     def id(self) -> bytes:
-        """The key of its row."""
+        """The key of the move's row in the local store."""
         return bytes.fromhex(self.intent.write_id)
 
     @property
     def ref(self) -> tuple[RefKind, str]:
-        """The ref that it moves."""
+        """The kind and name of the moved ref."""
         return self.intent.kind, self.intent.name
 
 
@@ -106,19 +109,20 @@ def make_move(
     pack: PackId | None = None,
     is_push: bool = False,
 ) -> MoveResult:
-    """Move a ref in the bucket by compare-and-set, and record what became of it.
+    """Move a ref in the bucket by compare-and-set, and record the outcome.
 
     A move that an earlier command began keeps its write ID, so it cannot be made twice.
 
     Args:
-        wanted: the move; the bucket has all that it makes reachable.
-        is_push: the ref stands on `WantedMove.after` here. If it is moved back here before the
-            request, nothing is sent; afterwards, moving it back waits for the outcome.
+        wanted: the move; all objects that it makes reachable are in the bucket.
+        is_push: whether this is an explicit push: the local ref is at `WantedMove.after`. If the
+            local ref is moved back before the request, nothing is sent. Once the request is sent,
+            a command that moves the local ref back waits for the outcome.
 
     Returns:
-        ``APPLIED``, or ``LOST`` if the ref did not stand on `WantedMove.before`, the branch here is
-        no longer what the commit was built from, or the pushed ref was moved back here; and the
-        ref as it is.
+        The present ref in the bucket, and the outcome: ``APPLIED`` or ``LOST``. It is ``LOST`` if
+        the ref was not at `WantedMove.before`, if the local branch has changed since the commit was
+        built, or if the pushed ref was moved back here.
 
     Raises:
         OutcomeUnknown: the intent stays, and the next command finds out whether the ref moved.
@@ -174,7 +178,7 @@ def make_move(
 
 
 def _may_send(repository: Repository, begun: Begun) -> bool:
-    """Mark a move as sent, right before its request, unless a change of the ref here undid it."""
+    """Mark a move as sent, right before its request, unless a local change of the ref undid it."""
     with repository.lake.kv.write() as txn:
         is_marked = _mark_sent(txn, repository, begun)
     if is_marked:
@@ -202,9 +206,9 @@ def is_begun(txn: ReadTransaction, repository: Repository, kind: RefKind, name: 
 
 
 def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
-    """Record a move that is about to be sent, and drop other moves of the same ref.
+    """Record a move that is about to be sent, and drop unsent moves of the same ref.
 
-    What was sent is kept: another process may be waiting for the outcome.
+    Moves that were sent are kept, since another process may be waiting for the outcome.
     """
     rows = IntentStore(txn, repository.key)
     for other in list(iter_begun(txn, repository)):
@@ -214,14 +218,14 @@ def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> N
 
 
 def drop(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
-    """Delete a move that was never sent, or whose sender is gone."""
+    """Delete a move that was never sent, or whose sending process has ended."""
     IntentStore(txn, repository.key).delete(begun.id)
 
 
 def record_outcome(
     txn: WriteTransaction, repository: Repository, begun: Begun, result: MoveResult
 ) -> None:
-    """Record what became of a move, and land it if it has a landing; repeating changes nothing."""
+    """Record the outcome of a move, and make its local changes; repeating it changes nothing."""
     applied = result.outcome == MoveOutcome.APPLIED
     # Where somebody else moved the ref, fetch brings that: a lease means what was fetched.
     if applied and result.ref is not None:
@@ -250,10 +254,10 @@ def record_outcome(
 
 
 def land(repository: Repository, built_on: Branch, commit: Commit, landing: LocalMove) -> bool:
-    """Move a branch to a commit here, where sharing is not automatic; return whether it moved.
+    """Move a local branch to a new commit, without automatic sharing; return whether it moved.
 
-    It does not if it no longer is what the commit was built from: its head, and these tokens; or if
-    housekeeping has taken the copies of staged changes for abandoned.
+    It does not move if its head or its oldest sealed tokens are no longer those that the commit was
+    built from, or if housekeeping has deleted the copies of staged changes as abandoned.
 
     Raises:
         CommitUnderWay: another process is sending a commit of the branch to the bucket.
@@ -285,9 +289,9 @@ def _land(
 ) -> None:
     """Move a branch to a commit built from it, in one operation; repeating it changes nothing.
 
-    Where the branch no longer stands on a parent of the commit, it stays, and only the sealed
-    tokens are taken off it: it has followed the bucket, or gone on from there, or has diverged,
-    which `status` shows. If the branch was deleted, only the commit is written.
+    If the branch is no longer at a parent of the commit, it stays, and only the sealed tokens are
+    removed from it: it has followed the bucket, has moved on from there, or has diverged, which
+    `status` shows. If the branch was deleted, only the commit is written.
 
     Args:
         move: the write ID of the move in the bucket; ``""`` if the bucket does not have it.
@@ -326,7 +330,7 @@ def _land(
 
 
 def _was_landed(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
-    """Return whether an operation of the log has moved the branch here to the sent commit."""
+    """Return whether an operation in the log has moved the local branch to the sent commit."""
     wanted = (RefKind.BRANCH, begun.intent.name, begun.intent.after)
     return any(
         (change.kind, change.name, change.commit_after) == wanted
@@ -372,10 +376,10 @@ def _load(row: Mapping[str, Any]) -> Begun:
 
 
 def finish_pending(repository: Repository) -> list[FinishedMove]:
-    """Find out what became of the moves that interrupted commands began, and record it.
+    """Find the outcomes of the moves that interrupted commands began, and record them.
 
-    The bucket is asked only if there are any. Nothing is sent: an open move is made by the command
-    that began it, when it is repeated.
+    The bucket is read only if there are such moves. Nothing is sent: a move whose outcome is open
+    is sent again when the command that began it is repeated.
 
     Raises:
         Unreachable: the store does not answer; nothing changed.
@@ -406,10 +410,10 @@ class CommitUnderWay(LostRace):
 
 
 def _mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
-    """Mark a move as sent if the ref here still stands for it; return whether it does.
+    """Mark a move as sent if the local ref still agrees with it; return whether it does.
 
-    The branch of a commit must be what the commit was built from. A ref that is pushed must stand
-    on what is pushed, or be a branch that has moved on from there.
+    For a commit, the local branch must be unchanged since the commit was built. For a push, the
+    local ref must be at the pushed commit, or be a branch that has moved on from there.
     """
     intent = begun.intent
     if intent.after is None:
@@ -437,10 +441,10 @@ def check_none_sent(
     *,
     ignores_stale: bool = False,
 ) -> None:
-    """Raise `CommitUnderWay` while a commit of a branch, which is to change, is sent to the bucket.
+    """Raise `CommitUnderWay` if a commit of a branch is being sent; called before changing it.
 
     Args:
-        ignores_stale: let a stale one pass, and leave it to a later command.
+        ignores_stale: ignore moves with a stale mark, and leave them to a later command.
     """
     for begun in _iter_sent(txn, repository, RefKind.BRANCH, branch):
         is_ignored = ignores_stale and _is_stale(repository, begun)
@@ -456,10 +460,10 @@ def check_none_taken_back(
     *,
     to: CommitId | None,
 ) -> None:
-    """Raise `CommitUnderWay` while what a ref stands on, which is to go back here, is pushed.
+    """Raise `CommitUnderWay` if moving a local ref would take back a commit that is being pushed.
 
     Args:
-        to: its new position; ``None``: it is deleted.
+        to: the new position of the ref; ``None``: the ref is to be deleted.
     """
     for begun in _iter_sent(txn, repository, kind, name):
         if begun.landing is None and not _stands_for(txn, repository, begun.intent, to):
@@ -476,7 +480,7 @@ def _iter_sent(
 
 
 def _is_stale(repository: Repository, begun: Begun) -> bool:
-    """Return whether a move was sent by a process that must have ended since."""
+    """Return whether a move was sent so long ago that its process must have ended."""
     assert begun.sent is not None
     return abs(repository.lake.runtime.now() - begun.sent) > STALE_AFTER
 
@@ -484,10 +488,11 @@ def _is_stale(repository: Repository, begun: Begun) -> bool:
 def _stands_for(
     txn: WriteTransaction, repository: Repository, intent: Intent, position: CommitId | None
 ) -> bool:
-    """Return whether a ref at a position still is what a push sends, or a branch ahead of it.
+    """Return whether a ref at a position still contains what a push sends.
 
-    A deletion is sent whatever stands here. Where a branch is moved back, the commits that it is
-    moved away from are ahead too; yet a ref that stands on one of them again was put back.
+    That is so at the pushed commit, and for a branch ahead of it. A deletion is sent wherever the
+    local ref is. If a push moves a branch back, the commits that it removes are also ahead of the
+    pushed commit; a local branch at one of them was put back, so the answer is no.
     """
     before, after = intent.before, intent.after
     if after is None or position == after:
@@ -512,12 +517,13 @@ def _under_way(begun: Begun, what: str) -> CommitUnderWay:
 
 
 def when_none_under_way(repository: Repository, act: Callable[[], R]) -> R:
-    """Change refs; if a commit or push of one is under way, ask the bucket what became of it.
+    """Change refs by `act`; if a commit or push of one is under way, look for its outcome first.
 
-    Stale ones whose outcome is open are dropped.
+    Stale moves whose outcome is open are dropped.
 
     Raises:
-        CommitUnderWay: it still is, or the bucket cannot be asked; nothing was changed.
+        CommitUnderWay: the move is still under way, or the bucket cannot be read; nothing was
+            changed.
     """
     try:
         return act()

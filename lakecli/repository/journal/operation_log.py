@@ -1,13 +1,14 @@
-"""Appending operations to the log of a repository, and this machine's clock, which dates them.
+"""Appending operations to the log of a repository; the check of the clock that dates them.
 
 Commits, moves and operations are dated by this machine. Each response of a store has the store's
 time, so comparing the clocks takes no request; a directory has this machine's clock.
 
-An operation owns the staging tokens that it sealed, until it expires. The functions on tokens say
-which branch one belongs to, the commit it was started on, and what a move of the branch makes of
-them. A commit of a part of what is staged copies the rest to tokens that belong to no branch until
-it lands, and so do the changes of a workspace (`lakecli.repository.journal.workspaces`). A row for
-each of them outlives a killed process, and housekeeping finds it::
+An operation owns the staging tokens that it sealed, until it expires. The functions on tokens
+return a token's branch and the commit that its staging area was started on, and update both when
+the branch moves. A commit of some of the staged paths copies the other changes to new tokens.
+These copies belong to no branch until the commit lands, and neither do the changes of a workspace
+(`lakecli.repository.journal.workspaces`). Each copy has a row in META that outlives a killed
+process, so that housekeeping finds the copy::
 
     TOKENS  token                 -> repository, branch, and the commit it was started on, in JSON;
                                      a kept count (`lakecli.repository.staged.counts`)
@@ -57,13 +58,13 @@ def append(
 ) -> Operation:
     """Append an operation to the log, in the transaction that makes its changes.
 
-    It is dated by this machine's clock, and has the command line of `Runtime.command`. A command
-    that moves refs calls `lakecli.repository.journal.unsent_moves.append_moves` instead; where the
-    bucket has a move already, `drop_notes` of that module follows.
+    The operation has the date of this machine's clock and the command line of `Runtime.command`. A
+    command that moves refs calls `lakecli.repository.journal.unsent_moves.append_moves` instead. If
+    the bucket already has a move, call `drop_notes` of that module afterwards.
 
     Args:
         sealed: tokens that belong to the operation from now on, until it expires.
-        id: the ID under which images were saved already; ``None``: a fresh one.
+        id: the ID under which images were saved already; ``None``: a new ID.
     """
     lake = repository.lake
     operation = log.Operation(
@@ -83,7 +84,7 @@ def append(
 
 
 def tidy_after(txn: WriteTransaction, repository: Repository) -> None:
-    """Let expired operations be deleted once a transaction is durable that adds to the log."""
+    """Delete expired operations once the transaction `txn`, which adds to the log, is durable."""
     txn.afterwards = partial(repository.lake.tidy, repository)
 
 
@@ -91,12 +92,12 @@ Ref = TypeVar("Ref", Branch, Tag)
 
 
 def branch_change(before: Branch | None, after: Branch | None) -> RefChange:
-    """Describe how a branch changed; ``None`` for its absence."""
+    """Describe how a branch changed; ``None`` if it did not exist before or after."""
     return _change(RefKind.BRANCH, before, after, branch_fields)
 
 
 def tag_change(before: Tag | None, after: Tag | None) -> RefChange:
-    """Describe how a tag changed; ``None`` for its absence."""
+    """Describe how a tag changed; ``None`` if it did not exist before or after."""
     return _change(RefKind.TAG, before, after, tag_fields)
 
 
@@ -110,7 +111,7 @@ def _change(
 def start_token(
     txn: WriteTransaction, repository: Repository, branch: str, head: CommitId, **more: object
 ) -> StagingToken:
-    """Make a fresh token for a branch whose head is `head`; its row has further fields."""
+    """Make a new token for a branch whose head is `head`; `more` are further fields of its row."""
     token = StagingToken(repository.lake.runtime.new_id())
     fields = {"repository": repository.record.uuid, "branch": branch, "started_on": head, **more}
     put_token_fields(txn, token, fields)
@@ -118,12 +119,12 @@ def start_token(
 
 
 def new_branch(txn: WriteTransaction, repository: Repository, name: str, head: CommitId) -> Branch:
-    """Return a branch at a commit, with a fresh token, for the caller to write."""
+    """Return a branch at a commit, with a new token; the caller writes the branch."""
     return Branch(name, head, start_token(txn, repository, name, head))
 
 
 def token_fields(txn: ReadTransaction, token: StagingToken) -> dict[str, Any]:
-    """Return the fields of a token's row; none for an unknown token."""
+    """Return the fields of a token's row; empty for an unknown token."""
     data = txn.get(Table.TOKENS, token)
     return {} if data is None else json.loads(data)
 
@@ -142,7 +143,7 @@ def started_on(txn: ReadTransaction, token: StagingToken) -> CommitId | None:
 def move_token_on(
     txn: WriteTransaction, token: StagingToken, head: CommitId, *, since: CommitId | None = None
 ) -> None:
-    """Record a token as started on `head`, because what is staged there has seen `head`.
+    """Record that the changes staged under a token are based on the commit `head`.
 
     Args:
         since: do it only if the token was started on this commit; ``None``: always.
@@ -153,17 +154,17 @@ def move_token_on(
 
 
 def outdate(txn: WriteTransaction, repository: Repository, branch: Branch) -> Branch:
-    """Return a branch with an empty area below its sealed ones, for the caller to write.
+    """Return a branch with an empty area below its sealed areas; the caller writes the branch.
 
-    Every write to a sealed area needs this: a commit under way that was built from the sealed areas
-    finds that they are no longer the oldest, and builds again.
+    Every write to a sealed area needs this. A commit under way that was built from the sealed areas
+    then finds that they are no longer the oldest, and is built again.
     """
     beneath = start_token(txn, repository, branch.name, branch.commit_id)
     return branch._replace(sealed_tokens=(*branch.sealed_tokens, beneath))
 
 
 def forget_token(txn: WriteTransaction, token: StagingToken) -> None:
-    """Drop a token's row; its staged records go with `lakecli.staging.area.drop`."""
+    """Delete a token's row; `lakecli.staging.area.drop` deletes its staged records."""
     txn.delete(Table.TOKENS, token)
 
 
@@ -174,19 +175,19 @@ def note_copies(
     *,
     kept_for: timedelta = ABANDONED_AFTER,
 ) -> None:
-    """Record that tokens belong to a commit that has not landed yet, as of now."""
+    """Record that tokens belong to a commit that has not landed yet, dated now."""
     made = repository.lake.runtime.now() + kept_for - ABANDONED_AFTER
     for token in tokens:
         txn.put(Table.META, _COPY + repository.key + token, b"%d" % made.timestamp())
 
 
 def are_noted(txn: ReadTransaction, repository: Refs, tokens: Sequence[StagingToken]) -> bool:
-    """Return whether every copy is still there; housekeeping deletes those that look abandoned."""
+    """Return whether every copy still exists; housekeeping deletes copies that look abandoned."""
     return all(txn.get(Table.META, _COPY + repository.key + token) for token in tokens)
 
 
 def settle_copy(txn: WriteTransaction, repository: Repository, token: StagingToken) -> None:
-    """Record that a copy belongs to a branch, or is gone."""
+    """Record that a copy now belongs to a branch, or was deleted."""
     txn.delete(Table.META, _COPY + repository.key + token)
 
 
@@ -198,29 +199,29 @@ def iter_copies(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[
 
 
 def is_built_from(present: Branch, head: CommitId, sealed: Sequence[StagingToken]) -> bool:
-    """Return whether a branch still is what a commit was built from: its head, and these tokens.
+    """Return whether a branch still has the head and sealed tokens that a commit was built from.
 
-    Tokens that were sealed since are newer, so those of the commit must still be the oldest.
+    Tokens that were sealed since are newer, so the commit's tokens must still be the oldest.
     """
     newer = newer_than(present, sealed)
     return present.commit_id == head and (*newer, *sealed) == present.sealed_tokens
 
 
 def newer_than(branch: Branch, sealed: Sequence[StagingToken]) -> tuple[StagingToken, ...]:
-    """Return the sealed tokens of a branch above its oldest ones, `sealed`."""
+    """Return the sealed tokens of a branch that are newer than its oldest tokens, `sealed`."""
     return branch.sealed_tokens[: len(branch.sealed_tokens) - len(sealed)]
 
 
 def follow_head(txn: WriteTransaction, branch: Branch, *, since: CommitId | None = None) -> None:
-    """Record that the staging areas of a branch have seen its new head, where they have.
+    """Record the new head of a branch as the base of those staging areas for which that is true.
 
-    Areas without changes have. Others keep the commit they were started on, and committing them
-    checks what happened since. Changes that are staged while a merge or an import runs have not
-    seen its result.
+    It is true for areas without changes. Areas with changes keep the commit that they were started
+    on, and committing them checks what happened since. Changes that are staged while a merge or an
+    import runs are not based on its result.
 
     Args:
-        since: the old head, if the new one holds only what staged changes could be written on top
-            of: then areas that were started on the old head have seen the new one, too.
+        since: the old head, if the new head differs from it only by committed staged changes. Then
+            areas that were started on the old head are based on the new head, too.
     """
     for token in (branch.staging_token, *branch.sealed_tokens):
         if area.is_empty(txn, token):
@@ -230,7 +231,7 @@ def follow_head(txn: WriteTransaction, branch: Branch, *, since: CommitId | None
 
 
 def notify_clock(repository: Repository) -> None:
-    """Add a notice if this machine's clock is wrong, compared with a store that has answered."""
+    """Add a notice if this machine's clock differs from that of a store that has answered."""
     store = repository.store_in_use
     if store is None or is_local(store.uri) or (there := store_time(store)) is None:
         return

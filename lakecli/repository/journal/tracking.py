@@ -1,4 +1,4 @@
-"""What this clone knows of the refs in the bucket: their positions and moves when it read them."""
+"""The refs in the bucket: their positions and moves when this clone last read them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,15 +15,15 @@ from lakecli.stores.contract import ObjectStore
 
 
 def positions(txn: ReadTransaction, repository: Refs) -> set[CommitId]:
-    """Return the commits that the bucket's refs stood on when this clone last read them."""
+    """Return the commits at which the bucket's refs were when this clone last read them."""
     tracked = TrackingStore(txn, repository.key).iter()
     return {each.commit_id for each in tracked if each.commit_id is not None}
 
 
 def track(txn: WriteTransaction, repository: Refs, ref: RemoteRef) -> bool:
-    """Record the position of a ref in the bucket, and its moves; older ones change nothing.
+    """Record the position and the moves of a ref in the bucket; older ones change nothing.
 
-    A position whose commit this clone lacks is left to the next fetch.
+    A position whose commit this clone lacks is not recorded; the next fetch records it.
 
     Returns:
         Whether the position is recorded.
@@ -41,7 +41,7 @@ def track(txn: WriteTransaction, repository: Refs, ref: RemoteRef) -> bool:
 
 
 def track_now(repository: Refs, ref: RemoteRef | None) -> None:
-    """Track a ref in a separate transaction; do nothing if there is none."""
+    """Track a ref in a separate transaction; do nothing if `ref` is ``None``."""
     if ref is not None:
         with repository.lake.kv.write() as txn:
             track(txn, repository, ref)
@@ -72,7 +72,7 @@ def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
     """Return whether a ref is older than when it was last seen.
 
     Args:
-        store: the namespace, which is asked only if the ref has moved often since.
+        store: the namespace, which is read only if the ref has moved often since.
         ref: the ref as it is now; ``None``: it is missing.
     """
     if ref is None or ref.sequence < seen.sequence:

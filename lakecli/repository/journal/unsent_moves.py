@@ -1,21 +1,23 @@
-"""Notes of refs that moved here and are still to move in the bucket, and refs that are held.
+"""Notes of refs that moved here and still have to move in the bucket, and refs that are held.
 
-Where sharing is automatic, every operation that moves a ref leaves a note in its own transaction,
-with the ref's position before and after. Further moves of that ref, by any command, extend the
-note: from where the bucket is believed to stand, to where the ref stands here. Whether that may be
-sent is decided by `lakecli.repository.sharing.automatic.judge`.
+With automatic sharing, every operation that moves a ref leaves a note in the same transaction, with
+the ref's position before and after. Further moves of the ref, by any command, extend the note. The
+extended note begins at the last known position in the bucket, and ends at the present position
+here. `lakecli.repository.sharing.automatic.judge` decides whether the noted move may be sent.
 
-The note of a deletion has a lease, too: a branch or tag that is deleted here is deleted in the
-bucket, as by `git push --force-with-lease`, if it still stands where this clone last saw it. More
-is required, since a fetch may have run that nobody looked at: the branch here reaches that
-position, so whoever deletes it had all that is lost. A tag stands there.
+The note of a deletion also has a lease: the position where this clone last saw the ref in the
+bucket. A branch or tag that is deleted here is deleted in the bucket if it is still at this
+position, as by `git push --force-with-lease`. A fetch may have updated that position without
+anybody looking at the new commits. So the local branch must also contain the commit at that
+position: then nothing is lost that was not here. A tag must be at that position.
 
-What came from the bucket (clone, fetch, pull, sync) is never sent, and neither is undoing it. A ref
-on which that was undone is held: it does not follow the bucket until it moves there again.
+Refs that came from the bucket (clone, fetch, pull, sync) are never sent, and neither is undoing
+such a change. A ref on which such a change was undone is held: it does not follow the bucket until
+it moves there again.
 
-Whoever moves a ref here says what becomes of its note, in the same transaction: `append_moves` or
-`note`, where it moves here first; `drop_notes`, where the bucket has the move already; and
-`extend` for a commit that lands without automatic sharing. New refs have nothing to drop.
+Each function that moves a ref here also updates its note, in the same transaction. It calls
+`append_moves` or `note` if the ref moves here first, `drop_notes` if the bucket already has the
+move, and `extend` for a commit that lands without automatic sharing. New refs have no note to drop.
 
 ::
 
@@ -69,10 +71,10 @@ def append_moves(
 ) -> None:
     """Append an operation that moves refs here first, and note the moves that the bucket needs.
 
-    Arguments are those of `operation_log.append`.
+    The arguments are those of `operation_log.append`.
 
     Raises:
-        LostRace: it deletes a ref of which the bucket has more than this clone.
+        LostRace: the operation deletes a ref, and the bucket has commits of it that are not here.
     """
     operation = operation_log.append(txn, repository, kind=kind, refs=refs, sealed=sealed)
     note(txn, repository, operation)
@@ -83,14 +85,15 @@ def note(
 ) -> None:
     """Note the refs that an operation moves here first, in its transaction.
 
-    Without automatic sharing, existing notes are extended and none is made.
+    Without automatic sharing, existing notes are extended and no note is created.
 
     Args:
-        is_undo: whether it undoes moves. Then only a note that still exists is changed; for what
-            the bucket has of them, the command makes notes of its own.
+        is_undo: whether the operation undoes moves. Then only existing notes are changed, and
+            notes are created only for new refs; the undo command itself notes the undoing of
+            moves that the bucket already has.
 
     Raises:
-        LostRace: it deletes a ref of which the bucket has more than this clone.
+        LostRace: the operation deletes a ref, and the bucket has commits of it that are not here.
     """
     renamed = _renamed(txn, repository, operation)
     for change in operation.refs:
@@ -136,7 +139,7 @@ def extend(txn: WriteTransaction, repository: Repository, change: RefChange, kin
 
 
 def drop_notes(txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange]) -> None:
-    """Drop the notes of refs in the transaction that moves them to where the bucket has them."""
+    """Drop the notes of refs, in the transaction that moves them to the bucket's positions."""
     rows = IntentStore(txn, repository.key)
     for change in changes:
         if change.moves_commit:
@@ -145,13 +148,13 @@ def drop_notes(txn: WriteTransaction, repository: Repository, changes: Iterable[
 
 
 def _is_new(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
-    """Return whether a change makes a ref that the bucket never had, as far as is known."""
+    """Return whether a change creates a ref that, as far as is known, the bucket never had."""
     is_made = change.commit_before is None
     return is_made and TrackingStore(txn, repository.key).find(change.kind, change.name) is None
 
 
 def _renamed(txn: ReadTransaction, repository: Repository, operation: Operation) -> str:
-    """Return the name in the bucket of the branch that an operation renames; else ``""``."""
+    """Return the name in the bucket of the branch that an operation renames, or ``""``."""
     if operation.kind != RENAME:
         return ""
     (name,) = (each.name for each in operation.refs if each.after is None)
@@ -160,7 +163,7 @@ def _renamed(txn: ReadTransaction, repository: Repository, operation: Operation)
 
 
 def put(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> None:
-    """Write a note; it takes the place of another one of the same ref."""
+    """Write a note; it replaces an earlier note of the same ref."""
     row = _row(_UNSENT, move.kind, move.name)
     IntentStore(txn, repository.key).put(row, {_UNSENT: True, **move._asdict()})
 
@@ -188,7 +191,7 @@ def is_held(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> b
 
 
 def forget(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> None:
-    """Delete the note of a move that was sent or refused; moves added meanwhile stay noted."""
+    """Delete the note of a move that was sent or refused; moves added since then stay noted."""
     rows = IntentStore(txn, repository.key)
     present = find_unsent(txn, repository, move.kind, move.name)
     if present is None:
@@ -202,7 +205,7 @@ def forget(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> N
 def forget_rest_of_renaming(
     txn: WriteTransaction, repository: Repository, move: UnsentMove
 ) -> None:
-    """Keep a branch in the bucket under its old name if its new name was refused there."""
+    """Keep the old name of a branch in the bucket if the bucket refused its new name."""
     if move.before is not None or not move.replaces:
         return
     rest = find_unsent(txn, repository, RefKind.BRANCH, move.replaces)
@@ -211,9 +214,9 @@ def forget_rest_of_renaming(
 
 
 def renew_hold(txn: WriteTransaction, repository: Repository, kind: RefKind, name: str) -> None:
-    """Keep a ref held where this clone has moved it in the bucket itself.
+    """Keep a ref held after this clone itself has moved it in the bucket.
 
-    `op restore` may put a ref further back here than its own moves go back in the bucket.
+    `op restore` may move a ref further back here than the clone's own moves go back in the bucket.
     """
     rows, id_ = IntentStore(txn, repository.key), _row(_HELD, kind, name)
     tracked = TrackingStore(txn, repository.key).find(kind, name)
@@ -225,13 +228,13 @@ def renew_hold(txn: WriteTransaction, repository: Repository, kind: RefKind, nam
 def note_taken_back(
     txn: WriteTransaction, repository: Repository, move: UnsentMove
 ) -> UnsentMove | None:
-    """Note the way back of a move that another process undid here while it was being sent.
+    """Note the reverse of a move that another process undid here while the move was being sent.
 
-    Undoing a move that is still to be sent deletes its note, since nothing is left to send. If it
-    was on its way by then, the bucket has it nevertheless.
+    Undoing an unsent move deletes its note, since nothing is left to send. If the move was already
+    being sent, it still reaches the bucket, which then needs the reverse move.
 
     Returns:
-        The note of the way back; ``None`` if the ref was not put back, or made again if deleted.
+        The note of the reverse move; ``None`` if the move was not undone here, or is noted already.
     """
     here = RefStore(txn, repository.key).position(move.kind, move.name)
     was_undone = here == move.before != move.after or (move.after is None and here is not None)
@@ -245,7 +248,7 @@ def note_taken_back(
 
 
 def command_of(repository: Repository) -> tuple[str, ...]:
-    """Return the ID of the command for its notes; nothing if its moves do not go to the bucket."""
+    """Return the ID of the command for its notes; empty if its moves are not sent to the bucket."""
     return () if repository.mover is None else (repository.mover.command_id.hex(),)
 
 
@@ -271,7 +274,7 @@ def _row(what: str, kind: RefKind, name: str) -> bytes:
 def find_lease(
     txn: ReadTransaction, repository: Repository, deletion: RefChange
 ) -> CommitId | None:
-    """Return the position in the bucket that a ref may be deleted from, or ``None``."""
+    """Return the position in the bucket at which a ref may be deleted, or ``None``."""
     there = _there(txn, repository, deletion)
     here = deletion.commit_before
     if there is None or here is None or there == here:
@@ -282,10 +285,10 @@ def find_lease(
 
 
 def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> None:
-    """Refuse to delete a ref here that could not be deleted in the bucket after it.
+    """Refuse to delete a ref here if it could not be deleted in the bucket afterwards.
 
     Raises:
-        LostRace: naming the position in the bucket.
+        LostRace: the ref cannot be deleted in the bucket; the error names its position there.
     """
     there = _there(txn, repository, deletion)
     if there is None or find_lease(txn, repository, deletion) is not None:

@@ -1,15 +1,15 @@
 """Workspaces: staging areas that belong to one job, and to no branch until the job commits them.
 
-A workspace is begun on a branch, and named ``BRANCH*TOKEN``, which is no legal name of a branch, a
-tag or a commit. Its name reads as the branch did at that moment, what was sealed on it included,
-with the changes of the workspace on top, and stages there (`lakecli.repository.reading.view`).
-Nobody else sees it, and it is never pushed. Its writes are not in the operation log; the commit of
-them all is.
+A workspace begins on a branch, and is named ``BRANCH*TOKEN``, which is not a valid name of a
+branch, a tag or a commit. Reading by this name shows the branch as it was at that moment, with its
+sealed changes, and the changes of the workspace on top. Writing by this name stages in the
+workspace (`lakecli.repository.reading.view`). Nobody else sees a workspace, and it is never pushed.
+The operation log does not list its writes, only the commit of all of them.
 
-It takes writes while the row of its token is there. `end` removes the row, so that a write is
-either in what is committed or refused. The note of a copy (`operation_log.note_copies`) outlives a
-killed process; each write renews it, and housekeeping deletes a workspace `KEPT_FOR` after its last
-write.
+A workspace accepts writes while the row of its token exists. `end` removes the row, so that every
+write is either in the commit or refused. The note of a copy (`operation_log.note_copies`) outlives
+a killed process. Each write renews the note, and housekeeping deletes a workspace `KEPT_FOR` after
+its last write.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class WorkspaceEnded(Refused):
 
 
 def begin(txn: WriteTransaction, repository: Repository, branch: Branch, owner: str) -> str:
-    """Begin a workspace on a branch, whose staging area is sealed, and return its name."""
+    """Begin a workspace on a branch whose staging area is sealed; return the workspace's name."""
     sealed = [each.hex() for each in branch.sealed_tokens]
     token = operation_log.start_token(
         txn, repository, branch.name, branch.commit_id, owner=owner, below=sealed
@@ -50,7 +50,7 @@ def _name(branch: str, token: StagingToken) -> str:
 
 
 def find_of(txn: ReadTransaction, repository: Repository, branch: str, owner: str) -> str | None:
-    """Return the name of a workspace on a branch that this owner has begun, or ``None``."""
+    """Return the name of the workspace that an owner has begun on a branch, or ``None``."""
     for token, _ in operation_log.iter_copies(txn, repository):
         fields = operation_log.token_fields(txn, token)
         if (fields.get("branch"), fields.get("owner")) == (branch, owner):
@@ -59,7 +59,7 @@ def find_of(txn: ReadTransaction, repository: Repository, branch: str, owner: st
 
 
 def renew(txn: WriteTransaction, repository: Repository, token: StagingToken) -> None:
-    """Record that a workspace is in use now."""
+    """Record that a workspace is in use, so that housekeeping keeps it."""
     operation_log.note_copies(txn, repository, [token], kept_for=KEPT_FOR)
 
 
@@ -70,12 +70,12 @@ def parts_of(name: str) -> tuple[str, StagingToken]:
 
 
 def branch_of(name: str) -> str:
-    """Return the branch of a workspace; of any other name, itself."""
+    """Return the branch of a workspace; return any other name unchanged."""
     return name.partition(MARK)[0]
 
 
 def is_workspace(name: str) -> bool:
-    """Return whether a name is that of a workspace, which need not exist."""
+    """Return whether a name has the form of a workspace's name; the workspace need not exist."""
     digits = name.rpartition(MARK)[2]
     return MARK in name and len(digits) == 32 and not digits.strip("0123456789abcdef")  # noqa: PLR2004
 
@@ -84,7 +84,7 @@ def find(txn: ReadTransaction, repository: Refs, name: str) -> Branch:
     """Return a workspace as if it were a branch, as it was when the workspace was begun.
 
     Raises:
-        WorkspaceEnded: it takes no more writes.
+        WorkspaceEnded: the workspace accepts no more writes.
     """
     branch, token = parts_of(name)
     fields = operation_log.token_fields(txn, token)
@@ -107,7 +107,7 @@ def watch(
     """Record prefixes of paths that nobody else may change until the workspace is committed.
 
     Raises:
-        WorkspaceEnded: it takes no more writes.
+        WorkspaceEnded: the workspace accepts no more writes.
     """
     token = find(txn, repository, name).staging_token
     watched = {*prefixes, *watched_of(txn, name)}
@@ -117,16 +117,16 @@ def watch(
 
 
 def watched_of(txn: ReadTransaction, name: str) -> list[bytes]:
-    """Return what `watch` has recorded, in order."""
+    """Return the prefixes that `watch` has recorded, sorted."""
     fields = operation_log.token_fields(txn, parts_of(name)[1])
     return [bytes.fromhex(each) for each in fields.get("watched", [])]
 
 
 def end(txn: WriteTransaction, repository: Repository, name: str) -> Branch:
-    """Let a workspace take no more writes; return it, as it was.
+    """Stop a workspace from accepting writes; return the workspace as it was.
 
     Raises:
-        WorkspaceEnded: it does not already.
+        WorkspaceEnded: the workspace accepts no more writes already.
     """
     found = find(txn, repository, name)
     operation_log.forget_token(txn, found.staging_token)
