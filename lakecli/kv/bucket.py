@@ -1,23 +1,24 @@
 """What this clone knows of the bucket: positions of refs, their moves, and commits.
 
 `TrackingStore` has the positions of the refs in the bucket when this clone last read them. A ref
-that was deleted in the bucket stays here, without a commit. `ReflogStore` has the moves of refs in
-the bucket, as far as this clone has read them: a sequence number, and fields that `lakecli.remote`
-defines::
+that was deleted in the bucket stays in this table, without a commit. `ReflogStore` has the moves of
+refs in the bucket, as far as this clone has read them. Each row has a sequence number, and fields
+that `lakecli.remote` defines::
 
     TRACKING  repository ‖ kind ‖ 00 ‖ name -> position as JSON
     REFLOG    repository ‖ BLAKE3(kind ‖ 00 ‖ name) ‖ sequence (8 bytes, big-endian) -> JSON
 
-`IntentStore` has the moves of refs in the bucket that were begun here, until their outcome is
+`IntentStore` has the moves of refs in the bucket that this clone began, until their outcome is
 recorded. A row is written before the first request of a move and deleted in the transaction that
-records its outcome. An interrupted command leaves it to the next command, which looks the move up.
-`LocalMove` says what a move changes on this machine. The table also has notes of moves that are
-still to be begun, see `UnsentMove` and `lakecli.repository.journal.unsent_moves`::
+records its outcome. If a command is interrupted, its row remains, and the next command looks the
+move up. `LocalMove` describes what a move changes on this machine. The table also has notes of
+moves that have not begun yet, see `UnsentMove` and `lakecli.repository.journal.unsent_moves`::
 
     INTENTS   repository ‖ id (16 bytes) -> fields as JSON
 
-`PackedStore` has the commits in the bucket, and the pack of each; a push uploads only the others. A
-commit in several packs, because one replaces others, is recorded with the last added::
+`PackedStore` has the commits in the bucket, and the pack of each; a push uploads only commits that
+are not in this table. If a commit is in several packs, because one pack replaces others, the pack
+that was added last is recorded::
 
     PACKED    repository ‖ c ‖ commit ID (32 bytes) -> pack ID (32 bytes)
               repository ‖ p ‖ pack ID (32 bytes)   -> empty: a pack that was read or written here
@@ -45,10 +46,11 @@ class Tracked(NamedTuple):
 
     Attributes:
         kind: a branch or a tag.
-        commit_id: the commit it stood on; ``None``: it was deleted.
-        sequence: the number of its last move.
-        write_id: the write ID of its last move.
-        version: the version of its object; a listing with another version shows that it moved.
+        commit_id: the commit that the ref points to; ``None``: the ref was deleted.
+        sequence: the number of the ref's last move.
+        write_id: the write ID of the ref's last move.
+        version: the version of the ref's object; if a listing shows another version, the ref has
+            moved.
     """
 
     kind: RefKind
@@ -64,10 +66,10 @@ class LocalMove(NamedTuple):
 
     Attributes:
         operation: the kind of operation, as the log shows it.
-        sealed: the staging tokens whose changes the commit has, newest first.
-        from_staging: whether its changes are those of the tokens, not of another commit.
-        left: staging tokens with what the commit left staged of those, newest first; they take
-            their place.
+        sealed: the staging tokens whose changes are in the commit, newest first.
+        from_staging: whether the commit's changes come from these tokens, not from another commit.
+        left: staging tokens with the changes that the commit left out, newest first. They replace
+            the sealed tokens.
     """
 
     operation: str
@@ -76,7 +78,7 @@ class LocalMove(NamedTuple):
     left: tuple[StagingToken, ...] = ()
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the fields by which an intent stores it."""
+        """Return the fields of an intent that store the move."""
         return {
             **self._asdict(),
             "sealed": [token.hex() for token in self.sealed],
@@ -94,17 +96,17 @@ class LocalMove(NamedTuple):
 
 
 class UnsentMove(NamedTuple):
-    """A note: a ref that was moved here and is still to be moved in the bucket.
+    """A note: a ref was moved on this machine and must still be moved in the bucket.
 
     Attributes:
         kind: a branch or a tag.
-        operation: the kind of the last operation that moved it.
-        before: its position before the first of these moves; ``None``: it did not exist.
-        after: its position after the last of them; ``None``: it was deleted.
-        by: the ID in hex of each command that moved it.
-        replaces: the branch that was renamed to this one; its deletion is sent only if the bucket
-            takes this note. ``""``: none.
-        lease: another position in the bucket that it may be moved from; ``None``: none.
+        operation: the kind of the last operation that moved the ref.
+        before: the ref's position before the first of these moves; ``None``: it did not exist.
+        after: the ref's position after the last of these moves; ``None``: it was deleted.
+        by: the ID in hex of each command that moved the ref.
+        replaces: the branch that was renamed to this ref; its deletion is sent only if the bucket
+            accepts this note. ``""``: none.
+        lease: another position from which the ref may be moved in the bucket; ``None``: none.
     """
 
     kind: RefKind
@@ -177,7 +179,7 @@ class TrackingStore(_Rows):
         self._txn.for_writing().put(Table.TRACKING, self._key(tracked.kind, tracked.name), data)
 
     def delete(self, kind: RefKind, name: str) -> bool:
-        """Forget a ref; return whether it was tracked."""
+        """Delete the record of a ref; return whether the ref was tracked."""
         return self._txn.for_writing().delete(Table.TRACKING, self._key(kind, name))
 
     def _key(self, kind: RefKind, name: str) -> bytes:
@@ -232,10 +234,10 @@ class ReflogStore(_Rows):
 
 
 class IntentStore(_Rows):
-    """The begun moves of one repository."""
+    """The moves in the bucket that one repository began and whose outcome is not recorded yet."""
 
     def put(self, id: bytes, fields: Mapping[str, Any]) -> None:
-        """Write a row; `fields` are values of JSON."""
+        """Write a row; the values of `fields` must be representable in JSON."""
         self._txn.for_writing().put(Table.INTENTS, self._repository + id, _dump(fields))
 
     def find(self, id: bytes) -> dict[str, Any] | None:
@@ -244,7 +246,7 @@ class IntentStore(_Rows):
         return None if data is None else _load_fields(data, "a begun move")
 
     def iter(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
-        """Yield all of them as (ID, fields), by ID."""
+        """Yield all rows as (ID, fields), by ID."""
         cut = len(self._repository)
         for key, data in self._txn.scan(Table.INTENTS, prefix=self._repository):
             yield key[cut:], _load_fields(data, "a begun move")
@@ -267,7 +269,8 @@ class PackedStore(_Rows):
     ) -> None:
         """Record a pack in the bucket, and its commits.
 
-        The packs that it replaces count as known too, because it holds all of their commits.
+        The packs that it replaces also count as known, because the new pack has all of their
+        commits.
         """
         txn = self._txn.for_writing()
         pack = bytes.fromhex(pack_id)

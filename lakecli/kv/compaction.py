@@ -1,17 +1,18 @@
-"""Return the unused space of a local store to the disk: LMDB itself only uses it again.
+"""Compaction of a local store: return its unused space, which LMDB only reuses, to the disk.
 
-LMDB writes a copy without free pages, which takes the place of the file by a rename. So a crash
-leaves the old store whole, or the new one. Nobody may have the store open meanwhile: what they
-wrote to the old file would be lost. Two locks see to that, both of which everybody who has the
-store open holds shared:
+LMDB writes a copy without free pages, and a rename replaces the file with the copy. So after a
+crash, the file is either the whole old store or the whole new one. No process may have the store
+open meanwhile: whatever it wrote to the old file would be lost. Two locks ensure this. Every
+process that has the store open holds both of them shared:
 
-- The `Sentinel`. Who opens the store while it is rewritten waits there, and can be interrupted.
-- The first byte of LMDB's lock file. Every version of lakecli, and every other user of LMDB, takes
-  it before it opens the data file, and waits for it. So nobody can have the old file.
+- The `Sentinel`. A process that opens the store while it is rewritten waits for this lock, and can
+  be interrupted.
+- The first byte of LMDB's lock file. Every version of lakecli, and every other user of LMDB, waits
+  for this lock and takes it before opening the data file. So no process can have the old file.
 
-The lock file refers to the old data file: its contents go before the rename, so that a process
-that waited for a rewrite which was killed cannot take it for valid. Opening the new store
-initialises it, still under the lock.
+The lock file refers to the old data file. Its contents are erased before the rename: if the rewrite
+is killed, a process that waited for it must not use the old contents. Opening the new store
+initialises the lock file, while the lock is still held.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from lakecli.kv.store_errors import from_lmdb, from_os, store_in_use
 
 @contextmanager
 def alone(directory: StrPath) -> Iterator[int]:
-    """Keep everybody else from opening a store; yield a descriptor of LMDB's lock file.
+    """Keep all other users from opening a store; yield a descriptor of LMDB's lock file.
 
     Raises:
-        Refused: it is open, in this process or in another one.
+        Refused: the store is open, in this process or in another one.
     """
     try:
         make_private(directory)
@@ -63,7 +64,7 @@ def alone(directory: StrPath) -> Iterator[int]:
 
 @contextmanager
 def _locked(directory: StrPath) -> Iterator[int]:
-    """Hold the lock of LMDB's lock file, which those who have the store open hold shared."""
+    """Lock LMDB's lock file exclusively; all processes with the store open lock it shared."""
     lmdb_environment.allocate_lock_file(directory)
     descriptor = os.open(f"{directory}/lock.mdb", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
@@ -77,13 +78,13 @@ def _locked(directory: StrPath) -> Iterator[int]:
 
 
 def compact(directory: StrPath) -> tuple[int, int]:
-    """Rewrite a store without its unused space; return the bytes of its file before and after.
+    """Rewrite a store without its unused space; return the file's size in bytes before and after.
 
     Raises:
-        Refused: it is open, in this process or in another one; nothing was changed.
+        Refused: the store is open, in this process or in another one; nothing was changed.
         Unreachable: there is no space for the copy, or the disk failed; nothing was changed.
-        IntegrityError: it is damaged; nothing was changed.
-        PermissionDenied: the copy cannot be written, or not with the same owner.
+        IntegrityError: the store is damaged; nothing was changed.
+        PermissionDenied: the copy cannot be written, or cannot get the owner of the old file.
     """
     with alone(directory) as lock_file:
         data = Path(directory, DATA_FILE).resolve()
@@ -101,7 +102,7 @@ def compact(directory: StrPath) -> tuple[int, int]:
 
 
 def _copy(directory: StrPath, copy: Path, like: os.stat_result) -> None:
-    """Write a copy of the store's file, durably, with the owner and the mode of another file."""
+    """Write a durable copy of the store's file, with the owner and the mode given by `like`."""
     copy.unlink(missing_ok=True)
     descriptor = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

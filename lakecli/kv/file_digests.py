@@ -4,8 +4,8 @@
 
     FILE_HASHES  paths under device ‖ 8 zero bytes -> inode ‖ size ‖ mtime ‖ ctime ‖ digest
 
-There is one record per path; numbers are 8 bytes, big-endian. A digest is valid only while all of
-the file's numbers are unchanged.
+There is one record per path; numbers are 8 bytes, big-endian. A digest is valid only while the
+file's inode, size and times are all unchanged.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class FileKey(NamedTuple):
     """The state of a local file, from ``stat``.
 
     Attributes:
-        path: absolute.
-        size: in bytes.
+        path: the absolute path.
+        size: the size in bytes.
         mtime_ns: last change of the contents, in unix nanoseconds.
         ctime_ns: last change of the inode, in unix nanoseconds.
     """
@@ -80,18 +80,18 @@ def find_files(txn: ReadTransaction, digests: Container[str]) -> Iterator[tuple[
 
 
 def _owners(txn: ReadTransaction, start: bytes) -> Iterator[bytes]:
-    """Yield the owners of paths, one per device, except those with the remainders of long paths."""
+    """Yield the owner of each device's paths, but not the owners of remainders of long paths."""
     for key in txn.scan_keys(Table.FILE_HASHES, start=start):
         if key[8:16] == bytes(8):
             yield key[:16]
 
 
 def remember_digests(txn: WriteTransaction, items: Iterable[tuple[FileKey, str, int]]) -> int:
-    """Record digests of files, and return their number.
+    """Record digests of files, and return how many were recorded.
 
     Args:
-        items: files, their digests, and the start of the hashing in unix nanoseconds. A file whose
-            times are less than `MINIMUM_AGE_NS` before that, or later, is left out.
+        items: files, their digests, and the start of the hashing in unix nanoseconds. A file that
+            changed less than `MINIMUM_AGE_NS` before the start, or after it, is left out.
     """
     by_device: dict[int, dict[bytes, bytes]] = {}
     for key, digest, hashed_at_ns in items:

@@ -2,11 +2,11 @@
 
 LMDB's locks belong to a process and a file: opening a file twice in one process, or using an
 environment in a forked child, silently loses them. So handles of one directory share one
-`LmdbEnvironment`, and every transaction checks that this is still the process that opened it.
+`LmdbEnvironment`, and every transaction checks that the current process is the one that opened it.
 
 Before LMDB opens a store, its file is checked: LMDB maps it, and SIGBUS kills a process that
 accesses a page beyond the end of the file. `find_damage` reads the two meta pages without mapping
-them: the newer one has the number of the last page, and the file must reach to its end.
+them. The newer meta page has the number of the last page, and the file must contain that page.
 
 ::
 
@@ -18,8 +18,8 @@ them: the newer one has the number of the last page, and the file must reach to 
 All numbers are little-endian. LMDB uses the machine's byte order; stores of big-endian machines are
 not supported.
 
-`lakecli.kv.sentinel` tells whether the store was closed after its last use: if not, the file may be
-shorter than it says.
+`lakecli.kv.sentinel` records whether the store was closed after its last use. If it was not, the
+file may be shorter than its meta page says.
 
 `network_type` detects network file systems, on which LMDB's locks and memory maps do not work.
 """
@@ -72,7 +72,7 @@ class LmdbEnvironment:
     """One open LMDB environment.
 
     Attributes:
-        written: records that this process has written and nobody has counted yet.
+        written: number of records that this process has written since `LocalStore.take_written`.
     """
 
     def __init__(
@@ -129,12 +129,12 @@ class LmdbEnvironment:
         return txn
 
     def _is_writing(self) -> bool:
-        """Tell whether this thread is inside a write transaction."""
+        """Return whether this thread is inside a write transaction."""
         writer = self._writer
         return writer is not None and writer[0] == get_ident() and writer[1]() is not None
 
     def abort(self, txn: "lmdb.Transaction[bytes]") -> None:
-        """End this thread's write transaction without effect, unless it was committed."""
+        """End this thread's write transaction; its writes are undone unless they were committed."""
         if self._writer is not None and self._writer[1]() is txn:
             self._writer = None  # before the next writer can set it
         txn.abort()
@@ -157,8 +157,8 @@ class LmdbEnvironment:
         """Refuse a store with a schema that this version does not know.
 
         Raises:
-            Refused: a newer lakecli wrote it.
-            IntegrityError: it has no version.
+            Refused: a newer lakecli wrote the store.
+            IntegrityError: the store has no valid schema version.
         """
         version = txn.get(_SCHEMA_KEY)
         if version == b"%d" % SCHEMA_VERSION:
@@ -168,7 +168,7 @@ class LmdbEnvironment:
         raise damaged_store(self.directory, f"schema version {version!r}")
 
     def prepare(self) -> None:
-        """Check the schema version, and set that of a new store."""
+        """Check the schema version, and set the version of a new store."""
         with self._lmdb.begin() as txn:
             is_new = txn.get(_SCHEMA_KEY) is None and not txn.stat()["entries"]
         if is_new:
@@ -185,9 +185,9 @@ class LmdbEnvironment:
         return from_lmdb(error, self.directory)
 
     def usage(self) -> tuple[int, int]:
-        """Return the bytes in use, and those that the store can hold in this process.
+        """Return the bytes in use, and the bytes that the store can hold in this process.
 
-        Those of deleted records are in use.
+        Space of deleted records counts as in use.
         """
         info = self._lmdb.info()
         pages = info["last_pgno"] + 1
@@ -202,10 +202,10 @@ class LmdbEnvironment:
 
 
 def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> LmdbEnvironment:
-    """Return this process's environment in a directory, opening it if it is not open yet.
+    """Return this process's environment for a directory, and open it if necessary.
 
     Raises:
-        LakeError: as `lakecli.kv.local_store.LocalStore.open` documents.
+        LakeError: the errors that `lakecli.kv.local_store.LocalStore.open` lists.
     """
     try:
         make_private(directory)
@@ -229,14 +229,14 @@ def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> LmdbE
 
 @contextmanager
 def opening(directory: StrPath) -> Iterator[bool]:
-    """Keep this process from opening stores; yield whether it has the one in a directory open."""
+    """Keep this process from opening stores; yield whether the store in a directory is open."""
     with _open_lock:
         status = os.stat(directory)
         yield (status.st_dev, status.st_ino) in _open
 
 
 def rewritten(directory: StrPath) -> str:
-    """Return where the file that is to replace a store's file is written."""
+    """Return the path at which the replacement of a store's file is written."""
     return os.path.realpath(f"{directory}/{DATA_FILE}") + ".rewritten"
 
 
@@ -265,7 +265,7 @@ def _open_new(
 
 
 def sync_names(directory: StrPath) -> None:
-    """Make the directory entries of a new store's files, and of the directories above, durable."""
+    """Make the directory entries of a new store's files and of its parent directories durable."""
     above = os.path.abspath(directory)
     for _ in range(4):
         sync_directory(above)
@@ -276,7 +276,8 @@ def check_file(directory: StrPath, sentinel: Sentinel) -> None:
     """Check the store's file before it is mapped.
 
     Raises:
-        IntegrityError: reading it would kill this process, or it was emptied.
+        IntegrityError: the file is too short or damaged, so that reading it would kill this
+            process; or a store existed and its file is now missing or empty.
     """
     if sentinel.is_kept and _is_empty(directory):
         problem: str | None = f"{DATA_FILE} is missing or empty"
@@ -300,7 +301,7 @@ def release(shared: LmdbEnvironment) -> None:
 
 
 def _refuse_network(directory: StrPath) -> None:
-    """Refuse a network file system, where there is a table of mounts (Linux)."""
+    """Refuse a network file system; without a table of mounts (only Linux has one), do nothing."""
     try:
         with open(MOUNT_TABLE, "rb") as file:
             mount_table = file.read()
@@ -314,7 +315,8 @@ def _refuse_network(directory: StrPath) -> None:
 def allocate_lock_file(directory: StrPath) -> None:
     """Allocate the blocks of a new store's lock file.
 
-    LMDB maps it sparse: on a full disk, the first access to a page would kill the process.
+    LMDB maps the lock file as a sparse file: on a full disk, the first access to a page would kill
+    the process.
     """
     allocate = getattr(os, "posix_fallocate", None)
     if allocate is None:  # macOS
@@ -331,7 +333,7 @@ def allocate_lock_file(directory: StrPath) -> None:
 def open_map(directory: StrPath, map_size: int, *, durable: bool) -> lmdb.Environment:
     """Open the environment with the largest map up to `map_size` that the process can have.
 
-    LMDB increases a size that is too small for the file.
+    If `map_size` is smaller than the file, LMDB increases it.
     """
     failure: Exception | None = None
     for size in _map_sizes(map_size):
@@ -346,7 +348,7 @@ def open_map(directory: StrPath, map_size: int, *, durable: bool) -> lmdb.Enviro
 
 
 def _open_when_free(directory: StrPath, size: int, *, durable: bool) -> lmdb.Environment:
-    """Open the environment, after waiting for a process that has the same ID as this one.
+    """Open the environment, after waiting for a process that has the same process ID as this one.
 
     Processes in two containers may have the same ID and use the same home. LMDB locks a byte of its
     lock file for each process ID that reads, so the second process must wait.
@@ -372,7 +374,10 @@ def _open_when_free(directory: StrPath, size: int, *, durable: bool) -> lmdb.Env
 
 
 def _map_sizes(map_size: int) -> Iterator[int]:
-    """Yield sizes to try; under a limit of address space, at most a quarter of it."""
+    """Yield the map sizes to try: `map_size`, then smaller ones down to `SMALLEST_MAP_SIZE`.
+
+    If the process has a limit of address space, the smaller sizes are at most a quarter of it.
+    """
     yield map_size
     import resource
 
@@ -394,17 +399,17 @@ _DAMAGE_PAUSES: Final = (0.0, 0.02, 0.1)
 
 
 class _DamageError(Exception):
-    """Damage of the file."""
+    """The store's file is damaged."""
 
 
 def find_damage(directory: StrPath, *, may_be_short: bool) -> str | None:
-    """Return the damage of a store's file, or ``None`` if it is sound or absent.
+    """Return the damage of a store's file, or ``None`` if the file is sound or absent.
 
     Other processes may be writing meanwhile.
 
     Args:
-        may_be_short: extend a file that is too short, instead of calling it damaged: a process that
-            was killed may not have done that; see `grow`.
+        may_be_short: extend a file that is too short instead of reporting damage. A process that
+            was killed may have left the file short; see `grow`.
     """
     problem: str | None = None
     for pause in _DAMAGE_PAUSES:
@@ -426,7 +431,7 @@ def find_damage(directory: StrPath, *, may_be_short: bool) -> str | None:
 
 
 def _is_empty(directory: StrPath) -> bool:
-    """Return whether a store has no file, or an empty one, which is a new store to LMDB."""
+    """Return whether a store's file is missing or empty, so that LMDB would create a new store."""
     try:
         return os.stat(f"{directory}/{DATA_FILE}").st_size == 0
     except FileNotFoundError:
@@ -434,7 +439,7 @@ def _is_empty(directory: StrPath) -> bool:
 
 
 def grow(descriptor: int, size: int) -> None:
-    """Extend a store's file to `size` bytes; never shorten it, whatever other processes do.
+    """Extend a store's file to `size` bytes; never shorten it, even if other processes extend it.
 
     LMDB does not write pages that were allocated and freed in one transaction. If these are the
     last pages, the file is shorter than its meta page says, as if it had been truncated.
@@ -461,7 +466,7 @@ def _check_pages(descriptor: int, *, may_be_short: bool) -> None:
 
 
 def _read_meta(data: bytes) -> tuple[int, int, int]:
-    """Return the transaction, the last page and the page size of a meta page."""
+    """Return the transaction number, the last page and the page size of a meta page."""
     if len(data) < _META.size:
         raise _DamageError(f"{DATA_FILE} ends within its first pages")
     fields = _META.unpack(data)
@@ -496,11 +501,15 @@ NETWORK_HELPERS: Final = frozenset(
 
 
 def network_type(directory: bytes, mount_table: bytes) -> str | None:
-    """Return the file system type under `directory` if it is a network's, else ``None``.
+    """Return the type of the file system that has `directory` if it is a network file system.
 
     Args:
-        directory: absolute, symbolic links resolved.
-        mount_table: the text of ``/proc/mounts``; of two mounts on one path the later one counts.
+        directory: an absolute path with symbolic links resolved.
+        mount_table: the text of ``/proc/mounts``; if a path is mounted twice, the later line
+            counts.
+
+    Returns:
+        The type; ``None`` for a local file system.
     """
     best = b""
     found = ""

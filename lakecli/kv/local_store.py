@@ -1,16 +1,16 @@
 """The local store: tables of ordered bytes for all repositories of a user, and transactions.
 
-There is one writer at a time, over all processes: keep write transactions short, and build or
-upload nothing inside one. Readers never wait, and see the store as of the start of their
-transaction.
+There is one writer at a time, over all processes: keep write transactions short, and do not build
+or upload anything inside a write transaction. Readers never wait, and see the store as of the start
+of their transaction.
 
 The tables share one LMDB database, each under its own first byte: opening a named database takes
 the write lock, so a process that only reads would have to wait for a writer.
 
 `get_path`, `put_paths` and the functions after them keep records under paths of any length, in path
-order, although a key has at most 510 bytes. Every record belongs to an owner of 16 bytes (a staging
-token, an operation). A path of up to `CHUNK` bytes is stored directly under its owner. A longer one
-is cut::
+order, although a key has at most 510 bytes. Every record has an owner of 16 bytes (a staging token,
+an operation). A path of up to `CHUNK` bytes is stored directly under its owner. A longer path is
+cut::
 
     owner ‖ path                      a path of at most CHUNK bytes -> its value
     owner ‖ first CHUNK bytes ‖ 00    a link -> child, the owner of the rest of the path
@@ -19,8 +19,8 @@ is cut::
     child = first 16 bytes of BLAKE3(owner ‖ first CHUNK bytes)
 
 Only links have CHUNK + 1 bytes under their owner, so they cannot be confused with paths. A link
-sorts directly after the path of exactly its CHUNK bytes and before any greater one, so reading a
-child at the position of its link gives all paths in byte order.
+sorts directly after the path of exactly its CHUNK bytes and before any greater path. So reading the
+child's records at the position of its link gives all paths in byte order.
 """
 
 from __future__ import annotations
@@ -50,10 +50,13 @@ _LARGEST_BATCH: Final = 1024
 
 
 def owner_key(owner: bytes) -> bytes:
-    """Check an owner, with which the keys of its rows begin; a shorter prefix means many owners.
+    """Return `owner`, the prefix of the keys of its rows, after checking its length.
+
+    A shorter prefix would match the rows of many owners.
 
     Raises:
-        IntegrityError: it is not the 16 bytes of one repository or staging token.
+        IntegrityError: `owner` does not have the 16 bytes of a repository's or a staging token's
+            ID.
     """
     if len(owner) != OWNER_SIZE:
         raise IntegrityError(
@@ -89,7 +92,7 @@ class LocalStore:
     Safe to share between threads. Not usable in a process forked after it was opened.
 
     Attributes:
-        read_only: whether `write` refuses, so that what was learned cannot be kept.
+        read_only: whether `write` raises an error, so that callers cannot store anything.
     """
 
     read_only = False
@@ -108,10 +111,14 @@ class LocalStore:
     ) -> Self:
         """Open the store in a directory, creating both at first use.
 
-        Handles of one directory share one environment within a process; the first handle decides
-        `map_size`, in bytes. The map is sparse and never resized. It is smaller if the address
-        space does not suffice. A store that is not `durable` is of this process alone: it may be
-        on a network file system, and nothing waits for its disk.
+        Handles of one directory share one environment within a process.
+
+        Args:
+            map_size: the size of the map in bytes; only the first handle of a directory decides it.
+                The map is sparse and never resized. It is smaller if the address space does not
+                suffice.
+            durable: ``False`` for a store that only this process uses. The store may be on a
+                network file system, and no write waits for the disk.
 
         Raises:
             PermissionDenied: the directory cannot be created or written, or is not a directory.
@@ -126,23 +133,23 @@ class LocalStore:
         return ReadTransaction(self.usable())
 
     def write(self) -> WriteTransaction:
-        """Return a write transaction, to be entered with ``with``, which waits for other writers.
+        """Return a write transaction, to be entered with ``with``; that waits for other writers.
 
-        Its writes are durable when the block has ended, and undone if it raised.
+        Its writes are durable at the end of the block, and undone if the block raises.
         """
         return WriteTransaction(self.usable())
 
     def secret(self) -> bytes | None:
-        """Return 32 random bytes of this store alone; ``None`` before its first write."""
+        """Return 32 random bytes that only this store has; ``None`` before its first write."""
         with self.read() as txn:
             return txn.get(Table.META, lmdb_environment.SECRET_KEY.removeprefix(Table.META))
 
     def usage(self) -> tuple[int, int]:
-        """Return the bytes in use, and those that the store can hold in this process."""
+        """Return the bytes in use, and the bytes that the store can hold in this process."""
         return self.usable().usage()
 
     def take_written(self) -> int:
-        """Return how many records this process has written since the last call, about."""
+        """Return about how many records this process has written since the last call."""
         environment = self.usable()
         written, environment.written = environment.written, 0
         return written
@@ -158,7 +165,7 @@ class LocalStore:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
+        """Close the handle."""
         self.close()
 
     def usable(self) -> LmdbEnvironment:
@@ -177,18 +184,18 @@ class StagedRecords(Protocol):
     """Staged records as they were after an earlier operation."""
 
     def get(self, token: bytes, path: bytes) -> bytes | None:
-        """Return what was staged at a path, ``b""`` for a deletion, or ``None``."""
+        """Return the record staged at a path (``b""``: a deletion), or ``None``."""
 
     def scan(
         self, token: bytes, *, start: bytes = b"", prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (path, what was staged) under `prefix` from `start` on, in path order."""
+        """Yield (path, staged record) under `prefix` from `start` on, in path order."""
 
 
 class ReadTransaction:
     """A snapshot of the store. Everything read from it is a copy, and stays valid afterwards.
 
-    It belongs to one thread.
+    A transaction may be used by one thread only.
 
     Attributes:
         past: the staged records, if the transaction reads as of an earlier operation.
@@ -208,13 +215,13 @@ class ReadTransaction:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """End the transaction. Errors of LMDB leave the block as errors of lakecli."""
+        """End the transaction; translate an LMDB error of the block to a lakecli error."""
         self._txn.abort()
         if isinstance(error, self._environment.lmdb_error):
             raise self._environment.translate(error) from error
 
     def for_writing(self) -> WriteTransaction:
-        """Return this transaction, if it is one that writes."""
+        """Return this transaction if it is a write transaction; otherwise raise TypeError."""
         raise TypeError("writing needs a write transaction")
 
     def get(self, table: Table, key: bytes) -> bytes | None:
@@ -226,8 +233,8 @@ class ReadTransaction:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield the records under `prefix` with keys not below `start`, in key order.
 
-        Records are read ahead in growing batches: changes made in the same transaction meanwhile
-        may or may not be seen.
+        Records are read ahead in growing batches: if the same transaction changes records during
+        the scan, the scan may or may not see the changes.
         """
         return chain.from_iterable(self.scan_batches(table, prefix=prefix, start=start))
 
@@ -290,14 +297,14 @@ class WriteTransaction(ReadTransaction):
     """The only writer of the store until the block ends; its reads see its writes.
 
     Attributes:
-        afterwards: called once the transaction is durable.
+        afterwards: a function that is called once the transaction is durable.
     """
 
     _writes = True
     afterwards: Callable[[], None] | None = None
 
     def __enter__(self) -> Self:
-        """Begin the transaction; end it if an interrupt comes before the block."""
+        """Begin the transaction; if an interrupt arrives before the block starts, end it."""
         try:
             return super().__enter__()
         except BaseException:
@@ -307,7 +314,7 @@ class WriteTransaction(ReadTransaction):
             raise
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Make everything durable, or undo everything if the block raised."""
+        """Make all writes durable, or undo all of them if the block raised."""
         try:
             if error is None:
                 self._environment.commit(self._txn)
@@ -339,7 +346,7 @@ class WriteTransaction(ReadTransaction):
         prefix: bytes = b"",
         overwrite: bool = True,
     ) -> None:
-        """Write many records, each under `prefix` + key, in ascending order.
+        """Write many records in ascending key order, each under `prefix` + key.
 
         This is several times faster than `put`; other orders are correct, but slow. Without
         `overwrite`, existing records are kept.
@@ -358,7 +365,7 @@ class WriteTransaction(ReadTransaction):
     def delete_owned(self, table: Table, owner: bytes, *, limit: int | None = None) -> int:
         """Delete the rows of one owner, at most `limit`, and return their number.
 
-        A number below `limit` means that none are left.
+        A number below `limit` means that no rows are left.
         """
         cursor = self._txn.cursor()
         within = table + owner_key(owner)
@@ -392,7 +399,7 @@ def put_paths(
     *,
     overwrite: bool = True,
 ) -> None:
-    """Write records at paths of at least one byte; ascending paths are several times faster.
+    """Write records at paths of at least one byte; ascending order is several times faster.
 
     Without `overwrite`, existing values are kept.
     """
@@ -483,7 +490,7 @@ def drop_paths(
 ) -> int:
     """Delete an owner's records, at most `limit` keys, and return the number of keys.
 
-    A number below `limit` means that none are left.
+    A number below `limit` means that no records are left.
     """
     deleted = 0
     while deleted != limit:
@@ -507,7 +514,7 @@ def drop_paths(
 
 
 def _owner_of_rests(owner: bytes, head: bytes) -> bytes:
-    """Return the owner under which the remainders of long paths with this `head` are stored."""
+    """Return the owner of the remainders of those long paths that start with `head`."""
     from lakecli.base.identity import blake3_of  # only paths longer than CHUNK need it
 
     return blake3_of(owner + head)[:OWNER_SIZE]

@@ -1,9 +1,9 @@
 """The operation log: what each command changed in a repository, and what undoing it needs.
 
 Every command that changes refs or staging appends one operation, in the transaction that makes the
-change. An operation has the refs before and after, and the previous staged record of each path (its
-image), which is written no later than the first change of that path. The staging tokens that it
-sealed are kept as long as the operation.
+change. An operation records the refs before and after. It also has an image of each path that it
+staged: the path's previous staged record, written no later than the first change of the path. The
+staging tokens that the operation sealed are kept as long as the operation.
 
 ::
 
@@ -14,11 +14,10 @@ sealed are kept as long as the operation.
 
     sequence numbers: 8 bytes, big-endian
 
-The local store as it was right after an operation, for reading.
-
-The newer operations are walked back: a ref is what the oldest of them found, and so is what was
-staged at a path. Of refs that costs memory for those that have changed since; staging is read
-through the images of those operations, which stay where they are.
+`PastStore` reads the local store as it was right after an operation. It undoes the newer operations
+in memory: a ref or a staged record has the value that the oldest newer operation found. Memory is
+needed only for the refs that have changed since. Staged records are read from the images of these
+operations, which stay on disk.
 """
 
 from __future__ import annotations
@@ -73,9 +72,10 @@ class RefChange(NamedTuple):
     Attributes:
         kind: branch, tag or repository.
         name: name of the branch, tag or repository.
-        before: its fields before, as JSON; ``None`` if it did not exist.
-        after: its fields after, as JSON; ``None`` if it was deleted.
-        is_local: whether it undoes or redoes what came from the bucket, so is never sent there.
+        before: the record's fields before the operation, as JSON; ``None`` if it did not exist.
+        after: the record's fields after the operation, as JSON; ``None`` if it was deleted.
+        is_local: whether the change undoes or redoes a change that came from the bucket. Such a
+            change is never sent to the bucket.
     """
 
     kind: RefKind
@@ -86,12 +86,12 @@ class RefChange(NamedTuple):
 
     @property
     def commit_before(self) -> CommitId | None:
-        """The commit that a branch or tag pointed to before; ``None``: it did not exist."""
+        """The commit that a branch or tag pointed to before; ``None``: the ref did not exist."""
         return _commit_of(self.before)
 
     @property
     def commit_after(self) -> CommitId | None:
-        """The commit that a branch or tag points to after it; ``None``: it was deleted."""
+        """The commit that a branch or tag points to afterwards; ``None``: the ref was deleted."""
         return _commit_of(self.after)
 
     @property
@@ -106,12 +106,12 @@ class RefChange(NamedTuple):
 
     @property
     def commits(self) -> tuple[CommitId | None, CommitId | None]:
-        """Both of them."""
+        """The commits before and after the operation."""
         return self.commit_before, self.commit_after
 
     @property
     def moves_commit(self) -> bool:
-        """Whether it moved, made or deleted a branch or tag."""
+        """Whether the operation moved, created or deleted a branch or tag."""
         return self.commit_before != self.commit_after
 
 
@@ -136,16 +136,17 @@ class Operation(NamedTuple):
 
     Attributes:
         id: 16 random bytes.
-        repository: the 16 bytes of its UUID.
-        at: when it was appended, whole seconds.
+        repository: the 16 bytes of the repository's UUID.
+        at: when the operation was appended, in whole seconds.
         command: what the user typed, without secrets; may be empty.
         kind: what was done: ``commit``, ``branch create``, …
-        refs: the refs that it changed, in that order.
-        staging: the staging areas that it wrote to.
-        sealed: staging tokens that it committed or discarded, kept for undo.
+        refs: the changes of refs, in the order in which they were made.
+        staging: the staging areas that the operation wrote to.
+        sealed: the staging tokens that the operation committed or discarded, kept for undo.
         metadata: what else the log should show.
-        sequence: its number in the repository, from 1; set by `append`.
-        parts: how many transactions have written it; 0 if a lakecli did that counted none.
+        sequence: the operation's number in the repository, from 1; set by `append`.
+        parts: the number of transactions that have written the operation; 0 if an older lakecli
+            wrote it, which did not count them.
     """
 
     id: bytes
@@ -178,12 +179,15 @@ def key_of(operation: Operation) -> bytes:
 
 
 def rewrite(txn: WriteTransaction, operation: Operation) -> None:
-    """Write an operation under its number: a command that stages in parts extends its own."""
+    """Write an operation again under its number, for a command that extends it in several parts."""
     txn.put(Table.OPERATIONS, key_of(operation), _dump(operation))
 
 
 def close(txn: WriteTransaction, repository: bytes) -> int:
-    """Let the newest operation be continued by none, and return the last number given out."""
+    """Give out the next sequence number and return it.
+
+    Afterwards no command extends the newest operation, since its number is no longer the last one.
+    """
     sequence = last_sequence(txn, repository) + 1
     key = _COUNTER + owner_key(repository)
     txn.put(Table.OPERATIONS, key, sequence.to_bytes(_SEQUENCE_SIZE))
@@ -191,7 +195,7 @@ def close(txn: WriteTransaction, repository: bytes) -> int:
 
 
 def last_sequence(txn: ReadTransaction, repository: bytes) -> int:
-    """Return the sequence number of a repository's newest operation; 0 if it never had one."""
+    """Return the last sequence number given out in a repository; 0 if none was."""
     return int.from_bytes(txn.get(Table.OPERATIONS, _COUNTER + owner_key(repository)) or b"")
 
 
@@ -224,7 +228,7 @@ def get(txn: ReadTransaction, repository: bytes, id: bytes) -> Operation:
 
 
 def iter_ids(txn: ReadTransaction, repository: bytes, prefix: str) -> Iterator[bytes]:
-    """Yield the IDs that start with `prefix`, which is lowercase hex digits, ascending."""
+    """Yield, in ascending order, the IDs whose lowercase hex digits start with `prefix`."""
     lead = _BY_ID + owner_key(repository)
     whole = lead + bytes.fromhex(prefix[: len(prefix) & ~1])
     for key in txn.scan_keys(Table.OPERATIONS, prefix=whole):
@@ -240,7 +244,7 @@ def iter_operations(txn: ReadTransaction, repository: bytes) -> Iterator[Operati
 
 
 def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterable[bytes]) -> None:
-    """Save what is staged at paths, before an operation writes to them.
+    """Save the records that are staged at paths, before an operation writes to these paths.
 
     Only the first image of a path is kept, so that one operation may write in several parts.
     """
@@ -260,7 +264,7 @@ def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterabl
 
 
 class Image(NamedTuple):
-    """What was staged at a path before an operation; `staged` is ``None`` if nothing was."""
+    """The record staged at a path before an operation; `staged` is ``None`` if there was none."""
 
     staged: bytes | None
 
@@ -274,7 +278,7 @@ def find_image(txn: ReadTransaction, id: bytes, token: bytes, path: bytes) -> Im
 def iter_images(
     txn: ReadTransaction, id: bytes, token: bytes, *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield (path, record staged before the operation; ``None``: nothing was) in path order."""
+    """Yield (path, record staged before the operation; ``None``: no record) in path order."""
     owner = _image_owner(id, token)
     for path, image in scan_paths(txn, Table.IMAGES, owner, start=start, prefix=prefix):
         yield path, _staged_of(image)
@@ -287,8 +291,8 @@ def _staged_of(image: bytes) -> bytes | None:
 def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = None) -> int:
     """Delete an operation with its images, at most `limit` records, and return how many.
 
-    If that is `limit`, call it again for the rest. What its `sealed` tokens hold is left to the
-    caller, who knows which of them are in use again.
+    If the number is `limit`, call the function again for the rest. The records of the `sealed`
+    tokens are not deleted: only the caller knows which of the tokens are in use again.
     """
     deleted = 0
     for change in operation.staging:
@@ -369,7 +373,9 @@ _TABLES: Final = {
 
 
 class PastStore(LocalStore):
-    """A handle for reading one repository as of an operation; other repositories as they are.
+    """A read-only handle that shows one repository as it was right after an operation.
+
+    Other repositories are shown in their current state.
 
     Args:
         store: the handle to read through; it must stay open as long as this one.
@@ -383,7 +389,7 @@ class PastStore(LocalStore):
     def read(self) -> ReadTransaction:
         """Return a read transaction of the past, to be entered with ``with``.
 
-        Entering raises `NotFound` if the operation has expired.
+        Entering the transaction raises `NotFound` if the operation has expired.
         """
         return PastTransaction(self.usable(), self._repository, self._operation)
 
@@ -396,7 +402,7 @@ class PastStore(LocalStore):
 
 
 class PastTransaction(ReadTransaction):
-    """One moment of the store, with one repository as it was right after an operation."""
+    """A snapshot of the store, in which one repository is as it was right after an operation."""
 
     def __init__(self, shared: LmdbEnvironment, repository: bytes, operation: bytes) -> None:
         super().__init__(shared)
@@ -406,7 +412,7 @@ class PastTransaction(ReadTransaction):
         self._newest = b""
 
     def __enter__(self) -> Self:
-        """Begin, and walk back to the operation."""
+        """Begin the transaction, and undo the operations after the given one in memory."""
         super().__enter__()
         try:
             self.past = self._walk_back()
@@ -434,14 +440,14 @@ class PastTransaction(ReadTransaction):
         return PastStaging(self, writers)
 
     def get(self, table: Table, key: bytes) -> bytes | None:
-        """Return the value that a key had, or ``None``."""
+        """Return the value that a key had after the operation, or ``None``."""
         rows = self._rows.get(table)
         return rows[key] if rows and key in rows else super().get(table, key)
 
     def scan_batches(
         self, table: Table, *, prefix: bytes = b"", start: bytes = b"", cut: int = 0
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield the records as they were, as `ReadTransaction.scan_batches` does."""
+        """Yield the records after the operation; see `ReadTransaction.scan_batches`."""
         rows = self._rows.get(table)
         if not rows:
             yield from super().scan_batches(table, prefix=prefix, start=start, cut=cut)
@@ -457,13 +463,16 @@ class PastTransaction(ReadTransaction):
     def scan_keys(
         self, table: Table, *, prefix: bytes = b"", start: bytes = b""
     ) -> Iterator[bytes]:
-        """Yield the keys that were there."""
+        """Yield the keys that existed after the operation."""
         if not self._rows.get(table):
             return super().scan_keys(table, prefix=prefix, start=start)
         return (key for key, _ in self.scan(table, prefix=prefix, start=start))
 
     def scan_reverse(self, table: Table, *, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield the records that were there from the last one back; of operations the older."""
+        """Yield the records as they were after the operation, in descending order of keys.
+
+        Newer operations are left out of the operation log.
+        """
         if self._rows.get(table):
             yield from reversed(list(self.scan(table, prefix=prefix)))
             return
@@ -474,10 +483,10 @@ class PastTransaction(ReadTransaction):
 
 
 class PastStaging:
-    """What was staged at that time; `lakecli.staging.area` reads it.
+    """The staged records as they were after the operation; `lakecli.staging.area` reads them.
 
     Args:
-        writers: the operations to look past by the token that they wrote to, newest first.
+        writers: for each staging token, the newer operations that wrote to it, newest first.
     """
 
     def __init__(self, txn: ReadTransaction, writers: dict[bytes, list[bytes]]) -> None:
@@ -485,7 +494,7 @@ class PastStaging:
         self._writers = {token: list(reversed(ids)) for token, ids in writers.items()}
 
     def get(self, token: bytes, path: bytes) -> bytes | None:
-        """Return what was staged at a path, ``b""`` for a deletion, or ``None``."""
+        """Return the record staged at a path (``b""``: a deletion), or ``None``."""
         for id_ in self._writers.get(token, ()):
             image = find_image(self._txn, id_, token, path)
             if image is not None:
@@ -495,7 +504,7 @@ class PastStaging:
     def scan(
         self, token: bytes, *, start: bytes = b"", prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (path, what was staged) under `prefix` from `start` on, in path order."""
+        """Yield (path, staged record) under `prefix` from `start` on, in path order."""
         present = scan_paths(self._txn, Table.STAGING, token, start=start, prefix=prefix)
         ids = self._writers.get(token)
         if not ids:
@@ -516,7 +525,7 @@ def _ranked(
 def _first_of_each(
     records: Iterator[tuple[bytes, int, bytes | None]],
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the first record of each path, unless nothing was there."""
+    """Yield the first record of each path, but skip the path if that record is ``None``."""
     for path, group in groupby(records, key=lambda item: item[0]):
         value = next(group)[2]
         if value is not None:
@@ -526,6 +535,6 @@ def _first_of_each(
 def _overlay(
     changed: Iterable[tuple[bytes, bytes | None]], present: Iterable[tuple[bytes, bytes]]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Lay records over others, both ascending; ``None`` hides."""
+    """Merge two sorted streams: `changed` replaces records of `present`; ``None`` removes them."""
     both = merge(_ranked(changed, 0), _ranked(present, 1), key=lambda item: item[:2])
     return _first_of_each(both)

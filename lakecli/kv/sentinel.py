@@ -1,14 +1,15 @@
-"""The sentinel: a file beside the store that tells who uses it, and whether it was closed.
+"""The sentinel: a file beside the store that shows who uses it, and whether it was closed.
 
 ::
 
     in-use   new or kept ‖ space ‖ open, closed or rewriting ‖ spaces
 
 Every process that has the store open holds a shared lock on this file. If the file says "open" and
-nobody holds the lock, the last user ended without closing the store: LMDB has lost nothing, but the
-file may be shorter than it says. "kept" says that a store exists, so that a store whose file was
-emptied does not count as new. "rewriting" says that `lakecli.kv.compaction` holds the lock alone.
-The file is an aid only: if it cannot be written, nothing fails.
+no process holds the lock, the last user ended without closing the store. LMDB has lost nothing
+then, but the store's file may be shorter than its meta page says. "kept" means that a store exists,
+so that a store whose file was emptied is not taken for a new store. "rewriting" means that
+`lakecli.kv.compaction` holds the lock exclusively. The sentinel is only an aid: if it cannot be
+written, no error is raised.
 """
 
 import fcntl
@@ -31,7 +32,7 @@ class Sentinel:
     """The sentinel of one environment of this process.
 
     Attributes:
-        is_kept: whether a store was created here before.
+        is_kept: whether a store was created in this directory before.
         was_left_open: whether the last user did not close the store.
         was_rewriting: whether the last user was killed while it rewrote the store.
         is_alone: whether no other process has the store open.
@@ -58,12 +59,12 @@ class Sentinel:
             raise
 
     def begin(self) -> None:
-        """Let other processes open the store, after it was checked."""
+        """Allow other processes to open the store, once it has been checked."""
         self._write(b"open")
         self._wait()
 
     def begin_rewrite(self) -> None:
-        """Let other processes wait until the store is closed, however long that takes."""
+        """Make other processes wait until the rewrite has ended, however long that takes."""
         self._write(_REWRITING)
 
     def keep(self) -> None:
@@ -83,7 +84,7 @@ class Sentinel:
         self._release()
 
     def __del__(self) -> None:
-        """Release the lock, in case an interrupt came before the caller could close this."""
+        """Release the lock, in case an interrupt came before the caller could call `close`."""
         self._release()
 
     def _release(self) -> None:
@@ -92,7 +93,7 @@ class Sentinel:
             os.close(descriptor)
 
     def _wait(self) -> None:
-        """Wait while another process checks the store, for a limited time, or rewrites it."""
+        """Wait until a rewrite ends, or for a limited time while another process checks the store."""
         deadline = monotonic() + _PATIENCE
         while not self._lock(fcntl.LOCK_SH | fcntl.LOCK_NB):
             if monotonic() > deadline and not (self._is_held and self._read()[1] == _REWRITING):
@@ -100,7 +101,7 @@ class Sentinel:
             sleep(_POLL)
 
     def _lock(self, how: int) -> bool:
-        """Change the lock; return whether this process has it now."""
+        """Try to change the lock; return whether this process has the new lock."""
         try:
             fcntl.flock(self._descriptor, how)
         except OSError as error:
@@ -109,7 +110,7 @@ class Sentinel:
         return True
 
     def _read(self) -> tuple[bytes, bytes]:
-        """Return what the file says: whether a store exists, and its state."""
+        """Return the contents of the file: whether a store exists, and the state of the store."""
         kept, _, rest = os.pread(self._descriptor, _SENTINEL_SIZE, 0).partition(b" ")
         return kept, rest.strip()
 

@@ -1,4 +1,4 @@
-"""The errors of LMDB and of the disk under the local store, as lakecli's."""
+"""Translation of errors of LMDB and of the disk under the local store to lakecli errors."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def no_address_space(directory: StrPath) -> Unreachable:
 
 
 def newer_store(directory: StrPath) -> Refused:
-    """Return the error for a store that a newer version wrote."""
+    """Return the error for a store that a newer version of lakecli wrote."""
     return Refused(
         f"the local store was written by a newer lakecli: {directory}", hint=UPGRADE_HINT
     )
@@ -120,7 +120,7 @@ def malformed(message: str) -> IntegrityError:
 
 
 def store_in_use(directory: StrPath) -> Refused:
-    """Return the error for a store that may not be rewritten, because somebody has it open."""
+    """Return the error for a store that cannot be rewritten because it is open."""
     return Refused(
         f"the local store is in use: {directory}",
         hint="repeat this when no other lakecli command, Python program or Spark job has it open",

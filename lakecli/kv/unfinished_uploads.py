@@ -6,8 +6,8 @@
                l ‖ repository          -> the last search for leftovers, unix seconds
 
 `repository` is the UUID of the namespace (16 bytes), `digest` the BLAKE3 of the file (32 bytes). A
-changed file has another digest, so it never resumes the upload of its former contents. The store,
-not this table, knows which parts have arrived.
+changed file has another digest, so it never resumes the upload of its former contents. This table
+does not record which parts have arrived; only the object store knows that.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class UnfinishedTransfer(NamedTuple):
 
     Attributes:
         digest: BLAKE3 of the file, 64 hex digits.
-        upload: the store's ID of the upload.
-        part_size: bytes of every part but the last.
+        upload: the object store's ID of the upload.
+        part_size: the size of every part but the last, in bytes.
     """
 
     digest: str

@@ -1,6 +1,6 @@
 """Staging areas: uncommitted writes to branches, by staging token and path.
 
-A sorted view of several layers of records, the newest on top.
+`overlay` and `put_over` merge layers of records into one sorted view; the newest layer is on top.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TOMBSTONE: Final = ClaimedValue(b"")
 
 
 def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
-    """Return the record staged at a path, possibly a `TOMBSTONE`, or ``None``."""
+    """Return the record staged at a path (`TOMBSTONE` for a deletion), or ``None``."""
     if txn.past is not None:
         return txn.past.get(token, path)
     return get_path(txn, Table.STAGING, token, path)
@@ -41,7 +41,7 @@ def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
 def put_many(
     txn: WriteTransaction, token: StagingToken, items: Iterable[tuple[bytes, ClaimedValue]]
 ) -> None:
-    """Stage pairs of a path and a claimed value or `TOMBSTONE`, in ascending order of paths."""
+    """Stage paths, each with a claimed value or `TOMBSTONE`, in ascending order of paths."""
     put_paths(txn, Table.STAGING, token, items)
 
 
@@ -53,26 +53,29 @@ def remove(txn: WriteTransaction, token: StagingToken, path: bytes) -> bool:
 def scan(
     txn: ReadTransaction, token: StagingToken, *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield pairs of a path and a value or `TOMBSTONE` under `prefix`, from `start`, in order."""
+    """Yield (path, value or `TOMBSTONE`) under `prefix`, from `start` on, in path order."""
     if txn.past is not None:
         return txn.past.scan(token, start=start, prefix=prefix)
     return scan_paths(txn, Table.STAGING, token, start=start, prefix=prefix)
 
 
 def is_empty(txn: ReadTransaction, token: StagingToken) -> bool:
-    """Return whether nothing is staged."""
+    """Return whether nothing is staged under a token."""
     if txn.past is not None:
         return next(txn.past.scan(token), None) is None
     return not txn.has_owned(Table.STAGING, token)
 
 
 def is_clean(txn: ReadTransaction, branch: Branch) -> bool:
-    """Return whether a branch has nothing staged, nor in a commit under way."""
+    """Return whether a branch has no staged records, not even in a commit that is in progress."""
     return all(is_empty(txn, token) for token in (branch.staging_token, *branch.sealed_tokens))
 
 
 def drop(txn: WriteTransaction, token: StagingToken, *, limit: int | None = None) -> int:
-    """Delete staged records, at most `limit`; return their number (below `limit`: none is left)."""
+    """Delete staged records, at most `limit`; return their number.
+
+    A number below `limit` means that no records are left.
+    """
     return drop_paths(txn, Table.STAGING, token, limit=limit)
 
 
@@ -83,7 +86,10 @@ def scan_newest(
     start: bytes = b"",
     prefix: bytes = b"",
 ) -> Iterator[Record]:
-    """Yield what `scan` yields of several tokens, newest token first; the newest of a path wins."""
+    """Yield the staged records of several tokens (newest token first) in path order.
+
+    If a path is staged under several tokens, only the record of the newest token is yielded.
+    """
     streams = [scan(txn, token, start=start, prefix=prefix) for token in reversed(tokens)]
     return reduce(lambda older, newer: put_over(newer, older), streams or [iter(())])
 
@@ -91,8 +97,8 @@ def scan_newest(
 def overlay(staged: Iterator[Record], committed: Iterator[Record]) -> Iterator[Record]:
     """Apply `staged` changes to `committed` records: tombstones hide paths, other records replace.
 
-    Both ascend strictly by path, and so does the result. If `staged` is empty, `committed` itself
-    is returned.
+    Both streams are in strictly ascending path order, and so is the result. If `staged` is empty,
+    `committed` itself is returned.
     """
     first = next(staged, None)
     if first is None:
@@ -101,7 +107,7 @@ def overlay(staged: Iterator[Record], committed: Iterator[Record]) -> Iterator[R
 
 
 def put_over(newer: Iterator[Record], older: Iterator[Record]) -> Iterator[Record]:
-    """Yield the records of two layers in path order; the newer one hides the older one's."""
+    """Yield the records of two layers in path order; at equal paths only the newer record."""
     below = next(older, None)
     for record in newer:
         path = record[0]
