@@ -221,7 +221,7 @@ class Destination:
                 os.close(descriptor)
 
     def _open_partial(self, directory: int, tag: bytes) -> tuple[bytes, int, bool]:
-        """Return name and descriptor of a partial file, and whether a later process can resume it."""
+        """Return name and descriptor of a partial file, and whether others may resume it."""
         name = b".lakecli-" + tag + b".partial"
         descriptor = open_exclusively(directory, name)
         if descriptor is not None:
@@ -445,7 +445,7 @@ class translated:  # noqa: N801 - as in contextlib
 
     Raises:
         UnsafeName: the name is too long.
-        ObstructedFile: a directory has the name.
+        ObstructedFile: something else is at the path, such as a directory.
         UnwritableFile: this user may not write there.
         ReadOnlyDisk: the file system is read-only.
         NoRoom: the disk is full or fails, or too many files are open.

@@ -379,7 +379,7 @@ class Ingest:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Raise `Unreachable` if the namespace's disk fails; errors of the source stay `OSError`."""
+        """Raise `Unreachable` if the namespace's disk fails; other errors are not changed."""
         try:
             yield
         except OSError as error:

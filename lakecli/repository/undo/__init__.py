@@ -2,12 +2,13 @@
 
 ::
 
-    log          reads it
+    log          reading the operation log
     undo         undo, redo and restore, and completing one that was interrupted
     take_back    refs exactly, staging by its images, in one transaction; automatic steps since,
-                 and claims of what comes into use again
-    pushed_refs  what the bucket has of it: which moves this clone made there, where they go back
-    remote_undo  moves refs back in the bucket, too, and puts back here what it refused
+                 and claims of objects that come into use again
+    pushed_refs  which moves of an operation this clone made in the bucket, and where refs move back
+                 to there
+    remote_undo  moves refs back in the bucket, too; restores them here if the bucket refuses
     interrupted  the answers that killed commands still owe
 
 May import `sharing`, `handoff`, `lakefs` and what is below.

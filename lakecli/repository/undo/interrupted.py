@@ -1,17 +1,17 @@
-"""Commands that were killed after they had appended an operation, before they gave their answer.
+"""Answers of commands that were killed after appending their operation, before they answered.
 
-A command that does something else when it is repeated, such as ``undo``, must not be repeated by
-somebody who only lacks its answer. It has a file until the answer was given, and a lock on the file
-for as long as its process lives. So a file without a lock is that of a command that was killed,
-and the same command gives its answer instead.
+A command that does something else when it is repeated, such as ``undo``, must not run twice only
+because its answer was lost. The command keeps a file until it has given its answer, and a lock on
+the file while its process lives. So a file without a lock belongs to a killed command. When the
+same command is repeated, it gives the missing answer instead of acting again.
 
 ::
 
     answers/UUID-OPERATION, in the local store's directory -> moved: the refs that were moved in the
                                                               bucket: kind, name, before, after
 
-The file is made in the transaction that appends the operation. It is an aid: without it, or where
-files cannot be locked, nothing fails.
+The file is made in the transaction that appends the operation. If it is missing, or files cannot be
+locked, commands still work.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CONTENT: Final = Record({"moved": list_of(_MOVED.read, 100_000)})
 
 
 class OwedAnswer:
-    """A lock on the file of an answer.
+    """The file of an answer that was not given yet, and the lock on the file.
 
     Attributes:
         operation: the ID of the operation that the answer is about.
@@ -69,7 +69,7 @@ class OwedAnswer:
         return os.fstat(self._descriptor).st_nlink == 1
 
     def write(self, moved: Sequence[Mapping[str, object]]) -> None:
-        """Write the content, and make it and the file's name durable."""
+        """Write the content; make the content and the file's name durable."""
         os.write(self._descriptor, json.dumps({"moved": list(moved)}).encode("ascii"))
         os.fsync(self._descriptor)
         sync_directory(os.path.dirname(self._path))
@@ -89,7 +89,7 @@ class OwedAnswer:
         self.leave()
 
     def leave(self) -> None:
-        """Leave the answer to the same command, repeated; safe to repeat."""
+        """Release the lock, so that the command gives the answer when repeated; safe to repeat."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -102,10 +102,11 @@ class OwedAnswer:
 def begin(
     repository: Repository, operation: bytes, moved: Sequence[Mapping[str, object]]
 ) -> OwedAnswer | None:
-    """Record that an answer is to be given; return ``None`` if that cannot be recorded.
+    """Record that an answer is owed; return ``None`` if that cannot be recorded.
 
     Args:
         operation: the ID of the operation, which is appended in a transaction that is still open.
+        moved: the refs that the command moves in the bucket: kind, name, before, after.
     """
     directory = _directory(repository)
     try:
@@ -123,7 +124,7 @@ def begin(
 
 
 def may_be_left(repository: Repository) -> bool:
-    """Return whether answers of a repository were not given yet."""
+    """Return whether a repository has answers that were not given yet."""
     return bool(_names(repository))
 
 
@@ -133,9 +134,9 @@ def is_left(repository: Repository, operation: bytes) -> bool:
 
 
 def is_owed(repository: Repository, operation: bytes) -> bool:
-    """Return whether the command that is to give the answer about an operation still runs.
+    """Return whether the command that owes the answer about an operation is still running.
 
-    Call it in a write transaction, as `take_left`.
+    Call this in a write transaction, as `take_left`.
     """
     try:
         is_free = OwedAnswer(operation, _path(repository, operation), 0).lock()
@@ -145,9 +146,9 @@ def is_owed(repository: Repository, operation: bytes) -> bool:
 
 
 def take_left(repository: Repository) -> list[OwedAnswer]:
-    """Lock and return the answers that were not given by commands whose process is gone.
+    """Lock and return the answers that killed commands did not give.
 
-    Call it in a write transaction: a command makes and locks its file in one.
+    Call this in a write transaction, because commands make and lock their files in one.
     """
     taken = []
     for name in _names(repository):

@@ -1,8 +1,8 @@
 """Read the operation log: its operations, which are undone, and what undo and redo would do next.
 
-Undo and redo are operations themselves. Their metadata name the operation that they concern:
-``undoes`` and ``redoes``, however often it was undone and redone. The newest that concerns an
-operation says whether it is undone.
+Undo and redo are operations themselves. Their metadata ``undoes`` or ``redoes`` is the ID of the
+user's operation, however often that was undone and redone. The newest undo or redo of an operation
+decides whether it is undone.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ class Logged(NamedTuple):
 
 
 class UndoTarget(NamedTuple):
-    """What undo or redo would reverse.
+    """The operation that undo or redo would reverse.
 
     Attributes:
         operation: the ID of the user's operation.
-        taken_back: the operation to reverse for it: itself, its last redo, or its undo.
+        taken_back: the operation that is actually reversed: the user's operation, its last redo, or
+            its undo.
     """
 
     operation: bytes
@@ -101,7 +102,7 @@ def find_undo(txn: ReadTransaction, repository: Repository) -> UndoTarget | None
 
 
 def find_redo(txn: ReadTransaction, repository: Repository) -> UndoTarget | None:
-    """Return the target of a redo: the last undo, or ``None`` if something came after it."""
+    """Return the target of a redo, the last undo; ``None`` if another operation came after it."""
     redone: set[str] = set()
     for operation, _ in iter_logged(txn, repository):
         if REDOES in operation.metadata:
@@ -123,11 +124,11 @@ def redo_target(repository: Repository) -> Operation | None:
 
 
 def find_operation(repository: Repository, prefix: str) -> Logged:
-    """Return an operation by its ID or the beginning of it.
+    """Return an operation by its ID or the beginning of the ID.
 
     Raises:
         UsageError: `prefix` is not made of hex digits.
-        NotFound: there is none, there are several, or it is expired.
+        NotFound: no operation matches, several match, or the operation is expired.
     """
     wanted = prefix.lower()
     see = f"`op log {repository.uri}`"
@@ -154,10 +155,10 @@ def repository_at(repository: Repository, operation: str) -> Repository:
     """Return a handle for reading a repository as it was right after an operation of its log.
 
     Args:
-        repository: as `logged_repository` gives it; it may be deleted.
+        repository: a result of `logged_repository`; it may be deleted.
 
     Raises:
-        NotFound: there is no such operation, or no longer, or no repository after it.
+        NotFound: no operation matches, it is expired, or the repository did not exist after it.
     """
     lake, found = repository.lake, find_operation(repository, operation).operation
     past = Lake(lake.home, PastStore(lake.kv, repository.key, found.id), lake.runtime)
@@ -176,14 +177,14 @@ def logged_repository(
     wanted: str = "",
     operation: str = "",
 ) -> Repository:
-    """Return the repository whose log a name means, even if it was deleted on this machine.
+    """Return the repository of a name whose log is to be used, even if it was deleted here.
 
-    That is the present one, else the one that was deleted last, unless the arguments say otherwise.
+    By default, this is the present repository of the name, else the one that was deleted last.
 
     Args:
-        wanted: ``undo`` or ``redo``: prefer the deleted repository that has something to undo or
-            redo, or where such a command was killed before it answered.
-        operation: the beginning of an ID: prefer the repository that has it.
+        wanted: ``undo`` or ``redo``: if there is no present repository, prefer a deleted one that
+            has something to undo or redo, or where such a command was killed before it answered.
+        operation: the beginning of an operation ID: prefer the repository that has this operation.
 
     Raises:
         NotFound: this machine never had a repository of that name.
@@ -207,13 +208,13 @@ def logged_repository(
 
 
 def find_newest(txn: ReadTransaction, repository: Repository) -> Operation | None:
-    """Return the newest operation that is not passed over."""
+    """Return the newest operation that undo and redo do not ignore, or ``None``."""
     logged = (each.operation for each in iter_logged(txn, repository))
     return next((each for each in logged if not is_passed_over(each)), None)
 
 
 def _owes_answer(txn: ReadTransaction, repository: Repository, kind: str) -> bool:
-    """Return whether the last command was of a kind, and has not answered."""
+    """Return whether the last command was of a kind, and has not given its answer yet."""
     if not interrupted.may_be_left(repository):
         return False
     newest = find_newest(txn, repository)
@@ -228,10 +229,10 @@ def _has(txn: ReadTransaction, repository: Repository, prefix: str) -> bool:
 def staged_paths(
     repository: Repository, operation: Operation
 ) -> Iterator[tuple[str, bytes, bytes | None]]:
-    """Yield (branch, path, value staged before) of what an operation staged.
+    """Yield (branch, path, value staged before) for each path that an operation staged.
 
-    In the order of `Operation.staging`, then by path. The value is ``None`` if nothing was staged,
-    and ``b""`` for a deletion.
+    The order is that of `Operation.staging`, then by path. The value is ``None`` if nothing was
+    staged before, and ``b""`` for a deletion.
     """
     with repository.lake.kv.read() as txn:
         for change in operation.staging:

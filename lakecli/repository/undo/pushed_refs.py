@@ -1,14 +1,15 @@
-"""What was pushed of operations that are to be undone, and where refs go back to in the bucket.
+"""Which operations to undo were pushed, and where their refs move back to in the bucket.
 
-Without `remote`, undoing an operation that was pushed is refused. With it, each ref moves back in
-the bucket too (`lakecli.repository.undo.remote_undo`), if the bucket still stands where the
-operation left it: to where it is here then, but not behind what it had there before.
+Without `remote`, undoing an operation that was pushed is refused. With `remote`, each ref is also
+moved back in the bucket (`lakecli.repository.undo.remote_undo`), if its position in the bucket is
+still the one that the operation gave it. The ref moves to the position that it has on this machine
+after the undo, but not behind the position that it had in the bucket before the operation.
 
-Only moves that this clone made in the bucket are undone there. Others may have taken such a move
-back and made it again, which stays. So moves are compared by their write IDs. Before a merge, a
-reset or a forced push, a branch may be here without commits that others had pushed by then, and a
-tag may be elsewhere. Such a ref goes back to where it stood in the bucket before this clone moved
-it there.
+Only moves that this clone made in the bucket are undone there. If another clone has undone such a
+move and made it again, the second move stays; so moves are compared by their write IDs. Before a
+merge, a reset or a forced push, a branch on this machine may lack commits that others had already
+pushed, and a tag may differ from the bucket's. Such a ref moves back to its position in the bucket
+before this clone moved it there.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ class PushedRef(NamedTuple):
 
     Attributes:
         kind: a branch or a tag.
-        before: the position it would go back to there; ``None``: it is deleted.
-        after: the position that the operation moved it to; ``None``: it deleted it.
-        stands: its position in the bucket, as far as is known.
-        sequence: the number of its last move in the bucket, as far as is known.
+        before: the position in the bucket to move back to; ``None``: the ref is deleted there.
+        after: the position that the operation moved it to; ``None``: the operation deleted the ref.
+        stands: the position of the ref in the bucket, as far as is known.
+        sequence: the number of the ref's last move in the bucket, as far as is known.
     """
 
     kind: RefKind
@@ -58,15 +59,16 @@ class PushedRef(NamedTuple):
 def find_to_move_back(
     repository: Repository, taken: Sequence[Operation], *, remote: bool
 ) -> list[PushedRef]:
-    """Return the refs to move back in the bucket where operations, the newest first, are undone.
+    """Return the refs to move back in the bucket if some operations are undone.
 
-    Nothing is moved. Where there is anything to move, the bucket is asked whether it can be.
+    Nothing is moved. If there are such refs, the bucket is asked whether it accepts the moves.
 
     Args:
-        remote: whether refs are to be moved; if not, an error is raised where there are any.
+        taken: the operations to undo, newest first.
+        remote: whether refs are to be moved; if not, an error is raised if there are any.
 
     Raises:
-        Refused: something was pushed and `remote` is not set, or the bucket has moved on.
+        Refused: an operation was pushed and `remote` is not set, or the bucket has moved on.
         Unreachable: the bucket has to be asked, and does not answer.
         CannotShare, NewerRepository: no refs can be moved there.
     """
@@ -100,7 +102,7 @@ def check_none_pushed(
     *,
     remote: bool,
 ) -> None:
-    """Raise `LostRace` if operations were pushed since `find_to_move_back` looked."""
+    """Raise `LostRace` if operations were pushed after `find_to_move_back` was called."""
     pushed = find_pushed(txn, repository, taken, remote=remote)
     if found := [each for each in pushed if each not in planned]:
         names = ", ".join(f"{each.kind} {each.name}" for each in found)
@@ -113,10 +115,12 @@ def check_none_pushed(
 def find_pushed(
     txn: ReadTransaction, repository: Repository, taken: Sequence[Operation], *, remote: bool
 ) -> list[PushedRef]:
-    """Return the refs that would fall behind what was pushed of operations, the newest first.
+    """Return the pushed refs that undoing some operations would leave behind the bucket.
 
-    With `remote`, these are also branches that an undo or restore has moved back in the bucket, and
-    branches with commits on top that were never pushed.
+    Args:
+        taken: the operations, newest first.
+        remote: also find branches that an undo or restore has moved back in the bucket, and
+            branches with later commits that were never pushed.
     """
     anywhere = {RESET, *(_BACK if remote else ())}
     moves: dict[tuple[RefKind, str], list[Moved]] = {}
@@ -157,9 +161,10 @@ def find_pushed(
 
 
 def _own_runs(moves: Sequence[Moved]) -> Iterator[list[Moved]]:
-    """Yield the runs of moves of a ref between those that came from the bucket, newest first.
+    """Yield the runs of consecutive moves of a ref that this machine made, newest first.
 
-    Nothing older than a move from the bucket is moved back there: others have built on it.
+    A move that came from the bucket separates two runs. The older run cannot be moved back in the
+    bucket, because others have built on it.
     """
     run: list[Moved] = []
     for moved in moves:
@@ -176,7 +181,7 @@ def _own_runs(moves: Sequence[Moved]) -> Iterator[list[Moved]]:
 
 
 def _pushed_part(run: list[Moved], tracked: Tracked) -> list[Moved]:
-    """Return a run of moves, newest first, without those after the bucket's position."""
+    """Return the moves up to the bucket's position, newest first; all if none ends there."""
     if tracked.commit_id is None:
         return run
     ends = (number for number, each in enumerate(run) if each.ends[1] == tracked.commit_id)
@@ -191,11 +196,14 @@ def _has_seen(
     *,
     resets: bool,
 ) -> bool:
-    """Return whether the bucket has a move, or moves on top of it.
+    """Return whether the bucket has a move of a ref, perhaps with later moves on top.
 
-    Where a branch may have gone back or elsewhere (`resets`), that the bucket stands on its end
-    proves nothing: it may never have had its start. One of the bucket's moves has to have left a
-    commit behind.
+    Args:
+        tracked: the ref, and its last known position in the bucket.
+        ends: the positions before and after the move.
+        resets: whether the branch may have been moved to any commit. Then it proves nothing that
+            the bucket has the commit after the move, because it may never have had the commit
+            before. One of the bucket's known moves must have left a commit behind.
     """
     refs = RefStore(txn, repository.key)
     (before, after), stands = ends, tracked.commit_id
@@ -223,7 +231,7 @@ def _has_seen(
 
 
 def _reaches(refs: RefStore, commit_id: CommitId | None, ancestor: CommitId | None) -> bool:
-    """Return whether a commit reaches another one, which may not be here."""
+    """Return whether a commit has an ancestor; false if the ancestor is not on this machine."""
     return (
         commit_id is not None
         and ancestor is not None
@@ -241,7 +249,7 @@ def moved_on(repository: Repository, pushed: PushedRef) -> Refused:
 
 
 def _other_way(repository: Repository, pushed: PushedRef) -> str:
-    """Return a hint: the command that reverts what others may have seen, in place of an undo."""
+    """Return a hint: what to do instead of undoing a move that others may have seen."""
     uri = f"{repository.uri}/{pushed.name}"
     if pushed.kind is RefKind.BRANCH and pushed.before is not None and pushed.after is not None:
         with repository.lake.kv.read() as txn:
@@ -277,22 +285,23 @@ class Moved(NamedTuple):
 
     @property
     def ends(self) -> tuple[Position, Position]:
-        """Its position before and after."""
+        """The positions of the ref before and after the move."""
         return self.change.commits
 
     @property
     def key(self) -> tuple[bytes, str, str]:
-        """What identifies the move."""
+        """The ID of the operation, and the kind and name of the ref."""
         return self.operation.id, *self.ref
 
 
 def find_ours(
     txn: ReadTransaction, repository: Repository, moves: Iterable[Moved]
 ) -> set[tuple[bytes, str, str]]:
-    """Return the keys of the moves that this clone made in the bucket, not others the same ones.
+    """Return the keys of those moves that this clone, and not another one, made in the bucket.
 
-    A commit has one author. For other moves the log decides, not dates: clocks may be wrong. It is
-    read once: a move of the bucket counts for the operations that are older.
+    If a branch was moved to a new commit, this clone made the move, because a commit has one
+    author. For other moves the operation log decides, not dates: clocks may be wrong. The log is
+    read once, newest first. A recorded move in the bucket counts for the operations that are older.
     """
     ours = set()
     asked: dict[int, list[Moved]] = {}
@@ -318,19 +327,19 @@ def find_ours(
 
 
 def is_branch_moved(moved: Moved) -> bool:
-    """Return whether a branch was moved, neither made nor deleted."""
+    """Return whether an existing branch was moved; its creation and deletion do not count."""
     return moved.change.kind is RefKind.BRANCH and None not in moved.ends
 
 
 def _redone(txn: ReadTransaction, repository: Repository, operation: Operation) -> Operation:
-    """Return the operation that a redo did again, or the operation itself."""
+    """Return the original operation if `operation` is a redo, else `operation` itself."""
     redone = operation.metadata.get(op_log.REDOES)
     found = None if redone is None else log.find(txn, repository.key, bytes.fromhex(redone))
     return operation if found is None else found
 
 
 def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
-    """Add what an operation moved in the bucket to the refs that it concerns."""
+    """Add the moves of an operation to the entries of its refs in `sent`."""
     fields = operation.metadata
     move = fields.get(MOVE, "")
     if operation.kind == "push":
@@ -345,7 +354,7 @@ def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
 
 
 class _Sent:
-    """What this clone has moved one ref to in the bucket, as far as the log was read."""
+    """The moves of one ref that this clone made in the bucket, as far as the log has been read."""
 
     def __init__(
         self, txn: ReadTransaction, repository: Repository, kind: RefKind, name: str
@@ -360,16 +369,20 @@ class _Sent:
         self._has_created = False
 
     def add_push(self, before: Position, after: Position, move: str) -> None:
-        """Add a push, with the write ID of its move in the bucket."""
+        """Add a push.
+
+        Args:
+            move: the write ID of the move in the bucket.
+        """
         self._pushed_to.add(after)
         self._add(before, after, move, moves=True)
 
     def add_change(self, before: Position, after: Position, move: str, *, is_new: bool) -> None:
-        """Add a move here, which was shared at once if the bucket has it.
+        """Add a move on this machine; if the bucket has the same move, it was shared at once.
 
         Args:
             move: the write ID of the move in the bucket; ``""`` if it was not shared at once.
-            is_new: whether others cannot have made the same move.
+            is_new: whether no other clone can have made the same move.
         """
         self._add(before, after, move, moves=is_new and (before, after) in self._known)
 
@@ -380,7 +393,7 @@ class _Sent:
             self._forward.add(after, before)
 
     def has(self, moved: Moved) -> bool:
-        """Return whether a move was made in the bucket by one of those that were added."""
+        """Return whether one of the added moves made this move in the bucket."""
         before, after = moved.ends
         if is_branch_moved(moved):
             # A branch that was only brought back to where the bucket has it was not moved there.
@@ -389,7 +402,7 @@ class _Sent:
 
 
 class _LeftBehind:
-    """The commits that moves of a branch left behind."""
+    """The commits that moves of a branch left behind: the branch no longer reaches them."""
 
     def __init__(self, refs: RefStore) -> None:
         self._refs = refs
@@ -399,23 +412,23 @@ class _LeftBehind:
         """The positions that one of the moves left behind by going elsewhere."""
 
     def add(self, start: Position, end: Position) -> None:
-        """Add a move."""
+        """Add a move from one position to another."""
         if (start, end) not in self._seen and (left := self._left_by(start, end)):
             self._left |= left
             self._starts.add(start)
         self._seen.add((start, end))
 
     def has_common(self, start: Position, end: Position) -> bool:
-        """Return whether a move leaves a commit behind that one of those added left behind, too.
+        """Return whether a move and an added move leave the same commit behind.
 
-        That is either the one that it starts from, or the one that the other starts from.
+        Only the commit from which one of the two moves starts is considered.
         """
         if not self._starts or not (left := self._left_by(start, end)):
             return False
         return start in self._left or not self._starts.isdisjoint(left)
 
     def _left_by(self, start: Position, end: Position) -> set[CommitId]:
-        """Return the commits that `start` reaches and `end` does not; without any, it is behind."""
+        """Return the commits that `start` reaches and `end` does not; none if `start` is absent."""
         if start is None or self._refs.find_commit(start) is None:
             return set()
         ends = [] if end is None else [end]
@@ -434,11 +447,12 @@ def _back(
     """Return the position in the bucket that a ref goes back to.
 
     Args:
-        tracked: the ref. If others have moved it last there, it may stay where it is.
-        own: the write IDs of moves that this clone made since the oldest one that is undone.
-        before: where the oldest of the undone moves that this clone made there began.
-        above: where all its moves began, if this clone made each of them there; else where the
-            newest of the others ended, which may have brought commits that others had pushed.
+        tracked: the ref. If others made its last move in the bucket, it may stay where it is.
+        own: the write IDs of the moves that this clone made since the oldest move that is undone.
+        before: the position before the oldest undone move that this clone made in the bucket.
+        above: equal to `before` if this clone made all undone moves in the bucket. Otherwise the
+            position after the newest move of others, which may have brought commits that they had
+            pushed.
     """
     stood: Position = tracked.commit_id
     for move in iter_known_moves(txn, repository, tracked.kind, tracked.name):

@@ -1,19 +1,22 @@
 """Move refs back in the bucket after the operations that moved them were undone here.
 
-The transaction that undoes operations here notes each ref that they had moved in the bucket
+The transaction that undoes operations here also notes each ref that they had moved in the bucket
 (`lakecli.repository.journal.unsent_moves`), so undoing is one durable step, whatever other commands
-change meanwhile. Then the notes are sent, each only if the bucket still stands on what was undone:
+change meanwhile. Then the notes are sent. Each takes effect only if the ref's position in the
+bucket is still the one that was undone:
 
-- If the bucket refuses the first of them, or cannot be asked, nothing has moved there. The
-  operations are put back here too, unless another command came between.
-- If it refuses a later one, that ref is named, and automatic sharing lets it follow the bucket.
+- If the bucket refuses the first note, or cannot be reached, nothing has moved there. The undo is
+  then reverted here, unless another command came between.
+- If it refuses a later note, an error names that ref, and automatic sharing lets the ref follow the
+  bucket.
 - A process that is killed leaves the notes. With automatic sharing any command sends them; without
   it, repeating the command does.
 
-`put_back` is for the opposite case. Where sharing is automatic, a ref is made, moved, deleted or
-renamed here first, and then in the bucket; so is a branch that is reset with a lease. If somebody
-has moved it there meanwhile, the bucket keeps it, and the operation is undone here: nothing was
-changed, and what was never pushed or committed is still on the branch.
+`put_back` is for the opposite case. With automatic sharing, a ref is created, moved, deleted or
+renamed here first, and then in the bucket; a branch that is reset with a lease is, too. If somebody
+has moved the ref in the bucket meanwhile, the bucket refuses the move, and the operation is undone
+here: nothing was changed, and commits and staged changes that were never pushed are still on the
+branch.
 """
 
 from __future__ import annotations
@@ -67,11 +70,11 @@ def note(
 ) -> None:
     """Note the refs that are to be moved back in the bucket, in the transaction that undoes.
 
-    With automatic sharing, a branch that an undo leaves behind the bucket is held: it would follow
-    at once, which would take back the undo.
+    With automatic sharing, a branch that an undo leaves behind the bucket is held. Otherwise it
+    would follow the bucket at once, which would take back the undo.
 
     Args:
-        holds: whether to hold branches; not where nobody wants them where they are put.
+        holds: whether to hold such branches; false if they may follow the bucket at once.
     """
     for each in pushed:
         made = _note_of(repository, appended, each)
@@ -83,9 +86,10 @@ def note(
 
 
 def _is_left_behind(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
-    """Return whether a branch went back further than it is and will be in the bucket.
+    """Return whether an undo moved a branch to an ancestor of its position in the bucket.
 
-    What was undone may as well be a commit that others, who moved on, never had.
+    A noted move counts as made. If the bucket's position and the undone one have diverged, the
+    branch is not left behind: the commits that were undone may never have been in the bucket.
     """
     if change.kind is not RefKind.BRANCH:
         return False
@@ -114,11 +118,11 @@ def send(
     committer: str,
     puts_back: bool = True,
 ) -> None:
-    """Move refs back in the bucket that `note` has noted.
+    """Move back in the bucket the refs that `note` has noted.
 
     Args:
-        puts_back: put everything back here if nothing could be moved, unless another command came
-            between.
+        puts_back: undo everything here, too, if no ref could be moved in the bucket, unless another
+            command came between.
 
     Raises:
         Refused: a ref has moved on in the bucket since. Nothing was undone, unless the message says
@@ -150,7 +154,7 @@ def send(
 
 
 def _put_back(repository: Repository, appended: Operation) -> bool:
-    """Take back an operation that undid others; return ``False`` if it is not the newest."""
+    """Reverse an operation that undid others; return ``False`` if it is not the newest."""
     claims = claim_operations(repository, [appended])
     is_undo = UNDOES in appended.metadata
     metadata = {REDOES: appended.metadata[UNDOES]} if is_undo else {UNDOES: appended.id.hex()}
@@ -174,13 +178,15 @@ def _newest(txn: ReadTransaction, repository: Repository) -> Operation | None:
 
 
 def complete(repository: Repository, kind: str, *, committer: str) -> list[PushedRef]:
-    """Send what an interrupted command has noted; with automatic sharing, it was sent already.
+    """Send the moves that an interrupted command has noted, unless sharing is automatic.
+
+    Automatic sharing has sent the moves already.
 
     Returns:
         The refs that the bucket has moved back.
 
     Raises:
-        LostRace, AlreadyExists, …: as of `lakecli.repository.sharing.automatic.push_note`.
+        LostRace, AlreadyExists, …: see `lakecli.repository.sharing.automatic.push_note`.
     """
     resumed = []
     if repository.mover is not None:
@@ -223,7 +229,7 @@ def _send(
 
 
 def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operation) -> bool:
-    """Return whether an operation that undoes was undone or redone itself since."""
+    """Return whether an undo or redo was itself reversed since."""
     for newer in log.iter_operations(txn, repository.key):
         if newer.id == appended.id:
             break
@@ -234,7 +240,7 @@ def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operati
 
 
 def _renamed(made: PushedRef, pushed: Sequence[PushedRef]) -> str:
-    """Return the name of a branch that gets back its old name, `made`; else ``""``."""
+    """Return the name that a branch loses if `made` gives it back its old name; else ``""``."""
     if made.kind is not RefKind.BRANCH or made.after is not None:
         return ""
     gone = (each for each in pushed if (each.kind, each.before) == (made.kind, None))
@@ -242,7 +248,7 @@ def _renamed(made: PushedRef, pushed: Sequence[PushedRef]) -> str:
 
 
 def _note_of(repository: Repository, appended: Operation, pushed: PushedRef) -> UnsentMove:
-    """Return the note of a ref as it is made; other commands may have extended it since."""
+    """Return the note of a ref as `note` made it; other commands may have extended it since."""
     by = unsent_moves.command_of(repository)
     return UnsentMove(pushed.kind, pushed.name, appended.kind, pushed.after, pushed.before, by)
 
@@ -252,11 +258,13 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
 
     Args:
         refused: the move; its note is deleted.
-        committer: who moves refs in the bucket: of a renaming, one of two moves may be made there.
+        committer: who moves refs in the bucket. A rename makes two moves there; if only one was
+            refused, the other is moved back.
 
     Returns:
-        Whether it is undone here; not if the ref was moved again since, or made again, nor if
-        other operations have a part in the refused move, or the bucket has it after all.
+        Whether the operation was undone here. It is not undone if the ref was moved or made again
+        since, if other operations have a part in the refused move, or if the bucket has the move
+        after all.
     """
     with repository.lake.kv.read() as txn:
         operation = _find(txn, repository, refused)
@@ -287,7 +295,7 @@ _PUT_BACK: Final = {pushed_refs.RESET, "branch create", "tag create"}
 
 
 def _find(txn: ReadTransaction, repository: Repository, refused: UnsentMove) -> Operation | None:
-    """Return the newest operation on a ref, if it made the refused move, and that alone."""
+    """Return the newest operation on a ref if exactly this operation made the refused move."""
     for operation, _ in iter_logged(txn, repository):
         is_reset = operation.kind == pushed_refs.RESET  # which may only have discarded something
         for change in (each for each in operation.refs if each.moves_commit or is_reset):

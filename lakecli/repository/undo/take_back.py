@@ -1,22 +1,23 @@
 """Take back operations inside one transaction: refs exactly, and staging by its images.
 
-What is undone has to be as the operation left it. Staging tokens are compared by their contents: a
-commit without changes seals an area and opens an empty one, which changes nothing.
+Refs and staging must still be as the operation left them. Only staging areas that have contents are
+compared: a commit without changes seals an area and opens an empty one, which changes nothing.
 
-A branch may have a commit under way that was built from its sealed areas and has yet to compare and
-move. If one of these areas is written to here, an empty area is put below them, so the comparison
-fails and the commit is built again, from what is staged then.
+Another process may have a commit of the branch under way, which was built from the sealed areas and
+has not moved the branch yet. If taking back an operation writes to one of these areas, it also adds
+an empty area below them. Then the comparison at the end of that commit fails, and the commit is
+built again from the current staging.
 
 **Automatic steps.** Before a branch follows the bucket, staged records that equal its head are
-removed (`lakecli.repository.staged.changes`), together with those of older staging areas
-below them. The user did not do this, so undo passes over it. But an operation that had covered an
-older record with one that equals the head is undone only if the older record is staged again. And
-what is staged again has not seen the head that the branch has followed to.
+removed (`lakecli.repository.staged.changes`), together with records of the same paths in older
+staging areas. The user did not do this, so undo ignores these steps. But if an operation had
+covered an older record with one that equals the head, undoing the operation must stage the older
+record again. The staging area is then recorded as started on the head before the step, because the
+older record was staged without regard to the head that the branch has followed to.
 
-**Claims.** Other clones do not know this clone's operation log, so what only the log refers to is
-garbage to them. What an undo, redo or restore puts back is claimed before it is brought back, as
-far as it is still in the bucket. What is missing does not stop the rest; the operation says how
-much it was.
+**Claims.** Other clones do not know this clone's operation log, so objects to which only the log
+refers are garbage to them. Before an undo, redo or restore brings objects back, it claims those
+that are still in the bucket. Missing objects do not stop it; the operation records their number.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class PassedOver(NamedTuple):
     """An automatic step that moved a branch, or unstaged records.
 
     Attributes:
-        turned: older operations that were undone or redone after the step; for the paths that they
+        turned: older operations that were undone or redone after the step. For the paths that they
             wrote, the step was taken back with them.
     """
 
@@ -85,10 +86,13 @@ def find_passed_over(
 def iter_unstaged(
     txn: ReadTransaction, step: PassedOver, operation: Operation, change: StagingChange
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield (path, record) of what a step removed from a staging area, of an operation's paths.
+    """Yield (path, record) for records that a step unstaged, if an operation had written the path.
+
+    Paths that one of `step.turned` wrote are left out.
 
     Args:
         operation: the operation that is to be undone or redone; it is older than the step.
+        change: the staging area.
     """
     for path, image in log.iter_images(txn, step.operation.id, change.token):
         if _wrote(txn, operation, change.branch, path) and not any(
@@ -110,13 +114,16 @@ GONE: Final = "gone"
 
 
 def claim_operations(repository: Repository, operations: Sequence[Operation]) -> Reclaimed:
-    """Claim what a repository would have again if operations were undone, newest first.
+    """Claim the objects that a repository would have again if operations were undone.
 
-    If nothing of that is in the bucket, the bucket is not asked. If it cannot be asked, nothing is
-    claimed.
+    If none of these objects is in the bucket, the bucket is not asked. If it cannot be asked,
+    nothing is claimed.
+
+    Args:
+        operations: the operations, newest first.
 
     Raises:
-        Swept: some of it was deleted just now.
+        Swept: garbage collection has just deleted some of the objects.
         SweepRunning: garbage collection is deleting, and does not end.
     """
     claims = Reclaimed(repository)
@@ -167,10 +174,10 @@ _BATCH: Final = 1024
 
 
 class TakeBack:
-    """Undoes operations, newest first, and appends one operation with what that changed.
+    """Undoes operations, newest first, and appends one operation with all changes.
 
     Args:
-        claims: the claims for all that they bring back, by `claim_operations`.
+        claims: the result of `claim_operations` for the operations.
     """
 
     def __init__(self, txn: WriteTransaction, repository: Repository, claims: Reclaimed) -> None:
@@ -184,16 +191,16 @@ class TakeBack:
         self._local: set[tuple[str, str]] = set()
 
     def take_back(self, operation: Operation, passed_over: Sequence[PassedOver] = ()) -> None:
-        """Make refs and staging what they were before an operation; newer ones are undone already.
+        """Restore refs and staging as before an operation; newer ones must be undone already.
 
         Args:
             passed_over: newer automatic steps that were not undone, newest first.
 
         Raises:
-            LostRace: they are not what the operation left.
+            LostRace: refs or staging are no longer as the operation left them.
             AlreadyExists: the name of a repository that would be restored is taken.
             CommitUnderWay: another process is sending a commit to the bucket that was built from
-                what would change.
+                the staging that would change.
         """
         for change in operation.refs:
             self._check(change)
@@ -217,12 +224,12 @@ class TakeBack:
             self._outdate_commits(staged)
 
     def append(self, *, kind: str, metadata: Mapping[str, str], is_undo: bool = True) -> Operation:
-        """Append the operation of all that was undone, which `take_back` can undo.
+        """Append one operation with all that was undone; `take_back` can undo this operation, too.
 
         Refs that clone, fetch, pull or sync had moved are moved on this machine only.
 
         Args:
-            is_undo: whether it undoes; a redo is pushed as any new operation is.
+            is_undo: whether the operation is an undo; a redo is pushed like any new operation.
 
         Raises:
             CommitUnderWay: another process is pushing what was undone.
@@ -280,7 +287,7 @@ class TakeBack:
             area.put_many(self._txn, token, images_left)
 
     def _forget_heads(self, change: StagingChange, passed_over: Sequence[PassedOver]) -> None:
-        """Record that a staging area has not seen where its branch has followed to."""
+        """Record a staging area as started on the head before the automatic steps."""
         for step in passed_over:
             for moved in step.operation.refs:
                 before, after = moved.commits
@@ -301,7 +308,12 @@ class TakeBack:
     # -- refs --------------------------------------------------------------------------------
 
     def _check(self, change: RefChange) -> None:
-        """Compare the present state with what an operation left."""
+        """Raise an error if the present state of a ref is not what an operation left.
+
+        Raises:
+            LostRace: the states differ.
+            AlreadyExists: another repository has the name now.
+        """
         left = self._essence(change.kind, change.after)
         if self._essence(change.kind, self._find(change)) != left:
             raise LostRace(
@@ -326,7 +338,7 @@ class TakeBack:
         return record_fields(record)
 
     def _essence(self, kind: str, fields: Fields) -> object:
-        """Return the parts of a record that have to be equal."""
+        """Return the parts of a ref's record that must be equal."""
         if fields is None:
             return None
         if kind is RefKind.REPOSITORY:
@@ -337,7 +349,7 @@ class TakeBack:
         return fields["commit_id"], holding
 
     def _put(self, change: RefChange) -> None:
-        """Restore the state before a change."""
+        """Restore the state of a ref before a change."""
         present = self._find(change)
         if change.kind is RefKind.BRANCH:
             self._put_branch(change.name, change.before)
@@ -369,7 +381,7 @@ class TakeBack:
             follow_head(self._txn, wanted, since=present.commit_id)
 
     def _note(self, change: RefChange) -> None:
-        """Record how a ref changed since the first operation that was undone."""
+        """Record a change of a ref, merged with earlier changes of the same ref."""
         key = (change.kind, change.name)
         first = self._changes.get(key, change)
         self._changes[key] = RefChange(*key, before=first.before, after=change.after)

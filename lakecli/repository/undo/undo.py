@@ -1,13 +1,13 @@
 """Undo, redo, and restore any operation of the log.
 
-`undo` reverses the newest operation that is not undone, in one transaction that compares first
-(`lakecli.repository.undo.take_back` says what it restores); `redo` reverses the last undo. Both are
-operations themselves, so nothing is lost. What was pushed is then moved back in the bucket, if the
-bucket still stands on that move; if not, nothing is undone: see
+`undo` reverses the newest operation that is not undone, in one transaction that first verifies that
+nothing has changed since (`lakecli.repository.undo.take_back` says what it restores). `redo`
+reverses the last undo. Both are operations themselves, so nothing is lost. Refs that were pushed
+are then moved back in the bucket, if they have not moved on there; otherwise nothing is undone. See
 `lakecli.repository.undo.remote_undo`.
 
-If the same command was interrupted before, it is completed instead of doing the next one. Two
-things may be left to do: refs that it has yet to move back in the bucket, and its answer
+If the same command was interrupted before, it is completed, and the next operation is not touched.
+Two things may be left to do: refs that it has yet to move back in the bucket, and its answer
 (`lakecli.repository.undo.interrupted`).
 """
 
@@ -47,19 +47,18 @@ def undo(
 ) -> Undone:
     """Undo the newest operation of a repository that is not undone.
 
-    If the last undo was interrupted before the bucket had it, it is completed instead. Refs that
-    followed the bucket are passed over: the user did not move them.
+    If the last undo was interrupted before it was made in the bucket, it is completed instead.
+    Automatic moves, by which refs follow the bucket, are ignored: the user did not make them.
 
     Args:
-        repository: as `lakecli.repository.undo.log.logged_repository` returns it; it may be
-            deleted.
+        repository: a result of `lakecli.repository.undo.log.logged_repository`; it may be deleted.
         remote: move refs back in the bucket too, if the operation was pushed.
         check: called with the operation before anything is undone; an error that it raises ends
             the undo.
 
     Raises:
-        NothingToDo: there is nothing to undo, or it was too long ago.
-        Refused: it was pushed and `remote` is not set, or the bucket has moved on since.
+        NothingToDo: there is no operation to undo, or it is expired.
+        Refused: the operation was pushed and `remote` is not set, or the bucket has moved on since.
         LostRace: another command came between; nothing was undone here.
         OutcomeUnknown: the bucket may have moved; repeating the call finds out.
     """
@@ -91,12 +90,11 @@ def undo(
 def redo(repository: Repository) -> Undone:
     """Redo the last undone operation, on this machine only: `push` moves refs in the bucket.
 
-    With automatic sharing they move there, too; if the last redo was interrupted before that, it is
-    completed instead.
+    With automatic sharing, the refs are moved in the bucket, too. If the last redo was interrupted
+    before that, it is completed instead.
 
     Args:
-        repository: as `lakecli.repository.undo.log.logged_repository` returns it; it may be
-            deleted.
+        repository: a result of `lakecli.repository.undo.log.logged_repository`; it may be deleted.
 
     Raises:
         NothingToDo: nothing was undone, or another operation came after it.
@@ -127,7 +125,11 @@ def _take(
     planned: Sequence[PushedRef] = (),
     remote: bool = False,
 ) -> Undone:
-    """Reverse a target, unless something came between."""
+    """Reverse a target.
+
+    Raises:
+        LostRace: another command came between.
+    """
     lake = repository.lake
     is_undo = kind == op_log.UNDO
     find, link = (op_log.find_undo, op_log.UNDOES) if is_undo else (op_log.find_redo, op_log.REDOES)
@@ -161,7 +163,7 @@ def _take(
 
 
 def _original(txn: ReadTransaction, repository: Repository, target: UndoTarget) -> Operation:
-    """Return the user's operation; if it is expired, the one that stands for it."""
+    """Return the user's operation; if it is expired, its redo or undo that is reversed."""
     return log.find(txn, repository.key, target.operation) or target.taken_back
 
 
@@ -173,14 +175,14 @@ def _unstaging(steps: Iterable[PassedOver]) -> list[Operation]:
 def restore(
     repository: Repository, id: str, *, remote: bool = False, committer: str = ""
 ) -> Operation:
-    """Make refs and staging what they were right after an operation, as one new operation.
+    """Restore refs and staging as they were right after an operation, as one new operation.
 
     Args:
-        repository: as `lakecli.repository.undo.log.logged_repository` returns it; it may be
-            deleted.
+        repository: a result of `lakecli.repository.undo.log.logged_repository`; it may be deleted.
+        id: the ID of the operation, or the beginning of the ID.
 
     Raises:
-        NotFound: no such operation, or no longer.
+        NotFound: no operation matches, or it is expired.
         NothingToDo: nothing has changed since.
         Refused: as of `undo`.
         LostRace: as of `undo`.
@@ -235,7 +237,7 @@ def _unchanged(repository: Repository, kept: Operation) -> NothingToDo:
 
 
 def _newer(txn: ReadTransaction, repository: Repository, kept: Operation) -> list[Operation]:
-    """Return the operations after one that changed something, newest first."""
+    """Return the operations newer than `kept` that changed something, newest first."""
     found = []
     for logged in op_log.iter_logged(txn, repository):
         if logged.operation.sequence <= kept.sequence:
@@ -253,12 +255,12 @@ class Undone(NamedTuple):
     """What `undo` or `redo` did.
 
     Attributes:
-        operation: the user's operation that was undone or redone; if it is expired, the one that
-            stands for it.
+        operation: the user's operation that was undone or redone; if that is expired, a redo or
+            undo of it.
         appended: the operation that was appended for it.
         remote: the refs that were moved back in the bucket.
-        is_completed: whether an earlier command had appended it, which was interrupted before all
-            was done in the bucket, or before it answered.
+        is_completed: whether an earlier command appended the operation, but was interrupted before
+            its moves in the bucket were made, or before it answered.
     """
 
     operation: Operation
@@ -268,13 +270,13 @@ class Undone(NamedTuple):
 
 
 class Answering:
-    """The answer that a verb of this module is about to give, as a context manager.
+    """The answer that undo, redo or restore is about to give, as a context manager.
 
-    Returning hands it to `Runtime.on_answer`, and an error is an answer, too. After an interrupt
-    the same command, repeated, gives it.
+    At the end of the block the answer is passed to `Runtime.on_answer`. An error also counts as an
+    answer. After an interrupt, the same command gives the answer when it is repeated.
 
     Attributes:
-        is_another_ones: whether another command still runs that `resume` found to owe the answer.
+        is_another_ones: whether `resume` found that another running command owes the answer.
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -283,7 +285,7 @@ class Answering:
         self.is_another_ones = False
 
     def begin(self, appended: Operation, planned: Sequence[PushedRef]) -> None:
-        """Record that an operation is to be answered, in the transaction that appends it."""
+        """Record that the answer about an operation is owed, in the transaction that appends it."""
         moved = [
             {"kind": each.kind, "name": each.name, "before": each.before, "after": each.after}
             for each in planned
@@ -293,12 +295,12 @@ class Answering:
     def resume(
         self, txn: ReadTransaction, newest: Operation | None
     ) -> interrupted.OwedAnswer | None:
-        """Take over the answer that a killed command left about an operation, and return it.
+        """Return the answer that a killed command left about the newest operation.
 
-        Answers about other operations are dropped, since somebody went on without them.
+        Answers about other operations are dropped, because somebody has continued without them.
 
         Args:
-            newest: the newest operation of the log that is not passed over.
+            newest: the newest operation of the log that undo and redo do not ignore.
         """
         for left in interrupted.take_left(self._repository):
             if (
@@ -314,7 +316,7 @@ class Answering:
         return self._answer
 
     def leave(self) -> None:
-        """Leave the answer to another command."""
+        """Release the answer, so that another command can take it over."""
         if self._answer is not None:
             self._answer.leave()
             self._answer = None
@@ -324,7 +326,7 @@ class Answering:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        """Hand the answer to the caller, or leave it."""
+        """Pass the answer to `Runtime.on_answer`; after an interrupt, release it."""
         if self._answer is None:
             return
         if error is None:
@@ -338,19 +340,20 @@ class Answering:
 def complete(
     repository: Repository, kind: str, *, remote: bool, committer: str = "", restores: str = ""
 ) -> Undone | None:
-    """Complete an interrupted command: what it was to move back in the bucket, and its answer.
+    """Complete an interrupted command: its moves in the bucket, and its answer.
 
-    With automatic sharing, `BranchMover.catch_up` has moved it. The first call on a handle says it.
+    With automatic sharing, `BranchMover.catch_up` has made the moves already. Only the first call
+    on a handle reports them.
 
     Args:
         restores: the ID of the operation that was restored, for ``op restore``.
 
     Returns:
-        What that command did, if it was the last one; ``None``: there is something else to do.
+        What that command did, if it was the last one; ``None``: there is nothing to complete.
 
     Raises:
-        LostRace, AlreadyExists, Refused: the bucket has refused it.
-        LostRace: it still runs, and is yet to move refs in the bucket.
+        LostRace, AlreadyExists, Refused: the bucket has refused the moves.
+        LostRace: the command still runs, and has yet to move refs in the bucket.
     """
     with Answering(repository) as answering:
         left = _resume(repository, answering, kind, remote=remote, restores=restores)
@@ -376,11 +379,11 @@ def complete(
 def _resume(
     repository: Repository, answering: Answering, kind: str, *, remote: bool, restores: str
 ) -> interrupted.OwedAnswer | None:
-    """Take over the answer that a command of this kind has left, if it was the last one.
+    """Take over the answer that the last command left, if it is of this kind.
 
     Raises:
-        Refused: it has yet to move refs in the bucket, and `remote` is not set.
-        LostRace: it still runs, and has yet to move refs in the bucket.
+        Refused: the command has yet to move refs in the bucket, and `remote` is not set.
+        LostRace: the command still runs, and has yet to move refs in the bucket.
     """
     if not interrupted.may_be_left(repository):
         return None
@@ -421,7 +424,7 @@ def _is_of(operation: Operation | None, kind: str, restores: str) -> bool:
 
 
 def _holds(txn: ReadTransaction, repository: Repository, operation: Operation) -> bool:
-    """Return whether the refs still are what an operation made them, or have only moved on."""
+    """Return whether refs are where an operation moved them, or have only moved forward since."""
     refs = RefStore(txn, repository.key)
     for change in operation.refs:
         if not change.moves_commit:
