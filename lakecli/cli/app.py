@@ -1,4 +1,4 @@
-"""The program: the streams and signals of this process, around `lakecli.cli.run`."""
+"""The program: connects `lakecli.cli.run` to the streams and signals of this process."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def main() -> None:
 
 
 def _leave(ended: Sequence[int]) -> None:
-    """End the process with its exit code, the last of the functions that run at exit.
+    """End the process with its exit code; this is the last of the functions that run at exit.
 
-    Python would take every module apart, which is a tenth of a start; the system is faster.
+    Python's own shutdown of all modules would take a tenth of the time of a start.
     """
     if ended:
         for stream in (sys.stdout, sys.stderr):
@@ -50,7 +50,7 @@ def _leave(ended: Sequence[int]) -> None:
 
 
 def _run_process(argv: Sequence[str]) -> int:
-    """Run one command line on the streams of this process."""
+    """Run one command line with the streams of this process."""
     for name in ("stdin", "stdout", "stderr"):
         # A stream that was closed before the start is None.
         if getattr(sys, name) is None:
@@ -86,7 +86,7 @@ def _run_process(argv: Sequence[str]) -> int:
 
 
 def _note_interrupts() -> list[None]:
-    """Return a list that receives an item for each interrupt, even a swallowed one."""
+    """Return a list to which each interrupt adds an item, even if the exception is swallowed."""
     came: list[None] = []
 
     def note(_number: int, _frame: object) -> None:

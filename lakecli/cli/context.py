@@ -41,13 +41,13 @@ def random_id() -> bytes:
 
 
 class Environment(NamedTuple):
-    """The part of the machine that a run uses; tests pass their own.
+    """The parts of the machine that a run uses; tests pass their own.
 
     Attributes:
-        stdin: answers to questions, and the source ``-``.
-        new_id: returns 16 random bytes.
-        interrupts: one item for each interrupt so far.
-        on_step: called with the name of each step of a protocol before the step.
+        stdin: the stream for answers to questions and for the source ``-``.
+        new_id: a function that returns 16 random bytes.
+        interrupts: a sequence with one item for each interrupt so far.
+        on_step: a function that is called before each step of a protocol, with the step's name.
     """
 
     environ: Mapping[str, str]
@@ -61,11 +61,11 @@ class Environment(NamedTuple):
 
 
 class Context:
-    """One run of one command.
+    """The context of one run of a command: its settings, lake, clock and output.
 
     Attributes:
         began: the time when the run began.
-        verbose: whether debug messages and tracebacks are wanted.
+        verbose: whether debug messages and tracebacks are shown.
         command: the words of the command, such as ``branch list``.
         logs: the log of the run, if there is one.
     """
@@ -114,7 +114,7 @@ class Context:
 
     @cached_property
     def config_file(self) -> str:
-        """The configuration file: ``--config``, else the one in the home."""
+        """The configuration file: ``--config``, or by default the file in the home."""
         given = self._given.config
         if given is None or given.endswith(LAKECTL_SUFFIXES):
             return self.home.config
@@ -122,7 +122,7 @@ class Context:
 
     @cached_property
     def lakectl_file(self) -> str | None:
-        """A configuration file of lakectl: ``--config``, else the one of its variable."""
+        """A configuration file of lakectl: ``--config``, or by default ``LAKECTL_CONFIG_FILE``."""
         given = self._given.config
         if given is None:
             given = self.environ.get("LAKECTL_CONFIG_FILE", "")
@@ -132,7 +132,7 @@ class Context:
 
     @cached_property
     def lakectl(self) -> "LakectlFile":
-        """What lakectl's configuration file holds; empty without one."""
+        """The contents of lakectl's configuration file; empty if there is no such file."""
         from lakecli.settings.lakectl import LakectlFile, read_lakectl_file
 
         if self.lakectl_file is None:
@@ -150,7 +150,7 @@ class Context:
 
     @cached_property
     def settings(self) -> "Settings":
-        """All settings: flag over environment over file over default."""
+        """All settings; flags come before the environment, the file and the defaults."""
         from lakecli.settings.settings import Settings
 
         flags = {} if self._given.base_uri is None else {"base_uri": self._given.base_uri}
@@ -176,7 +176,7 @@ class Context:
         return self.settings.base_uri
 
     def committer(self) -> str:
-        """Return the committer: ``Name <email>`` of the settings, else of git, else user@host."""
+        """Return the committer, ``Name <email>``: of the settings, else of Git, else user@host."""
         user = self.settings.user
         if user is not None:
             return user
@@ -195,11 +195,11 @@ class Context:
         return self._environment.new_id()
 
     def lake(self) -> "Lake":
-        """Return the lake of this home, opened at the first call and closed when the run ends.
+        """Return the lake of this home, opened by the first call and closed when the run ends.
 
         Raises:
             PermissionDenied: the home cannot be written.
-            Refused: the store is newer than this lakecli, or lies on a network file system.
+            Refused: the store is newer than this lakecli, or is on a network file system.
         """
         if self._lake is None:
             from lakecli.repository.handle.lake import Lake
@@ -231,14 +231,15 @@ class Context:
         )
 
     def repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> "Repository":
-        """Open the repository that a URI names, as it is on this machine.
+        """Open the repository that a URI names, without contacting the bucket.
 
         Args:
-            at_op: the ID of an operation: the repository is read as it was right after it.
+            others: further URIs, which must be of the same repository.
+            at_op: the ID of an operation; the repository is read in its state right after it.
 
         Raises:
-            UsageError: they are of different repositories, or `at_op` is no ID.
-            NotFound: there is none of that name on this machine, or no such operation.
+            UsageError: the URIs are of different repositories, or `at_op` is not an ID.
+            NotFound: there is no such repository on this machine, or no such operation.
         """
         for other in others:
             if other.repository != uri.repository:
@@ -255,7 +256,7 @@ class Context:
         return self.keep(self.lake().repository(uri.repository))
 
     def repository_in_place(self, namespace: str, *, at_op: str = "") -> "Repository":
-        """Open the repository of a storage namespace for reading, once, without a clone.
+        """Open the repository of a storage namespace for reading without a clone; cache the result.
 
         Raises:
             UsageError: `at_op` is given.
@@ -274,10 +275,11 @@ class Context:
         return self._remotes[namespace]
 
     def synced_repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> "Repository":
-        """Open the repository that a URI names; with ``sync = auto``, catch up with the bucket.
+        """Open the repository that a URI names; with ``sync = auto``, fetch from the bucket first.
 
-        Then what moves here moves in the bucket, too. With `at_op` nothing is fetched: the past
-        does not change. Arguments and errors are those of `repository`.
+        With ``sync = auto``, a ref that the command moves is moved in the bucket, too. With `at_op`
+        nothing is fetched, because the past does not change. Arguments and errors are those of
+        `repository`.
         """
         opened = self.repository(uri, *others, at_op=at_op)
         return opened if at_op or uri.namespace is not None else self._synced(opened)
@@ -287,17 +289,18 @@ class Context:
     ) -> "Repository":
         """Open the repository whose operation log a URI means.
 
-        It may be deleted on this machine: then only its log is of use.
+        The repository may be deleted on this machine; then only its log can be used.
 
         Args:
-            wanted: ``undo`` or ``redo``: prefer the deleted repository that has something to undo
-                or redo.
-            operation: the beginning of an ID: prefer the repository of that name that has it.
-            syncs: catch up with the bucket as `synced_repository` does. If it is deleted, there is
-                nothing to catch up with; where the command restores it, that moves in the bucket.
+            wanted: ``undo`` or ``redo``: prefer a deleted repository that has something to undo or
+                redo.
+            operation: the beginning of an operation's ID: if several repositories had this name,
+                prefer the one that has the operation.
+            syncs: fetch as `synced_repository` does. A deleted repository is not fetched; if the
+                command restores it, the restored refs move in the bucket, too.
 
         Raises:
-            NotFound: there is none of that name on this machine, and never was.
+            NotFound: this machine never had a repository of that name.
         """
         from lakecli.repository.undo.log import logged_repository
 
@@ -306,10 +309,13 @@ class Context:
         return self._synced(found) if syncs else found
 
     def _synced(self, repository: "Repository") -> "Repository":
-        """With ``sync = auto``, let refs move in the bucket, and catch up; return the repository.
+        """With ``sync = auto``, prepare a repository for moving refs in the bucket, and fetch.
 
-        What an interrupted command left is finished, and told. A namespace that belongs to lakeFS
-        is not written.
+        Moves that an interrupted command left are finished and reported. A namespace that belongs
+        to lakeFS is never written.
+
+        Returns:
+            The repository itself.
         """
         if repository.record.is_borrowed or not self.settings.sync(repository.name):
             return repository
@@ -331,45 +337,45 @@ class Context:
         return repository
 
     def tell_finished(self, finished: "Iterable[FinishedMove]") -> None:
-        """Tell what became of moves in the bucket that an interrupted command began."""
+        """Print the outcome of moves in the bucket that an interrupted command began."""
         for each in finished:
             show = self.out.warn if each.state == "lost" else self.out.note
             show(each.text())
 
     def keep(self, repository: "Repository") -> "Repository":
-        """Return a repository after registering it: `finish` pushes, `close` shows its notices."""
+        """Register a repository and return it: `finish` pushes it, `close` shows its notices."""
         self._repositories.append(repository)
         opened = {each.uri for each in self._repositories}
         self.out.repository = repository.uri if len(opened) == 1 else None
         return repository
 
     def finish(self) -> None:
-        """Send what the command moved, where sharing is automatic; called when it succeeded.
+        """Push the refs that the command moved, if ``sync = auto``; called after a success.
 
         Raises:
             LostRace: somebody else moved a ref first.
-            OutcomeUnknown: the next command finds out.
-            Unreachable: nothing was sent; the next command tries again.
+            OutcomeUnknown: it is unknown whether a ref was moved; the next command finds out.
+            Unreachable: nothing was pushed; the next command tries again.
         """
         for repository in self._repositories:
             if repository.mover is not None:
                 repository.mover.finish(repository)
 
     def answered(self) -> None:
-        """Record that the answer of the command was written; called when it was."""
+        """Record that the answer of the command was written; called after writing it."""
         while self._answers:
             self._answers.pop().give()
 
     def _command_line(self) -> str:
-        """Return the command as the operation log records it."""
+        """Return the command line for the operation log, without passwords and shortened."""
         words = map(without_passwords, without_secrets(self._argv))
         return shlex.join(words)[:_MAX_COMMAND]
 
     def run(self, argv: Sequence[str]) -> int:
         """Run another command line in the same environment, and return its exit code.
 
-        With ``--json`` it shows nothing, because the answer is that of this command. Errors of the
-        other command are raised.
+        With ``--json`` its output is dropped, because only this command may write the JSON answer.
+        Errors of the other command are raised.
         """
         given = self._given
         flags = {"--quiet": given.quiet, "--no-color": given.no_color, "--verbose": given.verbose}
@@ -405,18 +411,18 @@ class Context:
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is somebody to ask."""
+        """Whether questions can be asked: standard input and stderr are terminals."""
         return self.stdin.isatty() and self.out.stderr_terminal
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask before an action that cannot be undone, unless `yes` was given.
+        """Ask before an action that cannot be undone, unless `yes` is true.
 
         Args:
-            question: without a question mark: ``delete repository 'r'``.
+            question: the action, without a question mark: ``delete repository 'r'``.
             yes: whether ``--yes`` was given.
 
         Raises:
-            Refused: the answer is no, or there is nobody to ask.
+            Refused: the answer is no, or there is no terminal to ask on.
         """
         if yes:
             return

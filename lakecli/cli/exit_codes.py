@@ -1,4 +1,4 @@
-"""The table of exit codes, which the manual page prints too."""
+"""The table of exit codes, which the manual page also prints."""
 
 from __future__ import annotations
 
@@ -79,5 +79,5 @@ _ERRNO_KINDS: Final = {
 
 
 def kind_of_os_error(error: OSError) -> ErrorKind:
-    """Return the kind of an operating system error that reached the command line."""
+    """Return the kind of an operating system error that no other code handled."""
     return _ERRNO_KINDS.get(error.errno or 0, ErrorKind.UNEXPECTED)

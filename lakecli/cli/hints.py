@@ -1,8 +1,8 @@
-"""Hints of the library, as commands.
+"""Turns the hints of the library into commands.
 
-The library knows verbs, not command lines, and its lower layers do not know which repository they
-serve. So a hint names a verb with its arguments between backquotes, such as ```fsck REPOSITORY
---data```. Here, and nowhere else, that becomes a command which can be pasted.
+The library knows verbs but not command lines, and its lower layers do not know the repository that
+they work for. So a hint names a verb with its arguments between backquotes, such as ```fsck
+REPOSITORY --data```. Only this module turns such a call into a command that can be pasted.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ _VERBS: Final = {"help", *(words.split()[0] for words in COMMANDS)}
 
 
 def as_commands(hint: str, repository: str | None) -> str:
-    """Return a hint whose calls of verbs are commands; a call stands at the beginning of a word.
+    """Return a hint in which each call of a verb is replaced by a command.
+
+    A call is text in backquotes that follows a space, a parenthesis or the start of the hint.
 
     Args:
-        hint: from the library; other backquotes stay.
-        repository: the URI that stands for ``REPOSITORY``; ``None`` if no single one is open.
+        hint: a hint of the library; text in other backquotes stays as it is.
+        repository: the URI that replaces ``REPOSITORY``; ``None`` unless exactly one repository is
+            open.
     """
     named = repository or f"{SCHEME}REPOSITORY"
 

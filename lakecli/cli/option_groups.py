@@ -1,6 +1,6 @@
-"""Options that commands take in groups: of bulk work, transfers, listings and counted differences.
+"""Groups of options: for bulk work, transfers, listings and counted differences.
 
-A parameter whose type is one of these classes stands for all options of that class.
+A parameter whose type is one of these classes declares all options of that class.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class EngineName(StrEnum):
-    """Where bulk work runs."""
+    """The engine that runs bulk work."""
 
     AUTO = "auto"
     LOCAL = "local"
@@ -69,21 +69,22 @@ _Skip = Annotated[bool, Option("--skip", help="Skip symbolic links and special f
 
 
 class SelectionOptions(NamedTuple):
-    """The objects to transfer among many."""
+    """Options that select the objects of a transfer of many objects."""
 
     include: Include = ()
     exclude: Exclude = ()
     dry_run: DryRun = False
 
     def selection(self, *, recursive: bool, may_plan: bool = False) -> "Selection":
-        """Return the selection of ``--include`` and ``--exclude``.
+        """Return the selection made by ``--include`` and ``--exclude``.
 
         Args:
-            recursive: whether many objects are meant.
-            may_plan: whether a dry run is possible without that.
+            recursive: whether the command works on many objects (``-r``).
+            may_plan: whether ``--dry-run`` is allowed without ``-r``.
 
         Raises:
-            UsageError: a pattern that matches nothing, or options for many objects without ``-r``.
+            UsageError: a pattern matches nothing, or an option for many objects is given without
+                ``-r``.
         """
         if self.dry_run and not (recursive or may_plan):
             raise UsageError(
@@ -97,13 +98,13 @@ class SelectionOptions(NamedTuple):
 
 
 class LinkOptions(NamedTuple):
-    """What to do with symbolic links in a directory."""
+    """Options for symbolic links in a directory."""
 
     follow: _Follow = False
     skip: _Skip = False
 
     def policy(self) -> "LinkPolicy":
-        """Return the policy of ``--follow`` and ``--skip``.
+        """Return the policy of ``--follow`` or ``--skip``; without them, links are errors.
 
         Raises:
             UsageError: both are given.
@@ -118,7 +119,7 @@ class LinkOptions(NamedTuple):
 
 
 class TransferOptions(NamedTuple):
-    """How a transfer runs."""
+    """Options for the concurrency and the progress of a transfer."""
 
     workers: Parallelism = None
     no_progress: NoProgress = False
@@ -129,7 +130,10 @@ LOCAL_WORKERS: Final = 2
 
 
 def parallelism(context: "Context", repository: "Repository", asked: int | None) -> int:
-    """Return the number of objects to transfer at a time: `asked`, else by setting and store."""
+    """Return the number of concurrent transfers: `asked`, or the setting.
+
+    For a local store, the setting is limited to `LOCAL_WORKERS`.
+    """
     if asked is not None:
         return asked
     configured = context.settings.transfer_parallelism
@@ -139,10 +143,10 @@ def parallelism(context: "Context", repository: "Repository", asked: int | None)
 
 
 def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_listed: bool) -> None:
-    """Refuse options of ``--delete`` that say nothing together.
+    """Refuse options of ``--delete`` that cannot be combined.
 
     Raises:
-        UsageError: they do.
+        UsageError: the options cannot be combined.
     """
     if max_delete is not None and not delete:
         raise UsageError("--max-delete needs --delete", hint="add --delete")
@@ -152,7 +156,7 @@ def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_li
 
 
 class EngineOptions(NamedTuple):
-    """Where bulk work runs."""
+    """Options that select the engine of bulk work."""
 
     engine: Engine = EngineName.AUTO
     master: Master = ""
@@ -160,12 +164,12 @@ class EngineOptions(NamedTuple):
 
     @property
     def names_spark(self) -> bool:
-        """Whether there are options for Spark."""
+        """Whether an option for Spark is given."""
         return bool(self.master or self.conf)
 
 
 class PageOptions(NamedTuple):
-    """The part of a listing to show."""
+    """Options that select a part of a listing."""
 
     amount: Amount = 100
     after: After = ""
@@ -181,7 +185,7 @@ _Depth = Annotated[
 
 
 class StatOptions(NamedTuple):
-    """Differences counted by prefix instead of listed."""
+    """Options that count differences by prefix instead of listing them."""
 
     stat: _Stat = False
     depth: _Depth = 1

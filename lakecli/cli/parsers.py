@@ -1,9 +1,9 @@
-"""How typed text becomes the value of a parameter, and what a parameter names.
+"""Parsers of typed text, and the defaults for arguments that are not a URI or not given.
 
-`lakecli.cli.line.Parser` marks a parameter with one of the functions below. Those of URIs come
-first, then what is meant without a URI: the linked directory, or the default that `use` has set. A
-word that is no URI is a ref of that repository, or a file of the directory, where a command takes
-one. `--base-uri` and the setting `base_uri` come first, as ever.
+`lakecli.cli.line.Parser` marks a parameter with one of the functions below. The parsers of URIs
+come first. Next are the defaults without a URI: the linked directory, or the repository that `use`
+has set. A word that is not a URI is a ref of the default repository or, in some commands, a file of
+the linked directory. `--base-uri` and the setting `base_uri` always have precedence.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read_repository(text: str, context: Context) -> LakeUri:
 def read_ref(text: str, context: Context) -> LakeUri:
     """Read a URI that names a branch, a tag or a ref expression; a trailing slash is allowed.
 
-    Without ``lakefs://`` it is a ref of the repository that is meant here, see `base_of`.
+    A text without ``lakefs://`` is a ref of the default repository; see `base_of`.
     """
     return uri.parse_ref(
         text, base=base_of(text, context), anywhere=_takes_namespace(text, context)
@@ -62,16 +62,22 @@ def read_ref(text: str, context: Context) -> LakeUri:
 
 
 def read_ref_of(other: LakeUri, text: str, context: Context) -> LakeUri:
-    """Read a ref; one that is no URI is of the same repository as another URI of the line."""
+    """Read a ref; a text that is not a URI is a ref of the repository of `other`.
+
+    Args:
+        other: another URI of the same command line.
+    """
     if "/" in text or context.base_uri:
         return read_ref(text, context)
     return uri.parse_ref(text, base=f"{other._replace(ref=None)}/")
 
 
 def _takes_namespace(text: str, context: Context) -> bool:
-    """Tell whether the command reads in place and takes a text as the URI of a storage namespace.
+    """Return whether to read a text as the URI of a storage namespace, which needs no clone.
 
-    In a linked directory, a text without a scheme is one only if a namespace is before its ``@``.
+    Only some commands take such a URI (`READ_IN_PLACE`). An absolute path is such a URI if a
+    storage namespace exists at the part before its ``@``; outside a linked directory, an ``@`` is
+    enough.
     """
     text = uri.without_scheme(text)
     if text.startswith(SCHEME) or context.command not in READ_IN_PLACE:
@@ -91,7 +97,7 @@ def _is_uri(text: str, context: Context) -> bool:
 
 
 def base_of(text: str, context: Context) -> str:
-    """Return the prefix that makes a word a URI: the base URI, else the repository."""
+    """Return the prefix that makes a word a URI: the base URI, else the default repository's."""
     if text.startswith(SCHEME) or context.base_uri or _takes_namespace(text, context):
         return context.base_uri
     found = _default(context)
@@ -100,9 +106,9 @@ def base_of(text: str, context: Context) -> str:
 
 
 def read_ref_or_file(text: str, context: Context) -> LakeUri:
-    """Read a URI of a ref or path; in a linked directory a ref, or the name of a file.
+    """Read a URI of a ref or path; in a linked directory, read also a ref or the name of a file.
 
-    What is a ref of the repository is a ref, unless it is written like ``./main``.
+    A word that is both a ref and a file is read as a ref, unless it is written like ``./main``.
     """
     if _is_uri(text, context):
         return read_ref_or_path(text, context)
@@ -116,13 +122,16 @@ def read_ref_or_file(text: str, context: Context) -> LakeUri:
 
 
 def read_ref_or_own_file(text: str, context: Context) -> LakeUri:
-    """Read a URI of a ref; in a linked directory a ref, or the name of a file, which has a path."""
+    """Read a URI of a ref; in a linked directory, read also a ref or the name of a file.
+
+    The URI of a file has a path, that of a ref has none.
+    """
     found = None if _is_uri(text, context) else existing_file_uri(text, context)
     return found or read_ref(text, context)
 
 
 def read_prefix_or_file(text: str, context: Context) -> LakeUri:
-    """Read a URI of a path; in a linked directory the name of a file."""
+    """Read a URI of a path; in a linked directory, read also the name of a file."""
     if _is_uri(text, context):
         return read_prefix(text, context)
     found = file_uri(text, context)
@@ -130,12 +139,12 @@ def read_prefix_or_file(text: str, context: Context) -> LakeUri:
 
 
 def read_branch(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a branch: a legal name, without modifiers."""
+    """Read a URI that names a branch by a valid name, without modifiers."""
     return _on_branch(read_ref(text, context))
 
 
 def _on_branch(parsed: LakeUri) -> LakeUri:
-    """Refuse a URI whose ref is not a name of a branch."""
+    """Return a URI; refuse it if its ref is not a valid name of a branch."""
     from lakecli.refs.names import check_branch_name, is_branch_name, is_tag_name
 
     ref = uri.ref_of(parsed)
@@ -162,7 +171,7 @@ def _on_branch(parsed: LakeUri) -> LakeUri:
 
 
 def read_tag(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a tag: a legal name, without modifiers."""
+    """Read a URI that names a tag by a valid name, without modifiers."""
     from lakecli.refs.names import check_tag_name
 
     parsed = read_ref(text, context)
@@ -171,7 +180,7 @@ def read_tag(text: str, context: Context) -> LakeUri:
 
 
 def read_repository_or_ref(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a repository, or a branch or tag of it by a legal name."""
+    """Read a URI that names a repository, or a branch or tag in it by a valid name."""
     parsed = uri.parse(text, base=base_of(text, context))
     if parsed.ref is None:
         return parsed
@@ -184,13 +193,13 @@ def read_repository_or_ref(text: str, context: Context) -> LakeUri:
 
 
 def read_repository_or_expression(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a repository, or a ref expression of it; or a ref, as `read_ref`."""
+    """Read a URI of a repository or of a ref expression, or a text that `read_ref` accepts."""
     parsed = uri.parse(text, base=base_of(text, context), anywhere=_takes_namespace(text, context))
     return parsed if parsed.ref is None else read_ref(text, context)
 
 
 def read_ref_or_path(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a ref, or a path of it; a trailing slash after the ref is allowed."""
+    """Read a URI that names a ref or a path of a ref; a trailing slash after the ref is allowed."""
     if uri.parse(text, base=context.base_uri, anywhere=_takes_namespace(text, context)).path:
         return read_path(text, context)
     return read_ref(text, context)
@@ -205,7 +214,7 @@ def read_path(text: str, context: Context) -> LakeUri:
 
 
 def read_prefix(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a prefix, or all of a ref: ``lakefs://r/main`` and ``…/main/``."""
+    """Read a URI that names a prefix or a whole ref: ``lakefs://r/main`` and ``…/main/``."""
     with _with_the_default(text, context):
         return uri.parse_path(
             text,
@@ -216,9 +225,9 @@ def read_prefix(text: str, context: Context) -> LakeUri:
 
 
 def _base_of_path(text: str, context: Context) -> str:
-    """Return what to put before a path so that it is a URI.
+    """Return the prefix that makes a path a URI.
 
-    In a command that only reads, ``main/a`` is a path of the repository that `use` has set.
+    In a command that only reads, ``main/a`` is a path in the repository that `use` has set.
     """
     own = context.base_uri
     reads = context.command in READ_IN_PLACE
@@ -230,7 +239,7 @@ def _base_of_path(text: str, context: Context) -> str:
 
 @contextmanager
 def _with_the_default(text: str, context: Context) -> Iterator[None]:
-    """Let the hint about a word that is no URI name the default repository."""
+    """Raise an error about a word that is not a URI with a hint that has the default repository."""
     try:
         yield
     except UsageError as error:
@@ -240,14 +249,16 @@ def _with_the_default(text: str, context: Context) -> Iterator[None]:
 
 
 def read_branch_prefix(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a path on a branch, or all of the branch."""
+    """Read a URI that names a path on a branch or a whole branch."""
     return _on_branch(read_prefix(text, context))
 
 
 def linked(context: Context) -> tuple[Path, Link] | None:
-    """Return the linked directory of this one and its link; ``None`` if there is none.
+    """Return the linked directory that contains the current directory, and its link.
 
-    With a base URI that was typed or set, URIs are meant, and no directory.
+    Returns:
+        ``None`` if there is no linked directory, or if a base URI is set: words are then URIs, not
+        files of a directory.
     """
     from pathlib import Path
 
@@ -259,7 +270,7 @@ def linked(context: Context) -> tuple[Path, Link] | None:
 
 
 def _default(context: Context) -> LakeUri | None:
-    """Return repository and ref of the linked directory, else what `use` has set."""
+    """Return the repository and ref of the linked directory, else those that `use` has set."""
     found = linked(context)
     if found is not None:
         return LakeUri(found[1].src.repository, found[1].ref)
@@ -268,7 +279,7 @@ def _default(context: Context) -> LakeUri | None:
 
 
 def _in_default(text: str, context: Context) -> str | None:
-    """Return the URI that a word most likely means in the default repository, if there is one."""
+    """Return the URI that a word most likely means in the default repository, if one is set."""
     found = _default(context)
     if found is None:
         return None
@@ -278,21 +289,21 @@ def _in_default(text: str, context: Context) -> str | None:
 
 
 def repository_here(given: LakeUri | None, context: Context) -> LakeUri:
-    """Return the repository that was given, or the one that is meant without a URI.
+    """Return the repository that was given, or the default repository.
 
     Raises:
-        UsageError: none was given, and none is meant.
+        UsageError: no repository was given, and there is no default.
     """
     return LakeUri(given.repository) if given is not None else LakeUri(_meant(context).repository)
 
 
 def ref_here(given: LakeUri | None, context: Context) -> LakeUri:
-    """Return the ref that was given, or the one that is meant without a URI.
+    """Return the ref that was given, or the default ref.
 
-    Where `use` has set a repository only, its default branch is meant.
+    If `use` has set only a repository, the default ref is its default branch.
 
     Raises:
-        UsageError: none was given, and none is meant.
+        UsageError: no ref was given, and there is no default.
     """
     if given is not None:
         return given
@@ -304,10 +315,10 @@ def ref_here(given: LakeUri | None, context: Context) -> LakeUri:
 
 
 def repository_or_ref_here(given: LakeUri | None, context: Context) -> LakeUri:
-    """Return the repository or ref that was given, or what is meant without a URI.
+    """Return the repository or ref that was given, or the default.
 
     Raises:
-        UsageError: none was given, and none is meant.
+        UsageError: neither was given, and there is no default.
     """
     return _meant(context) if given is None else given
 
@@ -327,7 +338,7 @@ def existing_file_uri(text: str, context: Context) -> LakeUri | None:
     """Return the URI of a file as `file_uri` does, but refuse a word that may be a mistyped ref.
 
     Raises:
-        NotFound: the word is no ref, is not written as a file, and there is no such file.
+        NotFound: the word has no slash and is neither a ref nor an existing file.
     """
     found = file_uri(text, context)
     if found is not None and "/" not in text and not os.path.lexists(text):
@@ -339,7 +350,11 @@ def existing_file_uri(text: str, context: Context) -> LakeUri | None:
 
 
 def file_uri(text: str, context: Context) -> LakeUri | None:
-    """Return the URI of a file of a linked directory; ``None`` if the word is no file of one."""
+    """Return the URI of a file in a linked directory.
+
+    Returns:
+        ``None`` if the word is a URI or a ref, or if the current directory is not linked.
+    """
     if text.startswith(SCHEME) or ":/" in text:
         return None
     found = linked(context)
@@ -357,7 +372,7 @@ def file_uri(text: str, context: Context) -> LakeUri | None:
 
 
 def is_ref(text: str, of: LakeUri, context: Context) -> bool:
-    """Tell whether a text is a ref of the repository of a URI, or a range of two."""
+    """Return whether a text is a ref in the repository of a URI, or a range of two such refs."""
     from lakecli.refs.expression import split_range
     from lakecli.repository.reading.view import resolve_ref
 
@@ -375,7 +390,7 @@ def relative_path(directory: Path, file: str) -> bytes:
     """Return the path of a file below a working directory, ``b""`` for the directory itself.
 
     Raises:
-        UsageError: it is not below the directory.
+        UsageError: the file is not below the directory.
     """
     path = absolute(file)
     for root in (directory, directory.resolve()):
@@ -386,7 +401,7 @@ def relative_path(directory: Path, file: str) -> bytes:
 
 
 def absolute(directory: str) -> Path:
-    """Return the absolute path of a directory as it was typed."""
+    """Return the absolute path of a directory, without resolving symbolic links."""
     from pathlib import Path
 
     return Path(os.path.abspath(directory))  # noqa: PTH100 - `resolve` would follow links
@@ -398,10 +413,10 @@ def each(read: Callable[[str, Context], T]) -> Callable[[list[str], Context], li
 
 
 def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:
-    """Read ``--meta``: pairs split at the first ``=``, several in one value by CSV's rules.
+    """Read the values of ``--meta``: pairs in CSV, each split at its first ``=``.
 
     Raises:
-        UsageError: a pair without ``=``, or without a key.
+        UsageError: a pair has no ``=`` or no key.
     """
     metadata: dict[str, str] = {}
     for text in texts:
@@ -414,19 +429,19 @@ def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:
 
 
 def read_new_metadata(texts: list[str], context: Context) -> Mapping[str, str]:
-    """Read metadata that replaces other metadata: an empty text means none.
+    """Read metadata that replaces other metadata; an empty text means no metadata.
 
     Raises:
-        UsageError: a pair without ``=``, or without a key.
+        UsageError: a pair has no ``=`` or no key.
     """
     return read_metadata([text for text in texts if text], context)
 
 
 def read_conf(texts: list[str], _context: Context) -> Mapping[str, str]:
-    """Read ``--conf``: one pair in each, split at the first ``=``, as spark-submit does.
+    """Read the values of ``--conf``: one pair each, split at its first ``=``, as in spark-submit.
 
     Raises:
-        UsageError: a pair without ``=``, or without a key.
+        UsageError: a pair has no ``=`` or no key.
     """
     return dict(_split_pair(text, hint="--conf spark.executor.memory=4g") for text in texts)
 
@@ -439,15 +454,15 @@ def _split_pair(text: str, *, hint: str) -> tuple[str, str]:
 
 
 def read_list(texts: list[str], _context: Context) -> list[str]:
-    """Read a repeatable option with comma-separated values by CSV's rules."""
+    """Read a repeatable option whose values are comma-separated lists in CSV."""
     return [item for text in texts for item in split_csv(text)]
 
 
 def split_csv(text: str) -> list[str]:
-    """Split one value at commas; double quotes keep a comma, as in lakectl.
+    """Split a value at commas outside of double quotes, as lakectl does.
 
     Raises:
-        UsageError: an unclosed quote.
+        UsageError: a quote is malformed.
     """
     if '"' not in text:
         return text.split(",")
@@ -461,7 +476,7 @@ def split_csv(text: str) -> list[str]:
 
 
 def read_time(text: str, context: Context) -> datetime:
-    """Read a time in one of the forms that ``main@{…}`` takes.
+    """Read a time in one of the forms that are valid in ``main@{…}``.
 
     Raises:
         UsageError: the text is not such a time.
@@ -475,7 +490,7 @@ def read_patterns(texts: list[str], _context: Context) -> list[re.Pattern[str]]:
     """Read a repeatable option whose values are regular expressions.
 
     Raises:
-        UsageError: one of them is malformed.
+        UsageError: an expression is malformed.
     """
     patterns = []
     for text in texts:
@@ -490,20 +505,20 @@ def read_patterns(texts: list[str], _context: Context) -> list[re.Pattern[str]]:
 
 
 def read_size(text: str, _context: Context) -> int:
-    """Read ``500``, ``10kB``, ``1.5GB`` or ``10GiB``."""
+    """Read a size such as ``500``, ``10kB``, ``1.5GB`` or ``10GiB``."""
     return parse_size(text)
 
 
 def read_duration(text: str, _context: Context) -> timedelta:
-    """Read ``90s``, ``30m``, ``12h`` or ``7d``."""
+    """Read a duration such as ``90s``, ``30m``, ``12h`` or ``7d``."""
     return parse_duration(text)
 
 
 def check_message(message: str, *, allow_empty: bool) -> None:
-    """Refuse a message that is empty or blank, unless that is allowed.
+    """Refuse a message that is empty or blank, unless `allow_empty` is true.
 
     Raises:
-        UsageError: there is no message.
+        UsageError: the message is empty or blank.
     """
     if not allow_empty and not message.strip():
         raise UsageError(

@@ -1,8 +1,8 @@
 """Run one command: find it, call it, and turn errors into exit codes.
 
-This is the only place that catches errors. Commands and the library raise them; here an error is
-written to stderr, as ``error: …`` and ``hint: …`` or with ``--json`` as one JSON object, and
-becomes an exit code.
+Errors that commands and the library raise are caught only here. This module writes an error to
+stderr, as ``error: …`` and ``hint: …`` or with ``--json`` as one JSON object, and returns its exit
+code.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def run(argv: Sequence[str], environment: Environment) -> int:
 def _with_habit(
     error: BaseException, argv: Sequence[str], environment: Environment
 ) -> BaseException:
-    """Return an error, with a hint that explains what was probably meant by the line."""
+    """Return an error; if the line has a common mistake, such as ``HEAD``, the hint explains it."""
     if isinstance(error, NotFound | UsageError) and re.search(_HEAD, error.message):
         error.hint = "there is no HEAD: a branch stands for its newest commit, so write main~1"
     elif isinstance(error, UsageError):
@@ -68,10 +68,11 @@ def _with_habit(
 
 
 def run_within(argv: Sequence[str], environment: Environment, given: Globals) -> int:
-    """Run one command line and return its exit code; errors are the caller's to handle.
+    """Run one command line and return its exit code; the caller handles errors.
 
     Args:
         argv: the command line without the name of the program.
+        given: receives the global options of the command line.
     """
     action = _parse(argv, given, environment.environ)
     context = Context(environment, given, argv, run_within=run_within)
@@ -102,7 +103,7 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
 
 
 def _logs(context: Context, given: Globals, argv: Sequence[str]) -> Logs | None:
-    """Return the log of a run; ``None`` without one, and for a run within another."""
+    """Return the log of a run; ``None`` if no log is wanted, or if an outer run has one."""
     if not (given.verbose or given.are_logs_wanted):
         return None
     from lakecli.cli.out.logs import Logs, is_open
@@ -131,9 +132,10 @@ def _parse(
 
     Args:
         argv: the command line without the name of the program.
+        given: receives the global options.
 
     Raises:
-        UsageError: the line is malformed; its global options were read nevertheless.
+        UsageError: the line is malformed; `given` has its global options nevertheless.
     """
     topic: Topic | None = None
     words, rest = split(argv, given, is_prefix=is_prefix)
@@ -168,7 +170,7 @@ def _parse(
 def _action(
     words: str, rest: list[str], given: Globals, topic: Topic | None
 ) -> Callable[[Context], int]:
-    """Return the action of a command, or its help."""
+    """Return the action that runs a command or shows its help."""
     action = find_action(words, rest, given, _synopsis)
     if action is None:
         return lambda context: _show_command(context, words, topic)
@@ -183,10 +185,10 @@ def _action(
 
 
 def _configure(context: Context) -> int:
-    """Ask for settings on a terminal.
+    """Ask for settings on a terminal: the action of ``lakecli config`` without a subcommand.
 
     Raises:
-        UsageError: there is no terminal, so a command is missing.
+        UsageError: there is no terminal, so the subcommand is missing.
     """
     from lakecli.cli.commands.config import configure, is_asked
 
@@ -201,7 +203,7 @@ def _find_plugin(
     """Return the action of a plugin.
 
     Raises:
-        UsageError: there is none, so the command is unknown.
+        UsageError: there is no such plugin, so the command is unknown.
     """
     from lakecli.cli.commands.plugin import find_plugin, run_plugin
     from lakecli.cli.manual.topics import topic_names
@@ -216,7 +218,7 @@ def _find_plugin(
 
 
 def _find_topic(words: Sequence[str], rest: list[str], given: Globals) -> Topic | None:
-    """Return the topic that ``help`` names; a command or group may have the same name."""
+    """Return the help topic that the words name; a command or group may have the same name."""
     from lakecli.cli.manual.topics import find_topic
 
     typed = [*words, *(word for word in take_globals(rest, given) if word != "--")]
@@ -268,7 +270,8 @@ def _report(error: BaseException, context: Context, *, interrupted: bool) -> int
 
     Args:
         error: the error that ended the command.
-        interrupted: whether there was an interrupt; an unexpected error is then its consequence.
+        interrupted: whether the user interrupted the command; an unexpected error is then reported
+            as an interrupt.
     """
     from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
 
@@ -295,7 +298,10 @@ def _report(error: BaseException, context: Context, *, interrupted: bool) -> int
 
 
 def _paths(reported: LakeError) -> dict[str, list[bytes]]:
-    """Return the paths of an error, and which of them have checksums of different kinds."""
+    """Return the JSON fields with the paths of an error.
+
+    The field ``unlike_checksums`` has the paths whose checksums are of different kinds.
+    """
     unlike = getattr(reported, "unlike_checksums", ())
     paths = {"paths": list(reported.paths)}
     return {**paths, "unlike_checksums": list(unlike)} if unlike else paths

@@ -1,12 +1,12 @@
-"""The table of all commands, and how a command is found and loaded.
+"""The table of all commands, and functions that find and load a command.
 
 The command ``branch list`` is the function ``branch_list`` in the module of its group,
-``commands/branch.py``. Commands of `fs` and those without a group have a module of their own, such
-as ``commands/fs_ls.py`` and ``commands/commit.py``, unless `_TOGETHER` names another one.
+``commands/branch.py``. A command of `fs` or without a group has its own module, such as
+``commands/fs_ls.py`` and ``commands/commit.py``, unless `_TOGETHER` names another module.
 
-Typer would need all commands imported to find one of them, which takes longer than most commands
-run. Here only the command that is named is imported and built. Help of groups, man pages and
-completion scripts build all.
+Typer would import all commands to find one, which takes longer than most commands run. This module
+imports only the command that is called. Help of groups, man pages and completion scripts import all
+commands.
 """
 
 from __future__ import annotations
@@ -117,20 +117,20 @@ IN_PLACE: Final = "@"
 
 
 class Command:
-    """A command by its words, such as ``branch list``."""
+    """A command, identified by its words, such as ``branch list``."""
 
     def __init__(self, words: str) -> None:
         self.words = words
 
     @property
     def name(self) -> str:
-        """The name of its function; a keyword gets an underscore."""
+        """The name of the command's function; an underscore is added to a keyword of Python."""
         name = self.words.replace(" ", "_").replace("-", "_")
         return f"{name}_" if iskeyword(name) else name
 
     @property
     def module(self) -> str:
-        """The name of its module in `lakecli.cli.commands`."""
+        """The name of the command's module in `lakecli.cli.commands`."""
         if self.words in _TOGETHER:
             return _TOGETHER[self.words]
         group, _, rest = self.words.partition(" ")
@@ -167,19 +167,19 @@ _BEGINNINGS: Final = {
 
 
 def is_prefix(words: tuple[str, ...]) -> bool:
-    """Tell whether `words` are a command or the beginning of one."""
+    """Return whether `words` are a command or the beginning of a command."""
     return words in _BEGINNINGS
 
 
 def instead(words: tuple[str, ...], rest: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of the command that a line means; as a rule they are its own.
+    """Return the words of the command to run for a line, which usually are `words` themselves.
 
-    Where the meaning is clear and harmless, another command is run: ``lakecli branch`` lists
-    branches, and ``fs cp`` of a file uploads it.
+    Another command is run if the line clearly means that command and it does no harm: ``lakecli
+    branch`` lists branches, and ``fs cp`` of a local file uploads the file.
 
     Args:
         words: the words of a command or a group.
-        rest: the line after them.
+        rest: the line after `words`.
     """
     if len(words) == 1 and words[0] in _LISTED:
         is_whole = not rest or (len(rest) == 1 and _names_repository(rest[0]))
@@ -206,12 +206,12 @@ def _names_repository(word: str) -> bool:
 
 
 def find_command(words: tuple[str, ...], *rest: str, topics: Sequence[str] = ()) -> Command:
-    """Return the command of these words.
+    """Return the command with these words.
 
     Args:
-        words: the longest beginning of the command line that begins a command.
-        rest: the words after them, for the error.
-        topics: the topics of help, one of which may be meant.
+        words: the longest beginning of the command line that is the beginning of a command.
+        rest: the words after `words`, for the error.
+        topics: the topics of help, which the hint may suggest.
 
     Raises:
         UsageError: the words are not a whole command; the hint names similar commands.
@@ -230,7 +230,7 @@ def find_command(words: tuple[str, ...], *rest: str, topics: Sequence[str] = ())
 
 
 def _choices(words: tuple[str, ...]) -> str:
-    """Return the commands of a group, or how to see all."""
+    """Return a hint with the commands of a group; without a group, the command that lists all."""
     if not words:
         return f"{PROGRAM} --help"
     names = [name.rstrip(_MARKS) for name in _WORDS[words[0]].split()]
@@ -242,7 +242,10 @@ _ALIKE: Final = 0.7
 
 
 def _suggest(words: tuple[str, ...], rest: Sequence[str], topics: Sequence[str]) -> str | None:
-    """Return the commands that a line may mean; a single one with the words that followed."""
+    """Return a hint with the commands that a line may mean.
+
+    A single command is followed by the rest of the line.
+    """
     asked, *after = rest
     if words:
         candidates = {name.split()[1]: name for name in COMMANDS if name.split()[0] == words[0]}

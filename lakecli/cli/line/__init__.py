@@ -2,12 +2,12 @@
 
 Typer alone could do this. It is not used for most lines, because importing it takes longer than
 most commands run: ``tests/benchmarks/README.md`` has the figures. So every command declares its
-arguments and options once, and two readers work on that declaration. A quick one reads lines
-without errors. Typer reads all others, and makes the messages of usage errors.
+arguments and options once, and two readers work on that declaration. A quick reader handles lines
+without errors. Typer reads all other lines, and its messages become the usage errors.
 
 The function of a command has the context as its first parameter. Each other parameter is an
-argument or an option: by its annotation if several commands have it, else by its default, which is
-made by `declare.argument`, `declare.option` or `declare.flag`::
+argument or an option. If several commands have it, its annotation declares it; otherwise its
+default does, which is made by `declare.argument`, `declare.option` or `declare.flag`::
 
     Amount = Annotated[int, Option("--amount", min=0, metavar="N", help="Show at most N")]
 
@@ -21,14 +21,14 @@ A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is read in 
 3. `argv.normalise` takes the other global options out, and turns lakectl's spellings, such as
    ``-r=false`` and ``-n=5``, into Typer's. It needs the declaration, since the command's options
    decide which words are values.
-4. `action.plain` reads the rest, if every word of it can mean one thing only: an option that exists
-   with a valid value, or an argument that has its place. It does not report errors. Where a line
-   may have one, it returns ``None``.
-5. For that line `build` makes Typer's command from the declaration, and Typer reads the line. Typer
-   accepts it after all, or says what is wrong; its errors become `UsageError`.
+4. `action.plain` reads the rest, if every word in it is unambiguous: an existing option with a
+   valid value, or an argument that the command declares. It does not report errors. If the line
+   may have an error, it returns ``None``.
+5. For such a line `build` makes Typer's command from the declaration, and Typer reads the line.
+   Typer either accepts the line, or raises an error, which becomes a `UsageError`.
 6. `Declaration.call` turns text into values that depend on the context, such as URIs that lack the
-   repository (`lakecli.cli.parsers`), and calls the function. This package never looks into the
-   context: it only hands it on.
+   repository (`lakecli.cli.parsers`), and calls the function. This package does not use the
+   context: it only passes the context on.
 
 `action.find_action` does steps 2 to 6. `lakecli.cli.run` calls it after step 1, and knows none of
 the steps. Other modules import the names that this package exports, never one of its modules. May

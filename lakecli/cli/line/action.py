@@ -1,7 +1,7 @@
-"""From the line after the words of a command to the action that runs it.
+"""Returns the action that runs a command, given the rest of the command line.
 
 `plain` reads a line that has no errors, without Typer. For any other line it returns ``None``. The
-docstring of the package says why there are two readers.
+docstring of the package explains why there are two readers.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ def find_action(
     """Return the action of a command line, or ``None`` if the line asks for help.
 
     Args:
-        rest: the line after these words.
+        words: the words of the command.
+        rest: the line after `words`.
         given: receives the global options in `rest`.
-        synopsis: returns what follows the words of a command in its usage, for a hint.
+        synopsis: a function that takes the words of a command and returns the rest of its usage
+            line, for a hint.
 
     Raises:
         UsageError: a global option is malformed.
@@ -76,14 +78,17 @@ def _run_by_typer(
 
 
 class _NotPlain(Exception):
-    """The line may have an error."""
+    """Raised if the line may have an error, so that Typer has to read it."""
 
 
 def plain(declared: Declaration, arguments: Sequence[str]) -> dict[str, Any] | None:
-    """Return the values of a command line by parameter, or ``None`` if Typer has to read it.
+    """Return the values of a command line, by parameter name.
 
     Args:
         arguments: the line after the words of the command, as `argv.normalise` returns it.
+
+    Returns:
+        ``None`` if the line may have an error, so that Typer has to read it.
     """
     try:
         return _read(declared, arguments)
@@ -153,7 +158,12 @@ def _take_option(
 
 
 def _take_words(words: list[str], positions: list[Parameter], values: dict[str, Any]) -> None:
-    """Give each argument its word; the last argument may take several."""
+    """Store the words as the values of the arguments; only the last may take several words.
+
+    Args:
+        positions: the arguments, in order.
+        values: receives the value of each argument.
+    """
     for parameter in positions:
         if parameter.repeatable:
             if parameter is not positions[-1]:
@@ -167,7 +177,7 @@ def _take_words(words: list[str], positions: list[Parameter], values: dict[str, 
 
 
 def _converted(text: str, parameter: Parameter) -> object:
-    """Return the value of a word: the text itself if a `Parser` reads it."""
+    """Return the value of a word; the text itself if the parameter has a `Parser`."""
     type_ = parameter.type
     if parameter.read is not None or type_ is str:
         return text

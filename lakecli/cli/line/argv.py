@@ -1,11 +1,11 @@
-"""From lakectl's spelling of options to Typer's.
+"""Converts lakectl's spelling of options to Typer's.
 
 lakectl's scripts put global options anywhere and write ``--flag=false`` and ``-n=5``. Click, on
-which Typer stands, accepts global options before the command only, and neither of the two forms: it
-would refuse the examples with ``--json`` in our own pages and help.
+which Typer is based, accepts global options only before the command, and accepts neither of these
+forms. It would refuse examples with ``--json`` in our own manual pages and help.
 
-There are two steps, because the syntax of options depends on the command: `split` finds the words
-of the command and the global options before and between them; `normalise` then processes the rest
+There are two steps, because the syntax of options depends on the command. `split` finds the words
+of the command, and the global options before and between them. `normalise` then processes the rest
 with the options of the command. It never changes values of options or anything after ``--``.
 """
 
@@ -16,20 +16,20 @@ from lakecli.errors import UsageError
 
 
 class Option:
-    """An option of the command line: one that every command takes, or of a command.
+    """An option of the command line, either a global option or an option of a command.
 
     Args:
-        flags: its spellings, by default that of the parameter's name; ``--flag/--no-flag`` for a
-            boolean whose absence is not false.
+        flags: the spellings, by default the name of the parameter; ``--flag/--no-flag`` for a
+            boolean whose value without the option is not false.
         min: the smallest value of an integer.
-        hidden: whether help does not show it.
-        bare: its value if it is given without one; another value must be written
-            ``--option=value`` then, not ``--option value``.
+        hidden: whether help leaves the option out.
+        bare: the value of the option if it is given without one; any other value must then be
+            written ``--option=value``, not ``--option value``.
 
     Attributes:
-        flags: its spellings, except the negative one.
+        flags: the spellings, except the negative one.
         negative: the spelling for false, or ``""``.
-        takes_value: whether it has a value; else it is a boolean.
+        takes_value: whether the option has a value; otherwise it is a boolean.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Option:
 
     @property
     def name(self) -> str:
-        """The name of the parameter that it sets, or of the field of `Globals`."""
+        """The name of the parameter, or of the field of `Globals`, that the option sets."""
         return self.flags[-1].removeprefix("--").replace("-", "_")
 
 
@@ -88,7 +88,8 @@ BOOLEANS: Final = {
 class Globals:
     """The global options of a command line; `problem` is the first error in them.
 
-    The error is raised after the whole line was read, because ``--json`` may be its last word.
+    The error is raised after the whole line was read, because ``--json`` may be its last word and
+    determines the form of the error message.
     """
 
     def __init__(self) -> None:
@@ -109,11 +110,16 @@ class Globals:
 
     @property
     def are_logs_wanted(self) -> bool:
-        """Whether any option of the log is given."""
+        """Whether any option about the log is given."""
         return (self.log_level, self.log_format, self.log_output) != (None, None, None)
 
     def take(self, flag: str, value: str | None, rest: list[str]) -> None:
-        """Set the option `flag`, with its attached `value` or, if it takes one, from `rest`."""
+        """Set a global option to `value`, or to the next word of `rest`, or to true for a boolean.
+
+        Args:
+            value: the value attached by ``=``, if any.
+            rest: the words after the option.
+        """
         option = _GLOBALS[flag]
         if not option.takes_value:
             setattr(self, option.name, True if value is None else self.boolean(flag, value))
@@ -125,7 +131,7 @@ class Globals:
             self.fail(UsageError(f"option {flag} needs a value", hint=f"{flag} {option.metavar}"))
 
     def boolean(self, flag: str, value: str) -> bool:
-        """Read the value of ``--flag=value`` as Go does."""
+        """Read the value of ``--flag=value`` in the spellings that Go accepts."""
         if value not in BOOLEANS:
             self.fail(
                 UsageError(f"option {flag} takes true or false, not {value!r}", hint=f"{flag}=true")
@@ -133,18 +139,19 @@ class Globals:
         return BOOLEANS.get(value, False)
 
     def fail(self, problem: UsageError) -> None:
-        """Keep the first problem."""
+        """Record a problem, unless an earlier one is recorded."""
         self.problem = self.problem or problem
 
 
 def split(
     argv: Sequence[str], given: Globals, *, is_prefix: Callable[[tuple[str, ...]], bool]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Split a line into the longest beginning of a command and the rest, without global options.
+    """Split a line into the longest beginning of a command and the rest.
 
     Args:
         argv: the command line without the name of the program.
-        is_prefix: tells whether words are a command or the beginning of one.
+        given: receives the global options before and between the words of the command.
+        is_prefix: a function that returns whether words are a command or the beginning of one.
     """
     rest = list(argv)
     words: tuple[str, ...] = ()
@@ -171,11 +178,13 @@ def normalise(
     *,
     ends_at_word: bool = False,
 ) -> list[str]:
-    """Return the arguments in Typer's form, with the global options taken out.
+    """Return the arguments in Typer's form, without the global options.
 
     Args:
         rest: the line after the words of the command.
-        options: the options of the command; they precede global ones of the same spelling.
+        given: receives the global options.
+        options: the options of the command; they have precedence over global ones of the same
+            spelling.
         ends_at_word: whether the first argument ends the options, because a command line follows.
     """
     line = _Line(rest, given, options)
@@ -196,12 +205,17 @@ def normalise(
 
 
 def take_globals(rest: Sequence[str], given: Globals) -> list[str]:
-    """Take the global options out of words that belong to no command, and return the others."""
+    """Return the words of an unknown command without the global options, which `given` receives."""
     return normalise(rest, given, ())
 
 
 class _Line:
-    """A line that is brought into Typer's form: words `todo`, and words that are `done`."""
+    """A line during its conversion to Typer's form.
+
+    Attributes:
+        todo: the words that are not converted yet.
+        done: the converted words.
+    """
 
     def __init__(self, rest: Sequence[str], given: Globals, options: Sequence[Option]) -> None:
         self.todo = list(rest)
@@ -210,7 +224,7 @@ class _Line:
         self._syntax = {flag: each for each in options for flag in each.flags}
 
     def take_long(self, word: str) -> None:
-        """Process ``--amount=5``, ``--amount 5`` and ``--flag=false``."""
+        """Convert an option like ``--amount=5``, ``--amount 5`` or ``--flag=false``."""
         flag, equals, value = word.partition("=")
         option = self._syntax.get(flag)
         if option is None:
@@ -229,7 +243,7 @@ class _Line:
             self.done.append(flag)
 
     def take_short(self, word: str) -> None:
-        """Process ``-rq``, ``-mtext``, ``-m=text`` and ``-r=false``."""
+        """Convert options like ``-rq``, ``-mtext``, ``-m=text`` and ``-r=false``."""
         letters = word[1:]
         while letters:
             flag, letters = "-" + letters[0], letters[1:]
@@ -255,7 +269,7 @@ class _Line:
                 return
 
     def _set_boolean(self, flag: str, option: Option, value: str) -> None:
-        """Set a boolean; for false, use its negative form or drop the earlier true."""
+        """Set a boolean; for false, use its negative spelling or remove an earlier true."""
         if self._given.boolean(flag, value):
             self.done.append(flag)
         elif option.negative:

@@ -1,9 +1,9 @@
 """Build Typer's command from the declaration of a command.
 
-Typer is loaded for lines that may have an error. It reads the options and makes the usage errors.
-What it does not do is done here and in `declare`: a value that depends on the context (`Parser`),
-an option that may stand without a value (``bare``), options that several commands take together (a
-class of `option_groups`), and kinds of names for completion.
+Typer is loaded only for lines that may have an error. It reads the options and reports usage
+errors. This module and `declare` implement what Typer lacks: a value that depends on the context
+(`Parser`), an option with an optional value (``bare``), groups of options (the classes in
+`option_groups`), and kinds of names for completion.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Built(NamedTuple):
 
 
 def build(declared: Declaration, words: str) -> Built:
-    """Build the command of a declaration."""
+    """Build Typer's command from a declaration."""
 
     def run(ctx: typer.Context, **values: Any) -> int:  # noqa: ANN401 - whatever Typer read
         return declared.call(ctx.obj, values)
@@ -66,7 +66,7 @@ def build(declared: Declaration, words: str) -> Built:
 
 
 def _for_typer(parameter: Parameter) -> inspect.Parameter:
-    """Return the parameter for Typer: plain text if a `Parser` reads the value."""
+    """Return the parameter in Typer's form; its type is text if a `Parser` reads the value."""
     type_, default, mark = parameter.type, parameter.default, parameter.mark
     if parameter.repeatable or parameter.read is not None:
         type_ = list[str] if parameter.repeatable else str
@@ -95,11 +95,12 @@ def _for_typer(parameter: Parameter) -> inspect.Parameter:
 
 
 def usage_of(error: BaseException, words: str, synopsis: Callable[[str], str]) -> UsageError | None:
-    """Return Typer's usage error as ours, or ``None`` for another error.
+    """Return an error of Typer as a `UsageError`, or ``None`` for any other error.
 
     Args:
         words: the words of the command.
-        synopsis: returns what follows them in the usage of the command.
+        synopsis: a function that takes the words of a command and returns the rest of its usage
+            line.
     """
     if not isinstance(error, TyperException):
         return None

@@ -1,9 +1,9 @@
-"""What the function of a command declares: its arguments, its options and their types.
+"""The declaration of a command's arguments and options, which its function contains.
 
-A parameter that several commands have is annotated with one of the types of `lakecli.cli.params`:
-its type, an `Argument` or an `Option`, and maybe a `Parser`, or a `Kind` of name for completion. A
-parameter of one command says the same in its default, by `argument`, `option` or `flag`. The
-docstring of the package has an example of each.
+A parameter that several commands share is annotated with a type of `lakecli.cli.params`. Such a
+type combines the type of the value, an `Argument` or an `Option`, and optionally a `Parser` or a
+`Kind` of name for completion. A parameter of one command declares the same in its default, with
+`argument`, `option` or `flag`. The docstring of the package has an example of each.
 """
 
 import builtins
@@ -29,7 +29,7 @@ class Argument:
 
 
 class Kind(StrEnum):
-    """The kind of name that a word on the command line is, for completion."""
+    """The kind of name that a word on the command line is; completion uses it."""
 
     REPOSITORY = "repository"
     BRANCH = "branch"
@@ -49,15 +49,15 @@ class Kind(StrEnum):
 
 
 class Parser:
-    """Marks how typed text becomes a parameter's value.
+    """Marks a parameter whose text is converted to its value by a function.
 
-    Its function gets the context with the text, because a URI depends on ``--base-uri`` and the
+    The function gets the context with the text, because a URI depends on ``--base-uri`` and the
     settings, which may come after the URI on the command line.
 
     Args:
-        read: called with the text, or with the list of texts of a repeatable parameter, and the
-            context; raises `UsageError`. It is not called without a text; the default of the
-            function applies.
+        read: the function. It is called with the text, or with the list of texts of a repeatable
+            parameter, and with the context; it raises `UsageError`. Without a text it is not
+            called, and the parameter has its default.
         kind: the kind of name that the text is.
     """
 
@@ -69,11 +69,11 @@ class Parser:
 
 
 class Declared:
-    """The default of a parameter of one command, and what is declared of the parameter.
+    """The default of a parameter of one command, with the declaration of the parameter.
 
     Args:
-        default: the value without the option or argument, or `REQUIRED`.
-        marks: what `Annotated` says of a parameter of several commands.
+        default: the value if the option or argument is missing, or `REQUIRED`.
+        marks: the declaration: an `Argument` or `Option`, and a `Parser` or `Kind` if any.
     """
 
     def __init__(self, default: object, marks: tuple[Any, ...]) -> None:
@@ -119,10 +119,10 @@ class Parameter(NamedTuple):
     """A parameter of a command.
 
     Attributes:
-        type: its type, without ``None``.
-        mark: whether it is an argument or an option.
-        default: of the function, or `REQUIRED`.
-        read: turns typed text into its value; ``None`` if the type alone does.
+        type: the type of the value, without ``None``.
+        mark: the argument or option that sets the parameter.
+        default: the default of the function, or `REQUIRED`.
+        read: the function that turns text into the value; ``None`` if the type alone is enough.
         kind: the kind of name, for completion.
     """
 
@@ -135,17 +135,17 @@ class Parameter(NamedTuple):
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may be given several times: its value is a list or a mapping."""
+        """Whether the parameter may be given several times: its value is a list or a mapping."""
         return getattr(self.type, "__origin__", None) in (list, Sequence, Mapping)
 
 
 class Declaration:
-    """A command as its function declares it.
+    """The declaration of a command, read from its function.
 
     Attributes:
         function: the function; its first parameter is the context.
-        parameters: by name, with one for each field of a group.
-        groups: by name, parameters that are classes of `option_groups`.
+        parameters: the parameters by name, including one for each field of a group of options.
+        groups: the classes of `option_groups` that are types of parameters, by parameter name.
     """
 
     def __init__(self, function: Callable[..., int | None]) -> None:
@@ -162,20 +162,20 @@ class Declaration:
 
     @property
     def runs_a_command(self) -> bool:
-        """Whether its arguments are the command line of another program."""
+        """Whether the command's arguments are the command line of another program."""
         return any(each.kind == Kind.COMMAND for each in self.parameters.values())
 
     @property
     def options(self) -> list[Option]:
-        """Its options."""
+        """The options of the command."""
         return [each.mark for each in self.parameters.values() if isinstance(each.mark, Option)]
 
     def call(self, context: object, typed: Mapping[str, Any]) -> int:
         """Call the function and return the exit code.
 
         Args:
-            typed: values by name: text for a parameter with a `Parser`. One that is missing,
-                ``None`` or an empty list becomes the default.
+            typed: the values by parameter name; text for a parameter with a `Parser`. A value that
+                is missing, ``None`` or an empty list is replaced by the default.
         """
         values: dict[str, Any] = {}
         for name, parameter in self.parameters.items():
@@ -193,7 +193,7 @@ class Declaration:
 def _parameters_of(function: Callable[..., int | None]) -> Iterator[tuple[str, Any, object]]:
     """Yield name, annotation and default of each parameter after the context.
 
-    `inspect` would do the same; importing it takes longer than many a command.
+    `inspect` could do this, but importing it takes longer than many commands run.
     """
     code = function.__code__
     count = code.co_argcount + code.co_kwonlyargcount
@@ -213,7 +213,10 @@ def _fields_of(group: Any) -> Iterator[Parameter]:  # noqa: ANN401 - mypy knows 
 
 
 def _evaluated(declared: Any, names: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - as above
-    """Return the annotations of a function or a class; names alone are looked up."""
+    """Return the evaluated annotations of a function or a class.
+
+    Annotations that are plain names are looked up, which is faster than evaluating them.
+    """
     names = {**vars(builtins), **names}
     given = declared.__annotations__.items()
     found = {name: names.get(each, each) for name, each in given if name != "return"}
@@ -244,5 +247,5 @@ def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noq
 
 
 def is_path(type_: Any) -> bool:  # noqa: ANN401 - any type
-    """Return whether a type is a class of paths."""
+    """Return whether a type is a class for paths."""
     return isinstance(type_, type) and issubclass(type_, PathLike)
