@@ -1,14 +1,14 @@
-"""In and out of lakeFS: repositories taken from its refs dumps, and dumps written for it.
+"""Exchange with lakeFS: repositories made from its refs dumps, and dumps written for it.
 
 ::
 
     dump           reads a dump, by the manifest that names its three lists, and verifies it;
-                   what the tables of ranges, metaranges and dumps hold
-    restore        makes a repository of a dump, and brings newer dumps into it
+                   also reads the records of any table: ranges, metaranges and dumps
+    restore        makes a repository from a dump, and updates it from newer dumps
     hooks          hooks that lakeFS ran
     kept_dumps     which dumps garbage collection keeps; namespaces taken over from lakeFS
 
 A dump is three trees in the storage namespace: the commits, branches and tags of a repository as
-records of lakeFS's own messages. Nothing in it is believed before all of it was verified. The verb
+records of lakeFS's own messages. A dump is used only after all of it was verified. The command
 `refs_dump` writes one. May import `stored_objects` and what is below.
 """

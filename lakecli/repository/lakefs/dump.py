@@ -1,9 +1,10 @@
-"""Reading a refs dump: its commits, branches and tags, each verified before any is believed.
+"""Reading a refs dump: all commits, branches and tags are verified before any of them is used.
 
 The last part reads the records of any table of a namespace, for ``cat-sst``.
 
-Every list is a tree of its own, whose tables carry the property ``entity``. A record's key is the
-commit's ID or the ref's name, its identity a commit ID, its data one of lakeFS's messages.
+Each of the three lists is a tree whose tables have the property ``entity``. In each record, the key
+is a commit's ID or a ref's name, the identity is a commit ID, and the data is one of lakeFS's
+messages.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Reason(StrEnum):
 
 
 class LeftOut(NamedTuple):
-    """A ref of the dump that lakecli cannot hold.
+    """A ref of the dump that lakecli cannot store.
 
     Attributes:
         kind: branch or tag.
@@ -88,7 +89,7 @@ class LeftOut(NamedTuple):
 
 
 class Dump(NamedTuple):
-    """A dump that was verified whole.
+    """A completely verified dump.
 
     Attributes:
         commits: the commits by ID, parents before their children.
@@ -104,7 +105,7 @@ class Dump(NamedTuple):
 
     @property
     def created_at(self) -> datetime | None:
-        """The date of the oldest commit without parents, if a repository may have that date."""
+        """The oldest date of a commit without parents, among dates that a repository may have."""
         roots = (commit.created_at for commit in self.commits.values() if not commit.parents)
         return min((date for date in roots if EARLIEST <= date <= LATEST), default=None)
 
@@ -112,10 +113,10 @@ class Dump(NamedTuple):
 def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
     """Read the three lists of a dump and verify them.
 
-    Every commit's ID is computed anew, and every parent is among the commits. A ref whose commit
+    Every commit's ID is recomputed, and every parent must be among the commits. A ref whose commit
     is not among them is left out.
-    Generations of a dump older than lakeFS 0.61, which has a 0, are computed. The trees of the
-    commits are not read.
+    In a dump older than lakeFS 0.61 some generations are 0; then all generations are computed. The
+    trees of the commits are not read.
 
     Raises:
         BadDump: a list is missing, damaged or not what the manifest says it is.
@@ -134,12 +135,12 @@ def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
 
 
 def is_part_of(trees: TreeStore, dump: Dump, commits: MetarangeId) -> bool:
-    """Return whether another dump has all commits of a dump, and more.
+    """Return whether another dump has all commits of `dump`, and more.
 
-    lakeFS keeps the commits that it has taken back, so the other one is newer.
+    lakeFS keeps the commits of branches that were moved back, so the other dump is newer.
 
     Args:
-        commits: the list of commits of the other one; if it cannot be read, nothing is known of it.
+        commits: the other dump's list of commits. If it cannot be read, the result is ``False``.
     """
     try:
         with _as_bad_dump():
@@ -170,7 +171,7 @@ def reach_of_dump(
 
 @contextmanager
 def _as_bad_dump() -> Iterator[None]:
-    """Raise `BadDump` for whatever is damaged in a dump."""
+    """Raise `BadDump` for any damage found in a dump."""
     try:
         yield
     except BadDump:
@@ -210,10 +211,10 @@ def _read_commits(trees: TreeStore, tree: MetarangeId) -> Iterator[Commit]:
 
 
 def _sorted(found: Iterator[Commit]) -> dict[CommitId, Commit]:
-    """Return commits with all parents before their children, their generations verified.
+    """Return commits with all parents before their children, with verified generations.
 
-    Old servers recorded 0, and newer ones count on from there. Where there is a 0, all are
-    computed: no ID depends on them.
+    Old servers recorded generation 0, and newer servers count on from 0. If any generation is 0,
+    all are computed; no commit ID depends on them.
     """
     commits = {commit.id: commit for commit in found}
     for commit in commits.values():
@@ -229,7 +230,7 @@ def _sorted(found: Iterator[Commit]) -> dict[CommitId, Commit]:
 
 
 def _with_generations(commits: Mapping[CommitId, Commit]) -> dict[CommitId, Commit]:
-    """Return commits with all parents before their children, their generations computed."""
+    """Return commits with all parents before their children, with computed generations."""
     sorter = TopologicalSorter({commit.id: commit.parents for commit in commits.values()})
     try:
         order = list(sorter.static_order())
@@ -261,8 +262,8 @@ def _read_refs(
 def trees_missing(store: ObjectStore, trees: Iterable[MetarangeId]) -> set[MetarangeId]:
     """Return the trees that a namespace does not have.
 
-    One LIST for each thousand objects below ``_lakefs/`` if there are many trees, else a HEAD for
-    each.
+    If there are many trees, it lists ``_lakefs/``, one LIST for each thousand objects. Otherwise it
+    sends a HEAD for each tree.
     """
     wanted = set(trees) - {EMPTY_TREE}
     if len(wanted) > _MOST_HEADS:
@@ -308,10 +309,10 @@ class RefsManifest(NamedTuple):
 
 
 def parse_manifest(data: bytes) -> RefsManifest:
-    """Return the manifest in a document, wrapped or not.
+    """Parse a manifest, which may be wrapped in a document with further fields.
 
     Raises:
-        UsageError: it is no such document.
+        UsageError: the data is not a manifest.
     """
     try:
         found = parse_json_object(data, max_size=MAX_SIZE)
@@ -326,22 +327,22 @@ def parse_manifest(data: bytes) -> RefsManifest:
 
 
 def read_lists(fields: Mapping[str, object]) -> RefsManifest:
-    """Return the manifest among the fields of a document.
+    """Return the manifest from the fields of a document.
 
     Raises:
-        Invalid: one of the three is missing, or no ID.
+        Invalid: one of the three lists is missing, or is not a valid ID.
     """
     found = _FIELDS.read(fields)
     return RefsManifest(**{of: found[name] for of, name in _LISTS.items()})
 
 
 def manifest_fields(manifest: RefsManifest) -> dict[str, str]:
-    """Return the fields of the document as lakeFS writes it."""
+    """Return the fields of the manifest document, as lakeFS writes it."""
     return {name: getattr(manifest, of) for of, name in _LISTS.items()}
 
 
 def format_manifest(manifest: RefsManifest) -> bytes:
-    """Return the document."""
+    """Return the manifest document."""
     return json.dumps(manifest_fields(manifest), indent=2).encode() + b"\n"
 
 
@@ -349,7 +350,7 @@ def find_manifest(store: ObjectStore) -> RefsManifest:
     """Return the manifest that a lakeFS server left in a namespace.
 
     Raises:
-        NotFound: there is none.
+        NotFound: the namespace has no manifest.
     """
     try:
         return parse_manifest(get_bounded(store, MANIFEST_KEY, MAX_SIZE))
@@ -390,10 +391,10 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def kind_of(table: SSTable) -> str:
-    """Return what a table of a namespace lists, one of `COLUMNS`, by its properties.
+    """Return the kind of records in a table, one of `COLUMNS`, by the table's properties.
 
     Raises:
-        IntegrityError: it is none that lakecli or lakeFS write.
+        IntegrityError: neither lakecli nor lakeFS writes tables of this kind.
     """
     kind, entity = table.properties.get("type", b""), table.properties.get("entity", b"")
     if kind == b"metaranges":

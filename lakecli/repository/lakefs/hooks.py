@@ -1,13 +1,13 @@
 """Report the hooks that a lakeFS server ran, and that lakecli does not run.
 
 Hooks are defined by action files, which are committed below ``_lakefs_actions/``. lakeFS reads them
-from the source of a merge, and from what is about to be committed::
+from the source of a merge, and from the data to be committed::
 
     on:
       pre-merge:
         branches: [main]
 
-Only repositories that came from lakeFS are searched, so that others pay nothing.
+Only repositories that came from lakeFS are searched, so that other repositories pay nothing.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ class ActionFile(NamedTuple):
     """One action file.
 
     Attributes:
-        events: patterns of the branches that each event is about; none: all. ``None`` if the file
-            cannot be read.
+        events: for each event, patterns of the branches for which hooks run; an empty list: all
+            branches. ``None`` if the file cannot be read.
     """
 
     path: str
     events: Mapping[str, tuple[str, ...]] | None
 
     def concerns(self, events: Iterable[str], branch: str) -> bool:
-        """Return whether lakeFS may have run a hook for one of some events of a branch.
+        """Return whether lakeFS may run a hook of this file for any of `events` on a branch.
 
-        Patterns are not matched: one with a wildcard counts.
+        Patterns are not matched: a pattern with a wildcard counts as a match.
         """
         if self.events is None:
             return True
@@ -74,7 +74,7 @@ class ActionFile(NamedTuple):
 
 
 def action_files(repository: Repository, *trees: MetarangeId) -> list[ActionFile]:
-    """Return the action files of some trees, each once, and `MAX_FILES` of a tree at most."""
+    """Return the action files of some trees, each once, at most `MAX_FILES` of each tree."""
     found: dict[tuple[bytes, bytes], None] = {}
     for tree in trees:
         below = scan(repository.trees, tree, prefix=ACTIONS.encode())
@@ -113,7 +113,7 @@ def _patterns(event: Any) -> Iterator[str]:  # noqa: ANN401 - as above
 def notify_hooks(
     repository: Repository, events: Iterable[str], branch: str, *trees: MetarangeId
 ) -> None:
-    """Leave a notice if lakeFS would have run hooks for what was done to a branch."""
+    """Add a notice if lakeFS would have run hooks for these events on a branch."""
     if not repository.record.is_from_lakefs:
         return
     with suppress(LakeError):  # whatever is damaged, is reported by who needs it
@@ -129,7 +129,7 @@ def notify_hooks(
 
 
 def branch_with_actions(repository: Repository) -> tuple[str, list[ActionFile]] | None:
-    """Return a branch with action files, the default one if it has some, and these files."""
+    """Return a branch with action files, and these files; the default branch if it has some."""
     if not repository.record.is_from_lakefs:
         return None
     default = repository.record.default_branch

@@ -2,25 +2,25 @@
 
 ::
 
-    _lakecli/gc/dumps/<id>   of a dump that `refs_dump` wrote: {"format": 1,
-                             "commits_meta_range_id": …, and those of tags and branches}
-                             of one that lakeFS wrote and that came in: "system": "lakefs", too;
+    _lakecli/gc/dumps/<id>   the record of a dump: {"format": 1, "commits_meta_range_id": …,
+                             and the same for tags and branches}; "system": "lakefs" if lakeFS
+                             wrote the dump and it was taken into the repository;
                              "made_at" and "recorded_at": times by the bucket's clock
 
 A dump counts as a root of garbage collection for `KEPT_FOR` after the date of its record, by the
-bucket's clock: its own tables stay, and everything that its commits refer to. A record never
-changes: the same dump, written again, has another one. So a record that is expired stays expired,
-and a sweep may delete it while a dump is being written. The newest record stays, since its time
-counts: what lakeFS wrote after the last dump is in no dump that lakecli knows.
+bucket's clock: the dump's own tables stay, and everything that its commits refer to. A record never
+changes, and a dump that is written again gets a new record. So an expired record stays expired, and
+a sweep may delete it while a dump is being written. The newest record is never deleted, since its
+time is needed: no dump known to lakecli contains what lakeFS wrote after the last dump.
 
-In a copy of a bucket, or one that was restored from a backup, the dates of objects are those of the
+In a copy of a bucket, or in a bucket that was restored from a backup, objects have the date of the
 copy. So a record has its times in its text, too, and the time in the name of an object says when
-lakeFS wrote it (`LastDump`). Records of old versions lack them.
+lakeFS wrote the object (`LastDump`). Records of old versions lack these times.
 
-The manifest that a lakeFS server left in the namespace is a root as long as it lies there.
+The manifest that a lakeFS server left in the namespace is a root as long as it exists.
 
-The end of this module is about a namespace that was taken over from lakeFS: since when it is
-lakecli's, and whether somebody has confirmed that lakeFS has stopped.
+The end of this module is about a namespace that was taken over from lakeFS: when it was taken over,
+and whether somebody has confirmed that lakeFS has stopped.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ _TIMES: Final = Record({name: optional(moment, None) for name in ("made_at", "re
 
 
 class KeptDump(NamedTuple):
-    """A dump that is kept.
+    """A dump that garbage collection keeps.
 
     Attributes:
         key: the key of the object whose date counts.
         since: date of the dump, by the store's clock.
         by_lakefs: whether lakeFS wrote it, at some time before that date.
-        made_at: when it was made, as its record says; ``None``: the record is of an old version.
-        is_copy: whether the record is of another date than it says.
+        made_at: when it was made, as its record says; ``None``: an old version wrote the record.
+        is_copy: whether the record's object is a copy: its date is not the date in the record.
     """
 
     key: str
@@ -91,7 +91,7 @@ class KeptDump(NamedTuple):
 
     @property
     def lists(self) -> tuple[MetarangeId, ...]:
-        """The lists of the dump, whatever else its manifest says."""
+        """The three lists of the dump."""
         return self.manifest.commits, self.manifest.branches, self.manifest.tags
 
     @property
@@ -101,7 +101,7 @@ class KeptDump(NamedTuple):
 
 
 class BadRecord(IntegrityError):
-    """The record of a kept dump cannot be read, so it is unknown what the dump refers to."""
+    """The record of a kept dump cannot be read, so the objects that the dump needs are unknown."""
 
     def __init__(self, key: str, why: str) -> None:
         super().__init__(
@@ -111,7 +111,7 @@ class BadRecord(IntegrityError):
 
 
 class LostDump(IntegrityError):
-    """A dump that is kept cannot be read, so it is unknown what it refers to."""
+    """A kept dump cannot be read, so the objects that it needs are unknown."""
 
     def __init__(self, dump: KeptDump, error: IntegrityError) -> None:
         until = f"until {dump.until:%Y-%m-%dT%H:%M:%SZ} "
@@ -135,7 +135,7 @@ def keep_dump(
     """Record a dump whose tables are in the namespace and claimed.
 
     Args:
-        lakefs_made_at: when lakeFS made it, if it came in; ``None``: it goes out.
+        lakefs_made_at: when lakeFS made the dump, if lakeFS made it; ``None``: lakecli made it.
     """
     key = DUMPS + record_id
     by_lakefs, now = lakefs_made_at is not None, store_now(store)
@@ -148,12 +148,12 @@ def keep_dump(
 
 
 def recorded_times(made_at: datetime, now: datetime) -> dict[str, str]:
-    """Return the fields of a record of a dump that say when it was made, and recorded."""
+    """Return the fields of a dump's record with the times of making and recording the dump."""
     return {"made_at": made_at.isoformat(), "recorded_at": now.isoformat()}
 
 
 def iter_kept(store: ObjectStore, now: datetime) -> Iterator[KeptDump]:
-    """Yield the dumps that are kept at a time."""
+    """Yield the dumps that are kept at the time `now`."""
     yield from _read(store, (info for info in store.list(DUMPS) if not _is_expired(info, now)))
 
 
@@ -181,7 +181,7 @@ def _kept(
     *,
     by_lakefs: bool,
 ) -> KeptDump:
-    """Return the dump of a record with these times."""
+    """Return the dump for a record with these times."""
     recorded_at = times["recorded_at"]
     is_copy = recorded_at is not None and abs(info.modified_at - recorded_at) > _UPLOAD
     return KeptDump(info.key, manifest, info.modified_at, by_lakefs, times["made_at"], is_copy)
@@ -206,11 +206,11 @@ def find_left(store: ObjectStore) -> KeptDump | None:
 
 
 class LastDump(NamedTuple):
-    """When the last dump was made that went out of a namespace or came in.
+    """The time of the last dump that lakecli wrote, or took from lakeFS, in a namespace.
 
     Attributes:
-        is_known: whether the record of the dump says so; else its date does.
-        is_copy: whether the bucket was copied since, so that dates are not those of writing.
+        is_known: whether the time is from the dump's record; otherwise it is an object's date.
+        is_copy: whether the bucket was copied since, so that dates of objects are dates of copying.
     """
 
     at: datetime
@@ -218,7 +218,7 @@ class LastDump(NamedTuple):
     is_copy: bool = False
 
     def is_before(self, modified_at: datetime, named_at: datetime | None) -> bool:
-        """Return whether lakeFS wrote an object later, or may have.
+        """Return whether lakeFS wrote, or may have written, an object after this dump.
 
         Args:
             named_at: when lakeFS named it, by its server's clock; ``None``: its name has no time.
@@ -234,10 +234,10 @@ class LastDump(NamedTuple):
 
 
 def find_last_dump(store: ObjectStore, first: KeptDump) -> LastDump:
-    """Return when the latest dump was made that left or entered a namespace.
+    """Return the time of the latest dump that lakecli wrote or took from lakeFS.
 
     Args:
-        first: the dump that the repository was made of.
+        first: the dump from which the repository was made.
     """
     dumps = [first, *_read(store, store.list(DUMPS))]
     is_copy = any(each.is_copy for each in dumps)
@@ -251,7 +251,7 @@ def find_last_dump(store: ObjectStore, first: KeptDump) -> LastDump:
 
 
 def lakefs_made_at(store: ObjectStore, manifest: RefsManifest) -> datetime:
-    """Return when lakeFS made a dump that comes in now, by the dates of what it wrote."""
+    """Return when lakeFS made a dump that is being taken, by the dates of the dump's objects."""
     now = KeptDump("", manifest, store.head(sstable_key(manifest.commits)).modified_at, True)  # noqa: FBT003
     return _made_at(store, now, find_left(store))
 
@@ -259,9 +259,10 @@ def lakefs_made_at(store: ObjectStore, manifest: RefsManifest) -> datetime:
 def _made_at(store: ObjectStore, dump: KeptDump, left: KeptDump | None) -> datetime:
     """Return when a dump was made.
 
-    lakeFS went on between making a dump and its coming in, so the dates of what lakeFS wrote count:
-    the list of commits, and the manifest. If the list was collected, which happens only after a
-    collection found nothing later, the date of the record counts.
+    lakeFS may have written more between making a dump and the time when lakecli took it. So the
+    dates of lakeFS's objects count: of the list of commits, and of the manifest. If the list was
+    collected, the date of the record counts; a list is collected only after a collection has found
+    nothing later.
     """
     if not dump.by_lakefs:
         return dump.made_at or dump.since
@@ -297,7 +298,8 @@ class TakenOver(NamedTuple):
     """A namespace that was taken over from lakeFS.
 
     Attributes:
-        dump: the refs dump that the repository was made of; its date is that of the take-over.
+        dump: the refs dump from which the repository was made; its date is the date of the
+            take-over.
         stopped_at: when somebody last confirmed that lakeFS has stopped; ``None``: nobody did.
         old_layout: whether there may be objects outside ``data/``, as old servers wrote them.
     """
@@ -332,7 +334,7 @@ def find_take_over(store: ObjectStore) -> TakenOver | None:
 
 
 def all_kept(store: ObjectStore, taken: TakenOver | None, now: datetime) -> list[KeptDump]:
-    """Return the dumps that are kept at a time, with the one that the repository was made of."""
+    """Return the dumps that are kept at the time `now`, including the dump of the take-over."""
     kept = list(iter_kept(store, now))
     if taken is not None and taken.dump.until > now:
         kept.append(taken.dump)
@@ -357,7 +359,7 @@ def confirm_stopped(store: ObjectStore, *, stopped: bool = True) -> None:
     """Record whether lakeFS has stopped working in a namespace.
 
     Args:
-        stopped: ``False`` withdraws a confirmation, as lakeFS may work there again.
+        stopped: ``False`` withdraws a confirmation, since lakeFS may work in the namespace again.
     """
     body = json.dumps({"format": _FORMAT, "stopped": stopped}).encode("ascii") + b"\n"
     store.put(STOPPED, body, ANY)

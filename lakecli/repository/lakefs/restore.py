@@ -1,35 +1,36 @@
-"""Making a repository of a refs dump, and bringing newer dumps of lakeFS into it.
+"""Making a repository from a refs dump, and updating it from newer dumps of lakeFS.
 
-`clone_from_lakefs` makes a repository of a lakeFS namespace, `restore_refs` fills an empty one,
-`update_refs` takes a newer dump. A dump names commits, branches and tags; the trees of the commits
-lie in the namespace already. Nothing is copied and nothing is written before the whole dump was
-verified; then all refs become visible in one transaction, as one operation, which `undo` takes back
-and automatic sharing sends.
+`clone_from_lakefs` makes a repository from a lakeFS namespace, `restore_refs` fills an empty one,
+and `update_refs` takes a newer dump. A dump names commits, branches and tags; the trees of the
+commits are in the namespace already. Nothing is copied, and nothing is written before the whole
+dump was verified. Then all refs become visible in one transaction, as one operation. `undo` can
+undo this operation, and automatic sharing sends it.
 
-Whose namespace it is then depends:
+The namespace can belong to lakeFS or to lakecli:
 
-- A *borrowed* namespace belongs to lakeFS. It is read and never written: what is committed here
-  goes into a directory of this machine (`lakecli.stores.overlay`) and cannot be pushed.
+- A *borrowed* namespace belongs to lakeFS. It is read and never written. Commits made here go into
+  a directory of this machine (`lakecli.stores.overlay`) and cannot be pushed.
 - A namespace that was *taken over* has a ``repository.json`` and works as any other. lakeFS's
-  server and its garbage collection know nothing of what lakecli writes, and must be stopped.
+  server and its garbage collection do not see what lakecli writes, and must be stopped.
 
-A newer dump is taken as a fetch takes the bucket, except that branches move:
+Taking a newer dump is like fetching from the bucket, except that branches move:
 
-- A branch that has no commits of its own is fast-forwarded; uncommitted changes stay on it, and
+- A branch without commits of its own is fast-forwarded. Uncommitted changes stay on it, and
   committing them finds conflicts.
-- A branch that has diverged stays. lakeFS's is made beside it, as ``lakefs:NAME``, which follows
-  the next dumps. No branch of lakeFS has a colon in its name.
+- A branch that has diverged stays. lakeFS's branch is created beside it as ``lakefs:NAME``, which
+  follows the next dumps. No branch of lakeFS has a colon in its name.
 - A branch whose commits all came from lakeFS, and that lakeFS has moved back, stays. It is reported
-  with the command that follows lakeFS. If commits of lakecli lie on commits that lakeFS has taken
-  back, the branch of lakeFS is made beside it, as of one that has diverged.
-- A dump is older than one that came in before if that one has all its commits, and more. It is
-  reported, and nothing is taken: what it lacks is known here, and what it alone has on its
-  branches lakeFS has taken back since.
-- New branches and tags are made. A tag that differs is reported and stays. What the dump lacks
-  stays.
+  with the command that follows lakeFS. If commits of lakecli are based on commits that lakeFS has
+  removed from the branch, lakeFS's branch is created beside it, as for a branch that has diverged.
+- A dump is older than an earlier dump if the earlier dump has all its commits, and more. It is
+  reported, and nothing is taken: this repository knows all commits of the older dump, and lakeFS
+  has since removed from its branches whatever only the older dump has there.
+- New branches and tags are created. A tag that differs is reported and stays. Refs that the dump
+  lacks stay.
 
-An update writes commits first, and records the dump last: what lakeFS wrote later is known to be in
-no dump then (`lakecli.repository.lakefs.kept_dumps`). Repeating an interrupted update finishes it.
+An update writes commits first, and records the dump last. So objects that lakeFS wrote after the
+recorded dump are known to be in no dump (`lakecli.repository.lakefs.kept_dumps`). Repeating an
+interrupted update finishes it.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ _KIND: Final = "refs-restore"
 
 
 class RefState(StrEnum):
-    """What became of a ref of a dump."""
+    """How a ref of a dump compares with the ref here, and whether it moved."""
 
     NEW = "new"
     MOVED = "moved"
@@ -171,16 +172,18 @@ def clone_from_lakefs(
     take_over: bool = False,
     range_entries: int,
 ) -> Restored:
-    """Make a repository of a lakeFS namespace and a refs dump of it.
+    """Make a repository from a lakeFS namespace and a refs dump of it.
 
     Args:
-        manifest: ``None``: the one that a lakeFS server left in the namespace.
-        default_branch: ``None``: the one that the manifest names, else ``main`` or the only branch.
+        manifest: the manifest of the dump; ``None``: the manifest that a lakeFS server left in the
+            namespace.
+        default_branch: the default branch; ``None``: the branch that the manifest names, else
+            ``main`` or the only branch.
         take_over: claim the namespace for lakecli; otherwise nothing is ever written to it.
 
     Raises:
         AlreadyExists: the name or the namespace is taken.
-        NotFound: the namespace holds no manifest, or the dump no default branch.
+        NotFound: the namespace has no manifest, or the dump has no default branch.
         BadDump: the dump is incomplete, damaged or forged.
         Refused: the namespace is a repository of lakecli, or is being taken over.
     """
@@ -239,9 +242,9 @@ def clone_from_lakefs(
 def _claim(
     lake: OwnLake, store: ObjectStore, record: RepositoryRecord, manifest: RefsManifest
 ) -> RepositoryRecord:
-    """Claim a namespace of lakeFS; return the record with the UUID that has it then.
+    """Claim a namespace of lakeFS; return the record with the UUID that the claim names.
 
-    The UUID is written down before the claim, so that a second run knows its own claim.
+    The UUID is recorded before the claim, so that a second run recognises its own claim.
     """
     uri = record.storage_namespace
     with lake.kv.write() as txn:
@@ -284,14 +287,15 @@ def restore_refs(repository: Repository, manifest: RefsManifest) -> Restored:
 
 
 def update_refs(repository: Repository, manifest: RefsManifest | None) -> Restored:
-    """Bring the commits, branches and tags of a newer dump of a repository's own namespace.
+    """Take the commits, branches and tags of a newer dump of a repository's own namespace.
 
     Args:
-        repository: may have commits of its own, and uncommitted changes.
-        manifest: ``None``: the one that a lakeFS server left in the namespace.
+        repository: the repository; it may have commits of its own, and uncommitted changes.
+        manifest: the manifest of the dump; ``None``: the manifest that a lakeFS server left in the
+            namespace.
 
     Raises:
-        NotFound: the namespace holds no manifest.
+        NotFound: the namespace has no manifest.
         BadDump: the dump is incomplete, damaged or forged.
         IntegrityError: the namespace lacks the tree of a new commit.
         Gone, Swept: garbage collection deletes or has deleted a tree of the dump.
@@ -337,12 +341,12 @@ def _note_row(repository: Repository) -> bytes:
 
 
 def _note_dump(txn: WriteTransaction, repository: Repository, manifest: RefsManifest) -> None:
-    """Record here which dump came in last."""
+    """Record in the local store which dump was taken last."""
     txn.put(Table.META, _note_row(repository), manifest.commits.encode())
 
 
 def _seen_lists(repository: Repository) -> Iterator[MetarangeId]:
-    """Yield the lists of commits of dumps that came in, here and by other clones."""
+    """Yield the lists of commits of the dumps that this clone or others have taken."""
     with repository.lake.kv.read() as txn:
         noted = txn.get(Table.META, _note_row(repository))
     if noted:
@@ -355,7 +359,7 @@ def _seen_lists(repository: Repository) -> Iterator[MetarangeId]:
 
 
 def _heads_of_moves(txn: ReadTransaction, repository: Repository, dump: Dump) -> set[CommitId]:
-    """Return the commits to which refs may move or be made."""
+    """Return the dump's commits to which refs here may be moved or at which they may be created."""
     refs = RefStore(txn, repository.key)
     named = [(RefKind.BRANCH, *each) for each in dump.branches.items()]
     named += [(RefKind.TAG, *each) for each in dump.tags.items()]
@@ -369,7 +373,7 @@ def _is_behind(txn: ReadTransaction, repository: Repository, name: str, there: C
 
 
 def _record(repository: Repository, manifest: RefsManifest, made_at: datetime) -> None:
-    """Record that a dump came in that lakeFS made at a time, unless that is recorded."""
+    """Record in the bucket a dump that was taken, unless there is a record; it keeps the dump."""
     lake = repository.lake
     lake.runtime.on_step("keep-dump")
     kept = (each for each in iter_kept(repository.store, lake.runtime.now()) if each.by_lakefs)
@@ -381,10 +385,10 @@ def _record(repository: Repository, manifest: RefsManifest, made_at: datetime) -
 def _verified(
     repository: Repository, manifest: RefsManifest, *, known: Collection[CommitId] = ()
 ) -> Dump:
-    """Read and verify a whole dump, and that the namespace has the trees of its commits.
+    """Read and verify a whole dump, and check that the namespace has the trees of its commits.
 
     Args:
-        known: commits whose trees may be missing, as their loss is nothing new.
+        known: commits that this clone has already; their trees may be missing.
     """
     dump = read_dump(repository.trees, manifest)
     trees = (each.metarange_id for each in dump.commits.values() if each.id not in known)
@@ -458,7 +462,7 @@ def _restored(
 
 
 class _TakingDump:
-    """One transaction that moves refs to where a dump has them."""
+    """One transaction that moves refs to their positions in a dump."""
 
     def __init__(
         self, txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange] = ()
@@ -472,7 +476,7 @@ class _TakingDump:
         self._in_lakefs: Collection[CommitId] = ()
 
     def run(self, dump: Dump, *, kind: str) -> tuple[RefOutcome, ...]:
-        """Move the refs that differ, in one operation; return what became of each."""
+        """Move the refs that differ, in one operation; return the outcome for each of them."""
         self._in_lakefs = dump.commits.keys()
         for name, there in dump.branches.items():
             self._update_branch(name, there)
@@ -497,9 +501,10 @@ class _TakingDump:
             self._put_aside(name, there, RefState.DIVERGED)
 
     def _split(self, here: Branch) -> tuple[CommitId | None, CommitId | None]:
-        """Return the first commit of a branch that lakeFS lacks, and the one that it was made on.
+        """Return a branch's first commit that lakeFS lacks, and the commit below it.
 
-        The second one is the head if lakeFS has that; there is none if it has no commit of it.
+        The first is ``None`` if lakeFS has the head; then the second is the head. The second is
+        ``None`` if lakeFS has no commit of the branch.
         """
         own: CommitId | None = None
         commit = self._refs.find_commit(here.commit_id)
@@ -511,7 +516,7 @@ class _TakingDump:
     def _put_aside(
         self, name: str, there: CommitId, change: RefState, own: CommitId | None = None
     ) -> None:
-        """Make or move the branch that has what lakeFS has on a branch that has diverged."""
+        """Create or move ``lakefs:NAME``, which has lakeFS's commits of a diverged branch."""
         aside = ASIDE + name
         here = self._refs.find_branch(aside)
         if not is_branch_name(aside):
@@ -522,7 +527,7 @@ class _TakingDump:
             self._report(RefKind.BRANCH, aside, here, there, RefState.DIFFERS)
 
     def _leads_to(self, here: Branch, there: CommitId) -> bool:
-        """Return whether a branch has no commits of its own, and lakeFS has more."""
+        """Return whether a branch has no commits of its own, and lakeFS's branch is ahead."""
         if here.commit_id == there:
             return False
         return here.commit_id == self._first or is_ancestor(self._refs, here.commit_id, there)
@@ -536,7 +541,7 @@ class _TakingDump:
         *,
         own: CommitId | None = None,
     ) -> None:
-        """Move or make a branch, unless it is there, or a tag has its name."""
+        """Move or create a branch, unless it is at the commit already, or a tag has its name."""
         if here is None:
             if self._refs.find_tag(name) is not None:
                 self._report(RefKind.BRANCH, name, None, there, RefState.DIFFERS)

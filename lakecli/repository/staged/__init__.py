@@ -1,4 +1,4 @@
-"""Uncommitted changes: writing them, and what they are.
+"""Uncommitted changes: writing them, listing them, counting them.
 
 ::
 
@@ -7,7 +7,7 @@
     changes          staging compared with the commit, and with what others have changed since;
                      branches without uncommitted changes
     counts           how many changes of each kind there are, kept with the staging token
-    partial_commit   a part of the staged changes; what a commit of it leaves stays staged
+    partial_commit   commits of some of the staged changes; the other changes stay staged
 
 May import `guard` and what is below.
 """

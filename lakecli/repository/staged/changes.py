@@ -1,15 +1,16 @@
-"""The uncommitted changes of a branch, and those whose paths others have changed since.
+"""The uncommitted changes of a branch, and staged conflicts: staged paths that others have changed.
 
-Uncommitted changes are what the staging area has and the commit under it has not. A staging area
-remembers the commit it was started on. If the head has moved on from there by what another clone
-pushed, committing a path that both changed would silently undo the other's change.
+Uncommitted changes are the differences between the staging area and the commit under it. A staging
+area remembers the commit it was started on. The head may have moved on from that commit to commits
+pushed by another clone. Then committing a path that both changed would silently undo the other's
+change.
 
-Staging may hold records that change nothing: objects staged as they are committed, and deletions of
-absent objects. A branch with only such records counts as clean. They must not outlive a move of its
-head: on top of the new head they would undo what the move brought.
+Staging may contain records that change nothing: objects staged as they are committed, and deletions
+of absent objects. A branch with only such records counts as clean. They must be removed when the
+head moves: on top of the new head they would undo the changes between the two heads.
 
-- A command that needs a clean branch seals them and takes them off as it moves the branch
-  (`lakecli.repository.commit_attempts`).
+- A command that needs a clean branch seals the records and removes them from the branch as it moves
+  it (`lakecli.repository.commit_attempts`).
 - A branch that follows the bucket keeps its uncommitted changes. Before it moves,
   `unstage_unchanged` removes the records that change nothing, of paths that differ in the new head.
 """
@@ -75,9 +76,10 @@ def compare_staged(path: bytes, left: bytes | None, staged: bytes) -> Difference
 
 
 def iter_staged_conflicts(view: View) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield (path, its value in the head) of what both staging and others changed, in path order.
+    """Yield (path, its value in the head) of each staged conflict, in path order.
 
-    Paths staged identically to the head are ignored, and so are those that were staged again since.
+    Paths staged identically to the head are ignored, and so are paths that were staged again since
+    the head moved.
     """
     areas = [
         _conflicts(view, token, base, newer=view.tokens[:place])
@@ -88,7 +90,7 @@ def iter_staged_conflicts(view: View) -> Iterator[tuple[bytes, bytes | None]]:
 
 
 def _older_areas(view: View) -> Iterator[tuple[int, StagingToken, Commit]]:
-    """Yield the areas that were started on an older commit of the head's history, with it."""
+    """Yield areas started on an older commit in the head's history: index, token, that commit."""
     from lakecli.repository.journal.operation_log import started_on
 
     refs = RefStore(view.txn, view.repository.key)
@@ -121,12 +123,12 @@ def iter_crossing(
     *,
     ignores_unchanged: bool = False,
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield (path, its value after the change) of what is staged and was changed differently.
+    """Yield (path, its value after the change) of each path that is staged with another value.
 
     Args:
         staged: (path, value or tombstone), in path order.
-        changes: in path order; not read if nothing is staged.
-        ignores_unchanged: leave out what is staged as it was before the change.
+        changes: the changes in path order; not read if nothing is staged.
+        ignores_unchanged: leave out paths that are staged as they were before the change.
     """
     for value, change in iter_both(staged, changes):
         if is_same(value, change.right) or (ignores_unchanged and is_same(value, change.left)):
@@ -141,7 +143,7 @@ def iter_both(
 
     Args:
         staged: (path, value or tombstone), in path order.
-        changes: in path order; not read if nothing is staged.
+        changes: the changes in path order; not read if nothing is staged.
     """
     path, value = next(staged, (None, b""))
     if path is None:
@@ -159,7 +161,7 @@ def check_clean(view: View) -> None:
     """Refuse a branch with uncommitted changes.
 
     Raises:
-        DirtyBranch: naming the changed paths, `MAX_LISTED` of them at most.
+        DirtyBranch: the branch has some; the error names at most `MAX_LISTED` of their paths.
     """
     changes = islice(uncommitted(view), MAX_LISTED + 1)
     paths = [difference.path for difference in changes]
@@ -178,7 +180,8 @@ def check_clean(view: View) -> None:
 def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None:
     """Remove staged records that equal the head, of paths that differ in a new head.
 
-    The branch reads as before. `undo` passes over this operation, as over following the bucket.
+    The contents of the branch do not change. `undo` skips this operation, as it skips operations
+    that follow the bucket.
 
     Args:
         name: the name of the branch; if it is absent or has nothing staged, nothing happens.
@@ -196,7 +199,7 @@ def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None
 def unstage_equal(repository: Repository, name: str, tree: MetarangeId) -> None:
     """Remove staged records that equal the head, of paths that differ in another tree.
 
-    Arguments and errors are those of `unstage_unchanged`, which names the tree by its commit.
+    The arguments and errors are those of `unstage_unchanged`, with a tree instead of its commit.
     """
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
@@ -227,7 +230,7 @@ def _unstage(
     seen: Branch,
     unchanged: list[tuple[bytes, bytes]],
 ) -> bool:
-    """Remove records not changed since they were read; ``False`` if the head has moved."""
+    """Remove records not changed since they were read; return ``False`` if the head has moved."""
     # `status`, which reads only, is among the commands that scripts call most.
     from lakecli.kv.operations import FOLLOWED, StagingChange, save_images
     from lakecli.repository.journal import intents, operation_log

@@ -1,14 +1,14 @@
 """How many uncommitted changes of each kind a branch has, kept in the row of its staging token.
 
-Counting reads all that is staged, and the tree under it. So the row says what was counted: which
-areas, above which tree, and after which operation of the log. Every write to an area of a branch is
-in the log, with images of the paths, so a later count looks only at the paths that newer operations
-wrote to. Where that does not tell, all is counted again: the head has another tree, areas were
-sealed, the operation has expired, or it was continued since (`Operation.parts`).
+Counting reads all staged records, and the tree under them. So the row records what was counted:
+which areas, above which tree, and after which operation of the log. Every write to an area of a
+branch is in the log, with images of the paths. So a later count looks only at the paths that newer
+operations wrote to. All changes are counted again if the log does not suffice: the head has another
+tree, areas were sealed, the operation has expired, or it was continued since (`Operation.parts`).
 
-An operation that has expired, or is of a lakecli that did not count parts, may be continued
-unnoticed. Before a count is kept, the log is closed above such a one by a number that no operation
-has: what continues it is an operation of its own.
+An operation that has expired, or that a version of lakecli without part counts wrote, may be
+continued unnoticed. Before a count is kept above such an operation, the log is closed: it skips a
+sequence number, so that later writes form a new operation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FIELD: Final = "counted"
 
 
 class ChangesByKind(NamedTuple):
-    """How many uncommitted changes there are."""
+    """The number of uncommitted changes of each kind."""
 
     added: int
     changed: int
@@ -52,7 +52,7 @@ class _Counter:
     """Counts changes of a view, of paths in ascending order.
 
     Attributes:
-        read: how many paths were read, and operations.
+        read: the number of paths and operations that were read.
     """
 
     def __init__(self, view: View, counts: Sequence[int] = (0, 0, 0)) -> None:
@@ -68,12 +68,12 @@ class _Counter:
         return ChangesByKind(*self._counts.values())
 
     def add_all(self) -> None:
-        """Count all that is staged."""
+        """Count all staged changes."""
         for path, staged in self._view.staged():
             self.add(path, staged)
 
     def add(self, path: bytes, staged: bytes | None, *, step: int = 1) -> None:
-        """Count what is staged at a path, or with a step of -1 what is so no more."""
+        """Count the record staged at a path; a step of -1 subtracts a record no longer staged."""
         self.read += 1
         if staged is not None:
             committed = self._points.find(self._view.commit.metarange_id, path)
@@ -106,7 +106,7 @@ def count_uncommitted(
 
 
 def _made_of(repository: Repository, txn: ReadTransaction, view: View) -> dict[str, Any]:
-    """Return what a count of the present changes is made of."""
+    """Return what a count of the present changes depends on: areas, tree, and last operation."""
     last = log.last_sequence(txn, repository.key)
     newest = next(log.iter_operations(txn, repository.key), None)
     return {
@@ -123,7 +123,7 @@ def _newer(
     kept: Mapping[str, Any],
     made_of: Mapping[str, Any],
 ) -> list[Operation] | None:
-    """Return the operations after a kept count; ``None`` if they do not tell what has changed."""
+    """Return the operations after a kept count; ``None`` if they do not show all changes since."""
     if any(kept.get(name) != made_of[name] for name in ("tokens", "tree")):
         return None
     newer: list[Operation] = []
@@ -164,7 +164,7 @@ def _images(
 
 
 def _newest(view: View, path: bytes, before: Mapping[bytes, bytes | None]) -> bytes | None:
-    """Return what was staged at a path, where areas had what `before` says."""
+    """Return the record that was staged at a path when its areas had the values in `before`."""
     found = (
         before[token] if token in before else area.get(view.txn, token, path)
         for token in view.tokens
@@ -175,7 +175,7 @@ def _newest(view: View, path: bytes, before: Mapping[bytes, bytes | None]) -> by
 def _keep(
     repository: Repository, branch: Branch, made_of: dict[str, Any], counts: ChangesByKind
 ) -> None:
-    """Keep a count, unless the branch, its changes or the log are others by now."""
+    """Keep a count, unless the branch, its changes or the log have changed meanwhile."""
     with repository.lake.kv.write() as txn:
         if RefStore(txn, repository.key).find_branch(branch.name) != branch:
             return

@@ -1,9 +1,10 @@
-"""Commits of a part of the staged changes: which part, and what becomes of the rest.
+"""Commits of some of the staged changes: which changes are committed, and how the others stay.
 
-The rest stays staged. Before the branch moves, `copy_rest` copies it to staging tokens of its own,
-one for each sealed token. They belong to nothing until the commit lands, which puts them in the
-place of the sealed ones; so undoing the commit restores the staging area as it was. If the commit
-does not land, `drop_copies` deletes them. If the process dies before, housekeeping does.
+The other changes stay staged. Before the branch moves, `copy_rest` copies them to new staging
+tokens, one for each sealed token. The copies belong to no branch until the commit lands, which
+replaces the sealed tokens by them; so undoing the commit restores the staging area as it was. If
+the commit does not land, `drop_copies` deletes the copies. If the process dies before,
+housekeeping deletes them.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ BATCH: Final = 8_192
 
 
 class StagedPart(NamedTuple):
-    """A part of the staged changes.
+    """Selects some of the staged changes.
 
     Attributes:
-        paths: objects, and all that is below them as if they were directories.
-        prefixes: all paths that begin with one of these.
+        paths: objects, and everything below them as if they were directories.
+        prefixes: all paths that begin with one of these prefixes are selected.
     """
 
     paths: frozenset[bytes] = frozenset()
@@ -37,20 +38,20 @@ class StagedPart(NamedTuple):
 
     @classmethod
     def of(cls, paths: Iterable[bytes], prefixes: Iterable[bytes]) -> StagedPart:
-        """Return the part that these paths and prefixes name."""
+        """Return the part that contains these paths and prefixes."""
         named = frozenset(paths)
         return cls(named, (*map(as_directory, named), *prefixes))
 
     def has(self, path: bytes) -> bool:
-        """Tell whether a path belongs to the part."""
+        """Return whether a path belongs to the part."""
         return path in self.paths or path.startswith(self.prefixes)
 
 
 def copy_rest(repository: Repository, branch: Branch, part: StagedPart) -> tuple[StagingToken, ...]:
-    """Copy all but a part of what is under the sealed tokens of a branch; return the new tokens.
+    """Copy a branch's sealed records that are not in `part`; return the tokens of the copies.
 
-    Each token gets a copy of its own, started on the same commit, so that staged conflicts are
-    found as before; one without such records gets none.
+    Each sealed token gets a separate copy, started on the same commit, so that staged conflicts are
+    found as before. A token without such records gets no copy.
 
     Args:
         branch: the branch as it was sealed.
@@ -76,7 +77,7 @@ def copy_rest(repository: Repository, branch: Branch, part: StagedPart) -> tuple
 
 
 def drop_copies(repository: Repository, *, name: str, tokens: Sequence[StagingToken]) -> None:
-    """Delete copies whose commit did not land, unless their branch has them after all."""
+    """Delete copies whose commit did not land, unless the branch has them nevertheless."""
     for token in tokens:
         rest = BATCH
         while rest == BATCH:

@@ -1,10 +1,10 @@
 """Write to staging areas, in short transactions that form one operation of the log.
 
-If another command writes between two of them, the rest is a separate operation: undo takes the
-newest first, so the log must have the order of the writes.
+If another command writes between two of the transactions, the rest becomes a separate operation.
+The log must have the order of the writes, because undo reverts the newest operation first.
 
-Below `Stager`: new attributes of entries, and all objects below a directory in batches, as `rm`,
-`cp` and `mv` need them.
+After the class `Stager` come new attributes of entries, and all objects below a directory in
+batches, as `rm`, `cp` and `mv` need them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MAX_ATTEMPTS: Final = 64
 class Stager:
     """Stages changes on branches of one repository, as one operation where possible.
 
-    Belongs to one thread at a time.
+    Only one thread may use it at a time.
     """
 
     def __init__(self, repository: Repository, branch: str) -> None:
@@ -56,7 +56,7 @@ class Stager:
         """Stage (path, claimed value or tombstone), in ascending order of paths.
 
         Args:
-            kind: of the operation, as the log shows it.
+            kind: the kind of the operation, as the log shows it.
 
         Raises:
             NotFound: no such branch.
@@ -77,15 +77,15 @@ class Stager:
         kind: str,
         view: View | None = None,
     ) -> T:
-        """Stage what a plan makes of a branch; plan again if some paths change meanwhile.
+        """Stage the changes that `plan` returns; plan again if some paths change meanwhile.
 
         Args:
             source: the branch that the plan reads.
-            paths: the paths that it reads there.
-            plan: returns branches and what to stage on each, in ascending order of paths, and what
-                this method is to return.
-            kind: of the operation, as the log shows it.
-            view: the view that the first plan is made of; ``None``: the present one.
+            paths: the paths that the plan reads on this branch.
+            plan: returns the changes to stage on each branch, in ascending order of paths, and the
+                result that this method returns.
+            kind: the kind of the operation, as the log shows it.
+            view: the view for the first call of `plan`; ``None``: the present view.
 
         Raises:
             NotFound: no such branch.
@@ -115,7 +115,7 @@ class Stager:
         staged: Sequence[tuple[bytes, bytes | None]],
         kind: str,
     ) -> bool:
-        """Stage changes in one transaction if a branch has this tree, and this staged."""
+        """Stage changes in one transaction if a branch still has this tree and staged values."""
         with self._repository.lake.kv.write() as txn:
             view = view_of_branch(self._repository, txn, source)
             is_same_tree = view.commit.metarange_id == tree  # compared by ID, not read
@@ -133,11 +133,11 @@ class Stager:
     def unstage(self, paths: Sequence[bytes]) -> None:
         """Unstage paths, given in ascending order, so that they read as committed again.
 
-        If a sealed area has a path too, the committed value is staged over it.
+        If a path is also in a sealed area, the committed value is staged over it.
 
         Raises:
             NotFound: no such branch.
-            CommitUnderWay: another process is sending what is sealed to the bucket.
+            CommitUnderWay: another process is sending the sealed changes to the bucket.
         """
         from lakecli.repository.journal.intents import when_none_under_way  # no upload needs it
 
@@ -147,7 +147,7 @@ class Stager:
                 pass  # another commit has come between
 
     def _unstage(self, part: Sequence[bytes]) -> bool:
-        """Unstage some paths, unless the head has moved since it was claimed."""
+        """Unstage some paths; return ``False`` if the head has moved since it was claimed."""
         with self._repository.lake.kv.read() as txn:
             view = view_of_branch(self._repository, txn, self._branch)
             head = claim_head(view).id if view.tokens[1:] else None
@@ -196,7 +196,7 @@ class Stager:
 
 
 def stage_entry(repository: Repository, branch: str, path: bytes, entry: Entry) -> None:
-    """Stage one entry, unless the branch has the same one already; its object is claimed.
+    """Stage one entry, unless the branch has the same entry already; its object is claimed.
 
     Raises:
         NotFound: no such branch.
@@ -219,7 +219,7 @@ def values_on(repository: Repository, branch: str, paths: Sequence[bytes]) -> li
 
 
 def new_on(repository: Repository, branch: str, changes: Sequence[Change]) -> list[Change]:
-    """Return those changes that a branch does not have already, staged or committed.
+    """Return the changes that a branch does not have already, staged or committed.
 
     Raises:
         NotFound: no such branch.
@@ -233,16 +233,16 @@ def new_on(repository: Repository, branch: str, changes: Sequence[Change]) -> li
 
 
 def is_to_stage(branch: str, present: bytes | None, value: bytes) -> bool:
-    """Return whether a value is to be staged over what is there.
+    """Return whether a value must be staged over the present value.
 
-    In a workspace it always is: what is there may be staged on the branch only, or be changed by
-    others, which is a conflict.
+    In a workspace it always must: the present value may be staged on the branch only, or others may
+    change it, which is a conflict.
     """
     return workspaces.is_workspace(branch) or not is_same(present, value)
 
 
 def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> bool:
-    """Unstage one path; return whether its value in a sealed area had to be covered."""
+    """Unstage one path; return whether the committed value was staged over a sealed record."""
     sealed = any(area.get(txn, each, path) is not None for each in below.tokens)
     if not sealed:
         area.remove(txn, token, path)
@@ -255,10 +255,10 @@ class NewAttributes(NamedTuple):
     """New attributes of entries.
 
     Attributes:
-        content_type: the content type; ``None`` keeps that of each entry.
-        metadata: replaces the user's metadata; ``None`` keeps that of each entry. Keys that
-            clients record, such as the modification time of the file, are kept unless they are
-            in it.
+        content_type: the new content type; ``None`` keeps the content type of each entry.
+        metadata: the new user metadata; ``None`` keeps the metadata of each entry. Keys that
+            clients record, such as the modification time of the file, are kept unless the new
+            metadata has them.
     """
 
     content_type: str | None = None
@@ -326,13 +326,13 @@ def remove_unchanged(
     Args:
         view: the state in which the records were read.
         batch: paths and encoded entries.
-        kind: of the operation, as the log shows it.
+        kind: the kind of the operation, as the log shows it.
 
     Returns:
-        How many were removed.
+        The number of removed records.
 
     Raises:
-        LostRace: they kept changing.
+        LostRace: the records kept changing.
     """
 
     def plan(now: View) -> tuple[Parts, int]:
