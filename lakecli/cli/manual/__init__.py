@@ -1,13 +1,13 @@
-"""What explains the commands: help, manual pages, topics, completion, and answers to mistakes.
+"""Documentation of the commands: help, manual pages, topics, completion, and hints for mistakes.
 
 ::
 
-    describe     a command by its declaration and docstring: what the pages are made of
+    describe     describes a command by its declaration and docstring; all pages are made from this
     help         pages on the terminal
     man          manual pages; generate: writes them, and the completion scripts
-    topics       pages about no single command
-    completion   the scripts of shells; complete: answers TAB
-    mistakes     what was meant by a line that cannot be understood
+    topics       pages about subjects that concern several commands
+    completion   completion scripts of shells; complete: prints the candidates at a TAB
+    mistakes     hints that explain what an invalid command line probably means
 
 May import `option_groups` and what is below.
 """

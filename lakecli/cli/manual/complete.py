@@ -1,13 +1,13 @@
 """``lakecli __complete KIND PREFIX``, which completion scripts run at a TAB.
 
-It prints one candidate per line. Everything comes from this machine, because a TAB must not wait
-for a bucket: repositories, refs and staged objects from the local store, other objects from a
-namespace that is a directory, else from the cache. It is silent on every error, changes nothing,
-and builds no command.
+It prints one candidate per line. All candidates come from this machine, because a TAB must not wait
+for a bucket: repositories, refs and staged objects come from the local store. Other objects come
+from the namespace if it is a directory, and from the cache otherwise. The command is silent on
+every error, changes nothing, and builds no other command.
 
-Below `candidates` are the kinds of words: repositories and refs by URI, operations and settings;
-repositories that are named by their storage namespace, of which a bucket is not asked; refs, with
-modifiers and in ranges; and the names in one directory, of a ref or on the disk.
+The functions after `candidates` are ordered by kinds of words: repositories and refs by URI,
+operations and settings; repositories named by their storage namespace (buckets are not read); refs
+with modifiers and in ranges; and the names in one directory of a ref or on the disk.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NO_REF: Final = frozenset({"repository", "path", "file-of-ref"})
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> None:
-    """Print the candidates for ``KIND PREFIX``, and never an error."""
+    """Print the candidates for ``KIND PREFIX``; errors are never printed."""
     context = Context(Environment(environ, sys.stdin, stdout, sys.stderr), Globals())
     try:
         kind, typed = argv
@@ -72,7 +72,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> Non
 
 
 def _without_buckets(runtime: Runtime) -> Runtime:
-    """Return a runtime whose buckets are empty, so that none is asked."""
+    """Return a runtime that opens an empty store for each bucket, so that no bucket is contacted."""
 
     def open_store(uri: str, region: str) -> ObjectStore:
         return runtime.open_store(uri, region) if is_local(uri) else MemoryStore()
@@ -81,13 +81,14 @@ def _without_buckets(runtime: Runtime) -> Runtime:
 
 
 def candidates(context: Context, kind: str, typed: str) -> Iterator[str]:
-    """Yield the candidates that begin with what was typed.
+    """Yield the candidates that begin with the typed text.
 
-    Without ``lakefs://`` it is relative to the base URI, else to the linked directory or to the
-    default repository, where the command takes that.
+    A text without ``lakefs://`` is relative to the base URI. If there is none, it is relative to the
+    linked directory or to the default repository, if the command accepts such words.
 
     Args:
-        kind: of the word; with `IN_PLACE` at its end, the command takes a namespace, too.
+        kind: the kind of the word; `IN_PLACE` at its end means that the command also accepts the URI
+            of a storage namespace.
         typed: the beginning of the word.
     """
     if kind == "setting":
@@ -109,7 +110,7 @@ def candidates(context: Context, kind: str, typed: str) -> Iterator[str]:
 
 
 def _relative(context: Context, kind: str, typed: str) -> Iterator[str]:
-    """Yield what a word without a scheme may be."""
+    """Yield the candidates for a word without a scheme."""
     place = linked(context) if kind in _FILES else None
     base = context.base_uri
     if place is not None:
@@ -125,7 +126,7 @@ def _relative(context: Context, kind: str, typed: str) -> Iterator[str]:
 
 
 def _in_directory(context: Context, root: Path, link: Link, kind: str, typed: str) -> Iterator[str]:
-    """Yield the refs and files that a word may be in a linked directory."""
+    """Yield the refs and files that complete a word in a linked directory."""
     repository = context.lake().repository(link.src.repository)
     if kind.startswith("ref-") and "/" not in typed:
         yield from _iter_refs(repository, kind, typed)
@@ -150,7 +151,7 @@ def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
 
 
 def _operations(context: Context, prefix: str) -> Iterator[str]:
-    """Yield the newest operations of all repositories: the ID is typed after its repository."""
+    """Yield the IDs of the newest operations of all repositories that begin with `prefix`."""
     lake = context.lake()
     for record in lake.repositories():
         for logged in islice(iter_log(lake.repository(record.name)), MAX_CANDIDATES):
@@ -160,7 +161,7 @@ def _operations(context: Context, prefix: str) -> Iterator[str]:
 
 
 def _settings(context: Context, typed: str) -> Iterator[str]:
-    """Yield the names of settings; those of a repository one part at a time."""
+    """Yield names of settings; names of a repository's settings are completed part by part."""
     names = [key.name for key in KEYS]
     if typed.startswith(OF_REPOSITORY):
         name, dot, _ = typed.removeprefix(OF_REPOSITORY).partition(".")
@@ -184,7 +185,10 @@ _ENCODED_AT: Final = "%40"
 
 
 def _is_in_place(typed: str) -> bool:
-    """Tell whether a word begins with a storage namespace; a directory is one if it is used."""
+    """Return whether a word begins with a storage namespace.
+
+    A path counts only if an ``@`` follows it and a repository exists in that directory.
+    """
     if not typed.startswith("/"):
         return is_namespace(typed)
 
@@ -194,7 +198,7 @@ def _is_in_place(typed: str) -> bool:
 
 
 def _iter_in_place(context: Context, kind: str, typed: str) -> Iterator[str]:
-    """Yield what a word may be that begins with a storage namespace.
+    """Yield the candidates for a word that begins with a storage namespace.
 
     Args:
         typed: the beginning of the word.
@@ -211,14 +215,14 @@ def _iter_in_place(context: Context, kind: str, typed: str) -> Iterator[str]:
 
 
 def _clones(context: Context) -> dict[str, str]:
-    """Return the names of clones by their storage namespaces."""
+    """Return the names of all clones, keyed by their storage namespaces."""
     if not os.path.exists(context.home.store):
         return {}
     return {each.storage_namespace: each.name for each in context.lake().repositories()}
 
 
 def _find(context: Context, namespace: str) -> Repository | None:
-    """Return the clone of a namespace, or the repository in a directory; else ``None``."""
+    """Return the clone of a namespace; without a clone, the repository in a directory, or ``None``."""
     uri = normalise(namespace.replace(_ENCODED_AT, "@"))
     name = _clones(context).get(uri)
     if name is not None:
@@ -243,11 +247,11 @@ _LAST_NAME: Final = "\U0010ffff"
 def _iter_refs_and_paths(
     repository: Repository, kind: str, typed: str, *, start: str
 ) -> Iterator[str]:
-    """Yield what may follow a repository: refs, or the paths of one.
+    """Yield the candidates that follow the name of a repository: refs, or paths of a ref.
 
     Args:
-        typed: a part of a ref and a path.
-        start: what stands before that; each candidate begins with it.
+        typed: the beginning of a ref, or a ref and the beginning of a path.
+        start: the text before `typed`; each candidate begins with it.
     """
     ref, slash, path = typed.partition("/")
     if not slash:
@@ -261,11 +265,11 @@ def _iter_refs_and_paths(
 
 
 def _iter_refs(repository: Repository, kind: str, typed: str) -> Iterator[str]:
-    """Yield the branches and tags that begin with what was typed, or refs with its modifiers.
+    """Yield the branches and tags that begin with the typed text, or refs with its modifiers.
 
     Args:
-        kind: ``branch`` or ``tag``; anything else takes both, and modifiers.
-        typed: a part of a ref expression; behind ``..`` another one begins.
+        kind: ``branch`` or ``tag``; any other kind allows both, and modifiers.
+        typed: the beginning of a ref expression, or of the second expression of a range (``..``).
     """
     if kind in {"branch", "tag"}:
         yield from _names(repository, kind, typed)
@@ -298,12 +302,12 @@ def _names(repository: Repository, kind: str, prefix: str) -> Iterator[str]:
 
 
 def _last_of(lead: str | None) -> str:
-    """Return an upper bound of all names with this beginning."""
+    """Return an upper bound of all names that begin with `lead`."""
     return "" if lead is None else lead + _LAST_NAME
 
 
 def _modified(repository: Repository, base: str, typed: str) -> Iterator[str]:
-    """Yield refs with modifiers that begin with what was typed: ``main~2``, ``main@{1}``."""
+    """Yield refs with modifiers that begin with the typed text: ``main~2``, ``main@{1}``."""
     with repository.lake.kv.read() as txn:
         if typed.startswith(f"{base}@") and not re.search(r"[~^]", typed):
             offered = [f"{base}{mark}" for mark in _marks(repository, txn, base)]
@@ -315,7 +319,7 @@ def _modified(repository: Repository, base: str, typed: str) -> Iterator[str]:
 
 
 def _marks(repository: Repository, txn: ReadTransaction, base: str) -> Iterator[str]:
-    """Yield what may follow the name of a branch or tag from its ``@`` on."""
+    """Yield the modifiers beginning with ``@`` that may follow the name of a branch or tag."""
     from lakecli.repository.reading.reflog import Past  # most completions do without
 
     past = Past(repository, txn)
@@ -334,7 +338,7 @@ def _marks(repository: Repository, txn: ReadTransaction, base: str) -> Iterator[
 
 
 def _steps(repository: Repository, txn: ReadTransaction, typed: str) -> Iterator[str]:
-    """Yield the ancestors or the parents of the commit before the last ``~`` or ``^``."""
+    """Yield refs for the ancestors (``~``) or the parents (``^``) of the commit before that sign."""
     step = _LAST_STEP.fullmatch(typed)
     if step is None:
         return
@@ -362,11 +366,12 @@ def some_names(
 ) -> list[AnyStr]:
     """Return names that start with `prefix`, in order.
 
-    Beyond `MAX_CANDIDATES` they are a sample, and what all of them begin with, all names do: a
-    shell inserts that.
+    If there are more than `MAX_CANDIDATES`, the result is a sample of all names. The longest common
+    prefix of the sample is then that of all names, because the shell inserts this prefix.
 
     Args:
-        names_behind: yields the names behind all that begin with a text; for ``None``, all names.
+        names_behind: a function that yields the names after all names that begin with a text; for
+            ``None``, all names.
         prefix: the beginning of all names.
     """
     names = list(islice(names_behind(None), MAX_CANDIDATES))
@@ -383,10 +388,10 @@ def some_names(
 
 
 def names_at(view: View, prefix: bytes) -> list[bytes]:
-    """Return paths that start with `prefix`, each cut behind the next slash, as `some_names` does.
+    """Return paths that start with `prefix`, each cut after the next slash; see `some_names`.
 
     Args:
-        prefix: any bytes, not only whole components.
+        prefix: any bytes; the last component may be incomplete.
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
@@ -410,14 +415,15 @@ def _names_from(view: View, prefix: bytes, start: bytes) -> Iterator[bytes]:
 def _iter_files(
     repository: Repository, root: Path, link: Link, typed: str, *, is_new_too: bool
 ) -> Iterator[str]:
-    """Yield the files and directories that begin with what was typed, as it was typed.
+    """Yield the files and directories that begin with the typed text, in the same form.
 
-    They are those of the commit that the directory was synced with last, deleted files included.
+    The names come from the commit that the directory was synced with last, so they include files that
+    were deleted since.
 
     Args:
-        repository: that the directory is linked with.
-        typed: relative to the current directory, or absolute.
-        is_new_too: offer files that the commit lacks, too.
+        repository: the repository that the directory is linked with.
+        typed: a path, relative to the current directory or absolute.
+        is_new_too: whether to add files on the disk that the commit lacks.
     """
     directory, slash, name = typed.rpartition("/")
     lead = directory + slash

@@ -1,8 +1,8 @@
 """Describe a command; help, man pages and completion scripts are made from the description.
 
 The docstring of a command is its help: a first line, paragraphs, and a last section ``Examples:``
-with command lines. A paragraph ``Usage: …`` says what is typed, where the declaration does not. All
-else is in its declaration, so that Typer need not be loaded.
+with command lines. A paragraph ``Usage: …`` replaces the usage line that is made from the
+declaration. All other parts come from the declaration, so Typer is not loaded.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _USAGE: Final = "Usage: "
 
 @dataclass(frozen=True, slots=True)
 class ParameterHelp:
-    """One argument or option.
+    """The description of an argument or option.
 
     Attributes:
-        metavar: the name of its value; ``""`` for a boolean.
+        metavar: the name of the value; ``""`` for a boolean.
         flags: the spellings of an option, the short ones first.
         default: the default of an option as text; may be ``""``.
-        kind: the kind of name that its value is.
-        repeatable: whether it may be given several times.
+        kind: the kind of name that the value is.
+        repeatable: whether the argument or option may be given several times.
         required: whether it must be given.
-        negatable: whether ``--flag=false`` differs from leaving it out.
+        negatable: whether ``--flag=false`` differs from omitting the option.
     """
 
     metavar: str
@@ -53,13 +53,13 @@ class ParameterHelp:
 
 @dataclass(frozen=True, slots=True)
 class CommandHelp:
-    """One command.
+    """The description of a command.
 
     Attributes:
         summary: one line, without a period.
-        arguments: arguments, in order.
-        options: options, in the order of the parameters.
-        usage: what is typed after the words; ``""``: what the arguments and options say.
+        arguments: the arguments, in order.
+        options: the options, in the order of the parameters.
+        usage: the usage after the words; ``""`` to derive it from arguments and options.
     """
 
     words: str
@@ -100,12 +100,12 @@ def describe_all() -> list[CommandHelp]:
 
 
 def describe_command(words: str) -> CommandHelp:
-    """Describe the command of these words."""
+    """Describe the command with these words."""
     return describe(Declaration(COMMANDS[words].load()), words)
 
 
 def describe(declared: Declaration, words: str) -> CommandHelp:
-    """Describe a command by its declaration."""
+    """Describe a command, given its declaration."""
     summary, description, examples = split_docstring(inspect.getdoc(declared.function) or "")
     arguments, options = [], []
     for each in declared.parameters.values():

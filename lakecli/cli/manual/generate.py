@@ -1,7 +1,7 @@
 """``python -m lakecli.cli.manual.generate [DIRECTORY]``: write ``man/`` and ``completions/``.
 
-Both come from the command tree, and equal trees give equal files. A test compares them with the
-files in the repository.
+Both are generated from the command tree, and the same tree always gives the same files. A test
+compares them with the files in the repository.
 """
 
 from __future__ import annotations

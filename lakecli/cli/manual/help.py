@@ -1,7 +1,7 @@
-"""The text of ``--help``, for one command, a group, or everything.
+"""The text of ``--help`` for one command, a group, or the whole program.
 
-Typer's help has no section for examples and no list of topics, and every ``--help`` would wait for
-Rich, which formats it.
+Typer's help has no section for examples and no list of topics. It is formatted by Rich, which would
+delay every ``--help``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def command_help(command: CommandHelp) -> Iterator[str]:
 
 
 def root_help(commands: Sequence[CommandHelp], topics: Sequence[str]) -> Iterator[str]:
-    """Yield the help of the whole program: what to start with, then the names of all the rest."""
+    """Yield the help of the whole program: the first commands to try, then the names of all others."""
     yield "Usage: lakecli COMMAND [ARGUMENTS] [OPTIONS]"
     yield ""
     yield PURPOSE + "."
@@ -81,7 +81,7 @@ def topic_help(topic: Topic) -> Iterator[str]:
 
 
 def _filled(text: str, *, width: int = _WIDTH, first: str = "", others: str = "") -> list[str]:
-    """Return lines broken at blanks only, because names of commands and options have hyphens."""
+    """Wrap a text at spaces only, because names of commands and options have hyphens."""
     return textwrap.wrap(
         text,
         width,
@@ -93,7 +93,7 @@ def _filled(text: str, *, width: int = _WIDTH, first: str = "", others: str = ""
 
 
 def group_help(group: str, summary: str, commands: Sequence[CommandHelp]) -> Iterator[str]:
-    """Yield the help of the commands that share a first word."""
+    """Yield the help of a group of commands, which share a first word."""
     yield f"Usage: lakecli {group} COMMAND [ARGUMENTS] [OPTIONS]"
     yield ""
     yield summary + "."
@@ -104,7 +104,7 @@ def group_help(group: str, summary: str, commands: Sequence[CommandHelp]) -> Ite
 
 
 def paragraph_lines(paragraph: str) -> Iterator[str]:
-    """Yield the lines of a paragraph, filled anew unless it is indented."""
+    """Yield the lines of a paragraph; it is rewrapped unless it is indented."""
     if paragraph.startswith(" "):
         yield from paragraph.splitlines()
     else:

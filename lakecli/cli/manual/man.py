@@ -1,8 +1,8 @@
 """Manual pages in roff: one for the program, and one for each command and topic.
 
-Typer writes no manual pages. Generators for Click (click-man) make one from a command's help text:
-they know neither the examples and the JSON answers, which all 66 pages of commands have as sections
-of their own, nor the topics.
+Typer writes no manual pages. Generators for Click (click-man) make a page from the help text of a
+command. They support neither topics nor the sections with examples and JSON answers that the 66
+pages of commands have.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ _DESCRIPTION: Final = (
 
 
 def answer_lines(words: str) -> Iterator[str]:
-    """Yield what a command answers with ``--json``, one sentence for each form."""
+    """Yield a sentence about each form of a command's output with ``--json``."""
     for answer in ANSWERS[words]:
         when = f"With --json and {answer.option}" if answer.option else "With --json"
         how = "one object a line" if answer.each else "exactly one object"
@@ -229,7 +229,7 @@ def _see_also(pages: Sequence[str], topics: Sequence[str] = ()) -> list[str]:
 
 
 def siblings(command: CommandHelp, commands: Iterable[CommandHelp]) -> list[str]:
-    """Return the words of the other commands of its group."""
+    """Return the words of the other commands in the same group."""
     group = command.words.rpartition(" ")[0]
     return [
         other.words

@@ -1,8 +1,8 @@
-"""What a user meant by a line of git, lakectl, aws or a Unix shell, or by an incomplete line.
+"""Hints for lines of git, lakectl, aws or a Unix shell, and for incomplete lines.
 
-`HABITS` is the one table for unknown commands, unknown options and surplus words: `run` asks it
-when a line cannot be understood. Where the meaning is clear and harmless,
-`lakecli.cli.tree.instead` makes the line work.
+`HABITS` is the only table for unknown commands, unknown options and surplus words: `run` looks a
+line up in it when the line is invalid. If the meaning is clear and harmless,
+`lakecli.cli.tree.instead` runs the right command.
 """
 
 from __future__ import annotations
@@ -164,10 +164,11 @@ _TOO_MANY: Final = r"unexpected extra argument|not a lakefs:// URI: '[^/]*'$"
 
 
 def meant_line(line: Sequence[str], error: str) -> str | None:
-    """Return what to type in place of a line that cannot be understood, or ``None``.
+    """Return what to type instead of an invalid line, or ``None`` if that is unknown.
 
     Args:
         line: the command line without the name of the program.
+        error: the message of the error.
     """
     words = " ".join(line[:-1])
     if list(line[-1:]) == ["help"] and (words in COMMANDS or words in GROUPS):
@@ -180,7 +181,10 @@ def meant_line(line: Sequence[str], error: str) -> str | None:
 
 
 def _begins(typed: Sequence[str], habit: Sequence[str], error: str) -> bool:
-    """Tell whether a line is a habit; a command of a group, such as ``show commit``, is none."""
+    """Return whether a line begins like an entry of `HABITS`.
+
+    A valid command of a group, such as ``show commit``, is not compared with entries for the group.
+    """
     is_of_group = " ".join(typed[:2]) in COMMANDS and habit[0] in GROUPS
     return (not is_of_group or typed[:2] == habit[:2]) and _begins_with(typed, habit, error)
 
@@ -215,9 +219,10 @@ def _is_word(typed: str, word: str, *, is_first: bool) -> bool:
 
 
 def meant_repository(text: str, line: Sequence[str], context: Context) -> str | None:
-    """Return the URI that a text without ``lakefs://`` means.
+    """Return a hint with the URI that a text without ``lakefs://`` probably means.
 
-    Its first word is nearly the name of a repository here, or the name of one to be created.
+    The first word of the text resembles the name of a repository on this machine, or is the name of a
+    repository to create.
     """
     name, _, rest = text.partition("/")
     known = [record.name for record in context.lake().repositories()]

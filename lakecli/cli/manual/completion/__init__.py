@@ -1,21 +1,22 @@
-"""Completion scripts for bash, zsh and fish, written from the command tree.
+"""Completion scripts for bash, zsh and fish, generated from the command tree.
 
-A TAB completes words and options without starting a program, and names and paths by a start that
-loads no command. Typer's own scripts start lakecli with all commands at every TAB, and in bash they
-cannot complete a URI.
+A TAB completes words and options without starting a program. For names and paths, it runs lakecli
+in a mode that loads no command. Typer's own scripts start lakecli with all commands at every TAB,
+and in bash they cannot complete a URI.
 
-The command tree becomes plain tables, which are put into the template of a shell:
-``template.bash``, for one, is the script with ``@WORDS@`` and the like where a table goes.
+The command tree is converted to plain tables, which are inserted into the template of a shell. For
+example, ``template.bash`` is the script for bash, with placeholders such as ``@WORDS@`` in place of
+the tables.
 
 All three scripts work alike: they walk the words before the cursor along the tree, which is part of
 the script, and complete command words, options and fixed values without running lakecli. Names of
 repositories, branches, tags and objects come from ``lakecli __complete``
 (`lakecli.cli.manual.complete`).
 
-In bash, readline splits a line at the characters of ``COMP_WORDBREAKS``, the colon of ``lakefs://``
-among them, and replaces only the last piece. So the script for bash reads the words from the line
-itself, and cuts from each candidate the part that stays. It needs neither the bash-completion
-package nor a bash newer than 3.2.
+In bash, readline splits a line at the characters of ``COMP_WORDBREAKS``, which include the colon of
+``lakefs://``, and replaces only the last piece. So the script for bash reads the words from the
+line itself, and removes from each candidate the part before that piece. The script needs neither
+the bash-completion package nor a bash newer than 3.2.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ URIS: Final = frozenset(
 
 
 def completer(kind: Kind | None, choices: Sequence[str] = ()) -> str:
-    """Return what completes a value.
+    """Return the text by which a script knows how to complete a value.
 
     This is ``=`` followed by the fixed values; or ``file``, ``directory`` or ``nothing``; or the
     kind for ``lakecli __complete``.
@@ -69,7 +70,7 @@ _HEADER: Final = (
 
 
 def completion_script(shell: str, commands: Sequence[CommandHelp]) -> str:
-    """Return the completion script of a shell of `SHELLS`."""
+    """Return the completion script for a shell; `SHELLS` lists the shells."""
     syntax = _SYNTAX[shell]
     options = {each.words: _spellings(each.options) for each in commands} | {"help": []}
     shared = _spellings(global_options())
@@ -95,7 +96,7 @@ def completion_script(shell: str, commands: Sequence[CommandHelp]) -> str:
 
 
 def _spellings(options: Iterable[ParameterHelp]) -> list[tuple[str, str, str | None]]:
-    """Return each spelling of options, its summary, and what completes its value, if it has one."""
+    """Return the spellings of options, each with its summary and the completer of its value, if any."""
     found = []
     for option in options:
         value = completer(option.kind, option.choices) if option.metavar else None
@@ -104,9 +105,9 @@ def _spellings(options: Iterable[ParameterHelp]) -> list[tuple[str, str, str | N
 
 
 def _words(commands: Iterable[CommandHelp]) -> dict[str, list[tuple[str, str]]]:
-    """Return the words that may follow the first words of a command, with summaries.
+    """Return the words that may follow the first words of a command, with their summaries.
 
-    `help` is no command.
+    The result also contains `help`, although `commands` does not.
     """
     words = {"": [*GROUPS.items(), ("help", "Show the help of a command or a topic")]}
     words |= {group: [] for group in GROUPS}
@@ -117,7 +118,10 @@ def _words(commands: Iterable[CommandHelp]) -> dict[str, list[tuple[str, str]]]:
 
 
 def _arguments(commands: Iterable[CommandHelp]) -> Iterator[tuple[str, str, str]]:
-    """Yield a command, the number of an argument, or `ANY` for the rest, and what completes it."""
+    """Yield each argument as its command, its number and its completer.
+
+    The number is `ANY` for an argument that may be given several times.
+    """
     named = {*topic_names(), *GROUPS}
     for command in commands:
         named.add(command.words.split()[0])
@@ -134,11 +138,12 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 class _Syntax(NamedTuple):
-    """How a shell writes the parts of its tables.
+    """The functions that write the tables in the syntax of a shell.
 
     Attributes:
-        names: what may follow the words of a command: names, each with its summary.
-        value: what completes a value of a command: that of an option, or of a numbered argument.
+        names: writes the names that may follow the words of a command, each with its summary.
+        value: writes the completer of a value: the value of an option or of a numbered argument.
+        items: writes a list of names, each with its summary.
     """
 
     names: Callable[[str, Sequence[tuple[str, str]]], str]
@@ -185,7 +190,7 @@ def _quoted(text: str) -> str:
 
 
 def _pattern(words: str, last: str) -> str:
-    """Return the pattern of bash and zsh for a command and an option or argument of it."""
+    """Return the pattern that matches a command and its option or argument, for bash and zsh."""
     if words == ANY:
         return ANY + _quoted(f" {last}")
     return _quoted(f"{words} ") + ANY if last == ANY else _quoted(f"{words} {last}")

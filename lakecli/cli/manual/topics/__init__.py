@@ -1,9 +1,9 @@
-"""Topics: pages of the manual about no single command.
+"""Topics: pages of the manual about subjects that concern several commands.
 
 A topic is a file ``NAME.md`` in this directory. It becomes the manual page ``lakecli-NAME(7)`` and
 the output of ``lakecli help NAME``. The first line is ``# SUMMARY``; then come headings (``## …``),
 paragraphs, lists (``- …``) and indented lines, which are shown unchanged. A line ``@NAME`` is
-replaced by one of the tables made from the code; `lakectl_gaps` is what two of these are made of.
+replaced by one of the tables made from the code; two of these tables come from `lakectl_gaps`.
 A test runs every indented line that begins with ``$`` (``tests/cli/manual/test_examples.py``).
 """
 
@@ -28,7 +28,7 @@ class PageBlock(NamedTuple):
 
     Attributes:
         kind: ``heading``, ``paragraph``, ``item`` or ``code``.
-        text: one line; for code, all its lines.
+        text: one line; for ``code``, all lines.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class PageBlock(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """A page.
+    """The page of a topic.
 
     Attributes:
         name: the word after ``lakecli help``.
@@ -55,7 +55,7 @@ def topic_names() -> list[str]:
 
 
 def find_topic(name: str) -> Topic | None:
-    """Return a topic, or ``None`` if there is none of that name."""
+    """Return a topic, or ``None`` if there is no topic of that name."""
     if name not in topic_names():
         return None
     title, _, body = (_DIRECTORY / f"{name}.md").read_text("utf-8").partition("\n")
@@ -73,7 +73,7 @@ def _blocks(body: str) -> Iterator[PageBlock]:
 
 
 def _text_blocks(lines: list[str]) -> Iterator[PageBlock]:
-    """Yield the blocks of lines with no empty one between them."""
+    """Yield the blocks of consecutive lines between two empty lines."""
     if lines[0].startswith(_CODE):
         yield PageBlock("code", "\n".join(line.removeprefix(_CODE) for line in lines))
     elif lines[0].startswith(_TABLE):

@@ -10,11 +10,11 @@ from lakecli.cli.tree import COMMANDS as PRESENT
 
 
 class Gap(NamedTuple):
-    """What lakecli lacks for one reason.
+    """Commands or options that lakecli lacks for the same reason.
 
     Attributes:
-        names: commands, options behind their command, or global options.
-        why: the reason, or what does the same.
+        names: commands, options preceded by their command, or global options.
+        why: the reason, or the alternative in lakecli.
     """
 
     names: tuple[str, ...]
@@ -22,7 +22,7 @@ class Gap(NamedTuple):
 
 
 def _gaps(text: str) -> tuple[Gap, ...]:
-    """Read paragraphs of names, separated by commas, with the reason behind a colon."""
+    """Parse paragraphs, each with names separated by commas, a colon, and the reason."""
     pairs = (" ".join(part.split()).partition(": ") for part in text.strip().split("\n\n"))
     return tuple(Gap(tuple(names.split(", ")), why) for names, _, why in pairs)
 
@@ -71,17 +71,17 @@ refs-restore --timeout: nothing is polled, since nothing runs on a server
 
 
 def command_items() -> Iterator[str]:
-    """Yield an item for each group of commands that are lacking."""
+    """Yield an item for each group of missing commands."""
     return _items(COMMANDS, set(PRESENT))
 
 
 def option_items() -> Iterator[str]:
-    """Yield an item for each group of options that are lacking."""
+    """Yield an item for each group of missing options."""
     return _items(OPTIONS, options_present())
 
 
 def options_present() -> set[str]:
-    """Return every option of lakecli: alone if it is global, else behind its command."""
+    """Return all options of lakecli; each is preceded by its command, except global options."""
     present = {flag for option in GLOBAL_OPTIONS for flag in option.flags}
     for words, command in PRESENT.items():
         for option in Declaration(command.load()).options:
