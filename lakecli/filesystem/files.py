@@ -37,10 +37,11 @@ FIRST_READ: Final = 64 << 10
 
 
 class GrowingReadAhead(ReadAheadCache):  # type: ignore[misc]  # fsspec has no types
-    """Reads ahead the further, the longer a file is read in order, up to the block size.
+    """Reads ahead further the longer a file is read in order, up to the block size.
 
-    A read elsewhere takes what it asks for, so some columns of a Parquet file are read without
-    their neighbours. Each read that continues the one before doubles what is read ahead.
+    A read at another position fetches little more than it asks for, so that some columns of a
+    Parquet file can be read without their neighbours. Each read that continues the previous one
+    doubles the number of bytes that are read ahead.
     """
 
     name = "growing"
@@ -64,10 +65,10 @@ register_cache(GrowingReadAhead, clobber=True)
 
 
 class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
-    """An object as it was when the file was opened; later changes of the branch do not matter.
+    """An object as it was when the file was opened; later changes of the branch have no effect.
 
-    Files are equal to themselves only, as those of Python are. Use each file from one thread at a
-    time.
+    A file compares equal only to itself, like Python's own files. Use each file from one thread at
+    a time.
     """
 
     __eq__ = object.__eq__
@@ -82,7 +83,7 @@ class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no typ
 
     @property
     def details(self) -> dict[str, Any]:
-        """`LakeFileSystem.info` of the object when the file was opened."""
+        """The result of `LakeFileSystem.info` for the object when the file was opened."""
         described: dict[str, Any] = self.fs.describe(self._place, self._value)
         return described
 
@@ -91,7 +92,7 @@ class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no typ
         return data
 
     def __reduce__(self) -> Any:
-        """Pickle the file, to reopen it at the same position."""
+        """Pickle the file; unpickling reopens it at the same position."""
         what = (self.fs, self.path, self._place, self._value)
         return _reopen, (what, self.blocksize, self.loc)
 
@@ -120,7 +121,7 @@ class _Discardable(io.IOBase):
         return True
 
     def discard(self) -> None:
-        """Discard what was written, and what will be."""
+        """Discard what was written, and ignore later writes."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -135,7 +136,7 @@ class _Discardable(io.IOBase):
         self.close()
 
     def __del__(self) -> None:
-        """Close a file that nobody has closed, as fsspec's own file systems and Python do."""
+        """Close a file that the caller did not close, as fsspec and Python do."""
         if self.closed:
             return
         if self._process != os.getpid():
@@ -151,7 +152,8 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
 
     Args:
         record: stages an encoded entry, or adds it to the transaction.
-        belongs_to: the transaction or workspace within which it has to be closed, or ``None``.
+        belongs_to: the transaction or workspace before whose end the file must be closed, or
+            ``None``.
         autocommit: stage the object on closing; otherwise in `commit`.
         options: ``content_type`` and ``metadata`` of the object.
     """
@@ -227,17 +229,20 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
             self._record(self._place, self._value)
 
     def is_open_in(self, belongs_to: object) -> bool:
-        """Return whether the file is of this transaction or workspace, and is still open."""
+        """Return whether the file is still open and part of this transaction or workspace."""
         return self._belongs_to == belongs_to and not self.closed and not self._is_discarded
 
     def discard(self) -> None:
-        """Discard what was written, and what will be."""
+        """Discard what was written, and ignore later writes."""
         self._is_discarded = True
         self._value = None
         self._drop()
 
     def __del__(self) -> None:
-        """Close a file that nobody has closed; an error, which Python only shows, is kept."""
+        """Close a file that the caller did not close; if it fails, remember it for `discard_open`.
+
+        Python only prints an error that is raised here.
+        """
         try:
             super().__del__()
         except BaseException:
@@ -283,7 +288,8 @@ def discard_open(belongs_to: object) -> list[str]:
     """Discard the files of a transaction or workspace that are still open.
 
     Returns:
-        Their paths, and those of files that nobody closed and that could not be written.
+        The paths of these files, and of files that were not closed explicitly and could not be
+        written.
     """
     files = [file for file in _open_files() if isinstance(file, WrittenFile)]
     left = [file for file in files if file.is_open_in(belongs_to)]
@@ -295,14 +301,14 @@ def discard_open(belongs_to: object) -> list[str]:
 
 @atexit.register
 def _close_all() -> None:
-    """Close what nobody closed, while everything that this needs is still there."""
+    """Close the files that are still open at exit, while the modules they need still work."""
     with ExitStack() as stack:
         for file in _open_files():
             stack.callback(file.__del__)
 
 
 class PackedFile(_Discardable, io.BufferedIOBase):
-    """Compresses data for a `WrittenFile`, and closes it."""
+    """A file that compresses data for a `WrittenFile`, and closes that file."""
 
     def __init__(self, raw: WrittenFile, compression: str) -> None:
         super().__init__()
@@ -329,11 +335,11 @@ class PackedFile(_Discardable, io.BufferedIOBase):
 
 
 class TextFile(_Discardable, io.TextIOWrapper):
-    """Encodes text for a file, which is discarded after an error."""
+    """A text file for writing, which is discarded after an error."""
 
     def __init__(self, file: WrittenFile | PackedFile, **options: Any) -> None:
         super().__init__(cast("Any", file), **options)
 
     def discard(self) -> None:
-        """Discard what was written, and what will be."""
+        """Discard what was written, and ignore later writes."""
         cast("WrittenFile | PackedFile", self.buffer).discard()

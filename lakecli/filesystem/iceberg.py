@@ -1,17 +1,17 @@
 """Iceberg tables in repositories: a FileIO for pyiceberg.
 
-pyiceberg looks a FileIO up by the property ``py-io-impl``; it has no entry points for them::
+pyiceberg finds a FileIO by the property ``py-io-impl``; it has no entry points for FileIOs::
 
     load_catalog("lake", **{"py-io-impl": "lakecli.filesystem.iceberg.LakeFileIO", …})
 
 Everybody who may write to a repository may write the metadata of its tables, which names files by
-URIs of any kind. So the metadata file that the catalog names decides where a table is, and no file
-of the table widens that. pyiceberg creates one FileIO to read the metadata file, and another one,
-from the properties in that file, for everything else. Therefore the first one hands the metadata
-over with a property of its own, `TABLE`, which only this process can make, and without properties
-that belong to a catalog: names of Python classes, of servers and of credentials. For purging,
-pyiceberg creates a third FileIO, from the properties of the catalog; it is bound to the table whose
-metadata the thread has read last.
+URIs of any kind. Therefore only the metadata file that the catalog names decides where a table is;
+the contents of the table's files cannot extend that. pyiceberg creates one FileIO to read the
+metadata file, and a second one, from the properties in that file, for everything else. So the first
+FileIO adds the property `TABLE` to the metadata, which only this process can make, and removes
+properties that belong to a catalog: names of Python classes, of servers and of credentials. For
+purging, pyiceberg creates a third FileIO, from the properties of the catalog; it is bound to the
+table whose metadata the thread has read last.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ _NONCE: Final = secrets.token_hex(16)
 
 
 class _Table(NamedTuple):
-    """Where a table is.
+    """The location of a table.
 
     Attributes:
-        ref: as the URI of the metadata file spells it.
+        ref: the ref, as written in the URI of the metadata file.
         directory: path of the directory of all its files; ``None`` if only single files are known.
     """
 
@@ -78,7 +78,7 @@ class _Table(NamedTuple):
 
     @classmethod
     def of(cls, metadata: str) -> _Table:
-        """Return where the table of a metadata file is."""
+        """Return the location of the table to which a metadata file belongs."""
         place = paths.parse(metadata)
         directory, _, last = place.path.rpartition(b"/")[0].rpartition(b"/")
         if last != b"metadata":
@@ -87,7 +87,7 @@ class _Table(NamedTuple):
 
 
 class _Recent(threading.local):
-    """The table whose metadata file a thread was asked for last."""
+    """For each thread, the table whose metadata file it requested last."""
 
     table: _Table | None = None
 
@@ -96,19 +96,20 @@ _recent: Final = _Recent()
 
 
 class LakeFileIO(FsspecFileIO):
-    """Reads and writes ``lakefs://REPOSITORY/REF/PATH`` for pyiceberg, and other URIs as it does.
+    """Reads and writes ``lakefs://REPOSITORY/REF/PATH``, and other URIs as pyiceberg does.
 
     Written files are staged on the branch, until a commit.
 
-    A table whose metadata file is in a repository has all its files in that repository, at that
-    ref. Of other places it may name files to read, where ``trust.addresses`` allows that; never
-    files of this machine. Files are deleted only in the directory of the table.
+    If the metadata file of a table is in a repository, all files of the table are in that
+    repository, at that ref. Its metadata may also name files elsewhere, for reading only, if
+    ``trust.addresses`` allows that; files of this machine are never allowed. Files are deleted only
+    in the directory of the table.
 
     Properties:
         lakefs.home: directory of lakecli's data, as ``LAKECLI_HOME``.
         lakefs.ref: the ref at which files are read and written, whatever the ref in their URI is.
             The metadata of a table names its files by full URIs, with the branch on which it was
-            created; so this is how a table is used on another branch, at a tag or at a commit.
+            created. Set this property to use the table on another branch, at a tag or at a commit.
     """
 
     def __init__(self, properties: dict[str, str]) -> None:
@@ -119,7 +120,7 @@ class LakeFileIO(FsspecFileIO):
         self._written: set[str] = set()
 
     def new_input(self, location: str) -> FsspecInputFile:
-        """Return a file to read; raise `OSError` if the table may not name it."""
+        """Return a file to read; raise `OSError` if the table may not refer to it."""
         if self._table is None and location.endswith(_METADATA):
             # The catalog names it, and no table.
             self._named(_Table.of(location) if location.startswith(SCHEME) else None)
@@ -132,7 +133,7 @@ class LakeFileIO(FsspecFileIO):
         return FsspecInputFile(location, self._lake())
 
     def new_output(self, location: str) -> FsspecOutputFile:
-        """Return a file to write; raise `OSError` if the table may not name it."""
+        """Return a file to write; raise `OSError` if the table may not refer to it."""
         if self._table is None:
             # A new table, of which only the caller names files.
             self._named(_file_of(location))
@@ -157,12 +158,12 @@ class LakeFileIO(FsspecFileIO):
         self._lake().rm(name)
 
     def _named(self, table: _Table | None) -> None:
-        """Bind this to a table that the catalog or the caller names, or to none."""
+        """Bind this FileIO to a table that the catalog or the caller names, or to none."""
         self._table = table
         self._recent = None
 
     def _check(self, location: str, *, reads: bool = False) -> None:
-        """Raise `OSError` for a file that the table may not name."""
+        """Raise `OSError` for a file to which the table may not refer."""
         table = self._table = self._table or self._recent or _file_of(location)
         if table is None:
             return  # a table outside of repositories: pyiceberg's own rules
@@ -196,14 +197,14 @@ class LakeFileIO(FsspecFileIO):
 
 
 def _file_of(location: str) -> _Table | None:
-    """Return where a table is of which only one file is known; ``None``: in no repository."""
+    """Return a table of which only this file is known; ``None`` if it is not in a repository."""
     if not location.startswith(SCHEME):
         return None
     return _Table.of(location)._replace(directory=None)
 
 
 def _refuse(location: str, what: str, hint: str | None = None) -> NoReturn:
-    """Raise the `OSError` of a file that a table may not name."""
+    """Raise the `OSError` for a file to which a table may not refer."""
     with finding(location):
         raise OutsideAddress(what, hint=hint)
     raise AssertionError  # not reached
@@ -218,7 +219,7 @@ def _is_below(table: _Table | None, location: str) -> bool:
 
 
 class _MetadataInput(FsspecInputFile):
-    """A metadata file, with `TABLE` and without properties that belong to a catalog."""
+    """A metadata file to read, with `TABLE` and without properties that belong to a catalog."""
 
     def open(self, seekable: bool = True) -> InputStream:
         with finding(self.location), super().open(seekable) as file:
@@ -236,7 +237,7 @@ class _MetadataOutput(FsspecOutputFile):
 
 
 class _MetadataStream(io.BytesIO):
-    """What is written to a metadata file."""
+    """A buffer that is written to a metadata file on closing, without catalog properties."""
 
     def __init__(self, location: str, file: Any) -> None:
         super().__init__()
@@ -266,7 +267,7 @@ def _own_properties(metadata: dict[str, Any]) -> dict[str, str]:
     """Return the properties of a metadata file that do not belong to a catalog.
 
     Raises:
-        IntegrityError: they are not names and texts.
+        IntegrityError: the properties are not an object of strings.
     """
     found = metadata.get("properties", {})
     if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
@@ -290,7 +291,7 @@ def _packed(location: str, metadata: dict[str, Any]) -> bytes:
 
 
 class _AtRef:
-    """A file system whose methods read and write at one ref, whatever ref their URI has."""
+    """A file system that reads and writes at one ref, whatever the ref in a URI is."""
 
     def __init__(self, system: LakeFileSystem, ref: str) -> None:
         self._system = system

@@ -1,8 +1,9 @@
 """The lakes that this process has open for its file systems; each is opened when first needed.
 
-The local store must not be used across a fork. So lakes that are not in use are closed before each
-fork, and parent and child open them again when needed. If another thread is using a lake during the
-fork, that lake is unusable in the child and raises an error there.
+A lake is the set of repositories of one home. The local store must not be used across a fork. So
+lakes that are not in use are closed before each fork, and parent and child open them again when
+needed. If another thread is using a lake during the fork, that lake is unusable in the child and
+raises an error there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lakecli.stores.contract import ObjectStore
 class _OpenLake:
     """A lake, opened when first needed, with its open repositories and the number of its users.
 
-    A repository that is read without a clone has a lake of its own, as it has a store of its own.
+    A repository that is read without a clone has a lake and a local store of its own.
     """
 
     def __init__(self, home: str | None, namespace: str | None) -> None:
@@ -58,9 +59,9 @@ class _OpenLake:
             self._lake.close()
 
     def repository(self, name: str, *, is_fresh: bool = False) -> Repository:
-        """Return a repository, caught up with the bucket where sync is automatic.
+        """Return a repository that has fetched from the bucket, if sync is automatic.
 
-        That was done when this process first used it; with `is_fresh` it is done again now.
+        The repository fetches when this process first uses it; with `is_fresh` it also fetches now.
         """
         lake = self.lake
         if self._namespace is not None:
@@ -92,8 +93,8 @@ def repository(home: str | None, name: str, *, is_fresh: bool = False) -> Iterat
     """Use a repository of a home.
 
     Args:
-        name: of the repository, or its storage namespace, to read it without a clone.
-        is_fresh: catch up with the bucket even if this process has done so before.
+        name: name of the repository, or its storage namespace, to read it without a clone.
+        is_fresh: fetch from the bucket even if this process has done so before.
 
     Raises:
         UsageError: the name is not valid.
@@ -116,7 +117,7 @@ def repository(home: str | None, name: str, *, is_fresh: bool = False) -> Iterat
 
 @contextmanager
 def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectStore, str]]:
-    """Use the store and the key of an entry's bytes.
+    """Return a context manager with the store and the key of an entry's bytes.
 
     Raises:
         LakeError: the address may not or cannot be read; see
@@ -143,7 +144,7 @@ def lake(home: str | None, namespace: str | None = None) -> Iterator[_OpenLake]:
 
 
 def _replace(home: str | None, namespace: str) -> None:
-    """Let the next use of a namespace open it again, and read its refs as they are then."""
+    """Close a namespace that is read without a clone; its next use reads its refs anew."""
     with _lock:
         held = _open_lakes.pop((home or "", namespace), None)
         if held is not None:

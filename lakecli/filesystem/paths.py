@@ -1,9 +1,9 @@
 """Paths of the file system, and its errors as Python programs expect them.
 
-Parse paths of the file system: ``demo/main/tables/a.parquet``, or with ``lakefs://``; and
-``s3://bucket/sales@main/a.parquet``, in a repository that is read without a clone.
+Paths have the form ``demo/main/tables/a.parquet``, optionally with ``lakefs://``. A repository that
+is read without a clone is named by its namespace: ``s3://bucket/sales@main/a.parquet``.
 
-Translate lakecli's errors into those that Python programs expect of files.
+lakecli's errors are translated into those that Python programs expect of files.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class LakePath(NamedTuple):
 
     @property
     def directory(self) -> bytes:
-        """The prefix of the paths below it."""
+        """The prefix that all paths below this one have in common."""
         return self.path + b"/" if self.path else b""
 
     def name(self, path: bytes) -> str:
-        """Return another path of the same ref as a path of the file system."""
+        """Return the file system's name for an object path of the same ref."""
         place = str(LakeUri(self.repository, branch_of(self.ref))).removeprefix(SCHEME)
         return f"{place}/{os.fsdecode(path)}".rstrip("/")
 

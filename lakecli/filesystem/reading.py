@@ -68,7 +68,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
 
     @property
     def fsid(self) -> str:
-        """The identity of the file system: that of its home."""
+        """An identifier that is equal for all file systems of the same home."""
         return f"lakefs:{self.home or ''}"
 
     @classmethod
@@ -78,7 +78,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return paths.strip(os.fspath(path))
 
     def _place(self, path: str) -> LakePath:
-        """Parse a path; within a block on its branch the ref is the workspace of the block."""
+        """Parse a path; within a `committing` block on its branch, `ref` is its workspace."""
         place = paths.parse(path)
         if not place.ref:
             return place
@@ -121,7 +121,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         raise _missing(path)
 
     def exists(self, path: str, **_: Any) -> bool:
-        """Return whether a path exists; a malformed one does not."""
+        """Return whether a path exists; false for a malformed path."""
         try:
             self.info(path)
         except (FileNotFoundError, ValueError):
@@ -177,7 +177,8 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
     ) -> Any:
         """List all files below a path, by a single scan if no depth is given.
 
-        With `prefix`, only those whose paths below it begin so.
+        Args:
+            prefix: list only files whose paths, relative to `path`, begin with this prefix.
         """
         path = self._strip_protocol(path)
         place = self._place(path)
@@ -222,7 +223,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return int.from_bytes(self.ukey(path).encode())
 
     def ukey(self, path: str) -> str:
-        """Return the checksum of a file: BLAKE3, or of an imported object its ETag."""
+        """Return the checksum of a file: its BLAKE3; for an imported object, its ETag."""
         return self._found(path)[1].checksum
 
     def sign(self, path: str, expiration: int = 100, **_: Any) -> str:
@@ -238,13 +239,13 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             return _file(repository, place.name(place.path), entry)
 
     def _found(self, path: str) -> tuple[LakePath, Entry]:
-        """Return the entry of a file; raise the errors of `_found_value`."""
+        """Return the place and entry of a file; raise the errors of `_found_value`."""
         place, value = self._found_value(path)
         with finding(path):
             return place, decode_entry(value)
 
     def _found_value(self, path: str) -> tuple[LakePath, bytes]:
-        """Return the encoded entry of a file.
+        """Return the place and encoded entry of a file.
 
         Raises:
             FileNotFoundError: the path does not exist.
@@ -265,7 +266,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
 
     @contextmanager
     def _reader(self, place: LakePath) -> Iterator[tuple[Repository, Reader]]:
-        """Open a ref for the thread that calls; the trees behind it are shared by all threads."""
+        """Open a ref for use in the calling thread; all threads share the cached trees."""
         with (
             lakes.repository(self.home, place.repository) as repository,
             open_reader(repository, place.ref, above=self._above(place)) as reader,
@@ -283,7 +284,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
     ) -> bytes:
-        """Return the bytes of a file or of a part; a whole file is verified by its checksum."""
+        """Return the bytes of a file, or of a part; a whole file is verified by its checksum."""
         place, entry = self._found(path)
         if start is None and end is None:
             return b"".join(self._read(place, entry))
@@ -299,7 +300,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         on_error: str = "return",
         **_: Any,
     ) -> list[Any]:
-        """Return parts of files, in the given order; several are read at the same time."""
+        """Return parts of files, in the given order; several parts are read at the same time."""
         del max_gap
         starts = starts if isinstance(starts, list) else [starts] * len(paths)
         ends = ends if isinstance(ends, list) else [ends] * len(paths)
@@ -368,7 +369,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             raise
 
     def read_range(self, place: LakePath, entry: Entry, start: int, end: int) -> bytes:
-        """Return bytes ``[start, end)`` of an entry's object, those that it has."""
+        """Return bytes ``[start, end)`` of an entry's object; fewer if the object ends earlier."""
         end = min(end, entry.size)
         if end <= start:
             return b""
@@ -437,7 +438,7 @@ def is_left_out(path: str) -> bool:
 
 
 def _check_inside(path: Any, root: str) -> None:
-    """Refuse a file outside a directory by a `ValueError`, which old versions of fsspec do not."""
+    """Raise `ValueError` for a file outside a directory; old versions of fsspec do not."""
     place = os.path.abspath(path)
     if root and place != root and not place.startswith(root.rstrip("/") + "/"):
         raise ValueError(f"the name of an object leads outside {root}: {place}")

@@ -60,21 +60,22 @@ class LakeFileSystem(ReadingFileSystem):
 
     A ref is any expression that commands take: a branch with its staged changes, a tag, a commit,
     ``main~2``, ``main@{2026-11-01}``. ``lakefs://s3://bucket/sales@ref/path`` reads a repository
-    without a clone: each ref once, until a `refresh`. Files are written to a branch: uploaded when
-    closed, and staged until a `commit`. Only ranges of committed trees are cached, so changes that
-    another process stages are visible at once.
+    without a clone: each ref once, until a `refresh`. A file is written to a branch: it is uploaded
+    when closed, and stays staged until a `commit`. Only ranges of committed trees are cached, so
+    changes that another process stages are visible at once.
 
-    The setting ``sync`` counts as on the command line. With ``auto``, the first use of a repository
-    in a process, each `commit` and each `refresh` fetch and let branches follow the bucket, and
-    commits move their branch there. If the bucket cannot be reached, reads use the state of the
-    last fetch and a `LakeWarning` says so.
+    The setting ``sync`` has the same effect as on the command line. With ``auto``, the first use of
+    a repository in a process, each `commit` and each `refresh` fetch and let branches follow the
+    bucket, and a commit also moves its branch in the bucket. If the bucket cannot be reached, reads
+    use the state of the last fetch and a `LakeWarning` says so.
 
     Instances hold no open store, can be pickled, and are safe to share between threads. Use each
-    open file from one thread at a time. A file that nobody closes is written when it is collected.
+    open file from one thread at a time. A file that was not closed is written when it is garbage
+    collected.
 
-    `committing` makes one commit of all that this process changes on a branch, whatever the
-    instance. A `transaction` belongs to one instance, includes what all threads write by it, and
-    commits nothing; for separate transactions, use separate instances
+    `committing` makes one commit of all that this process changes on a branch, by any instance. A
+    `transaction` concerns one instance, includes what all threads write with that instance, and
+    makes no commit. For separate transactions, use separate instances
     (``skip_instance_cache=True``).
 
     Args:
@@ -158,7 +159,14 @@ class LakeFileSystem(ReadingFileSystem):
         )
 
     def _writable(self, path: str) -> LakePath:
-        """Parse the path of an object on a branch, whose ref is the workspace within a block."""
+        """Parse the path of an object to write; in a `committing` block, `ref` is its workspace.
+
+        Raises:
+            FileNotFoundError: the repository or ref does not exist.
+            IsADirectoryError: the path is not that of an object.
+            OSError: the ref is not a branch, or the repository is read without a clone
+                (`errno.EROFS`).
+        """
         path = self._strip_protocol(path)
         place = paths.parse(path)
         if not place.path:
@@ -174,7 +182,7 @@ class LakeFileSystem(ReadingFileSystem):
                 raise OSError(errno.EROFS, "only branches are writable", path)
 
     def _record(self, pending: Pending | None, place: LakePath, change: bytes | Removal) -> None:
-        """Stage an encoded entry or a removal, now or with the other pending changes."""
+        """Stage an encoded entry or a removal at once, or add it to the pending changes."""
         parent = place.name(place.path)
         while parent:
             parent = self._parent(parent)
@@ -191,7 +199,14 @@ class LakeFileSystem(ReadingFileSystem):
         return {} if waiting is None else waiting.above(place)
 
     def begins(self, pending: Pending | None) -> bool:
-        """Begin a transaction with these changes, unless there is one; ``None``: it has ended."""
+        """Begin or end a transaction.
+
+        Args:
+            pending: the changes of the transaction to begin; ``None`` to end the present one.
+
+        Returns:
+            ``False`` if a transaction was to begin and another one has not ended.
+        """
         with self._starting:
             if pending is not None and self._waiting is not None:
                 return False
@@ -204,7 +219,7 @@ class LakeFileSystem(ReadingFileSystem):
         return self.transaction
 
     def __reduce__(self) -> Any:
-        """Pickle the instance; a process that loads it takes part in the blocks of this one."""
+        """Pickle the instance; a process that loads it takes part in open `committing` blocks."""
         if self._waiting is not None:
             raise TypeError(
                 "a file system in a transaction cannot be given to another process, whose writes "
@@ -220,7 +235,7 @@ class LakeFileSystem(ReadingFileSystem):
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        """Stage the changes of this thread in the block at its end, or none after an error."""
+        """Stage this thread's changes in the block together at its end; on an error, none."""
         if self._pending() is not None:
             yield
             return
@@ -245,7 +260,7 @@ class LakeFileSystem(ReadingFileSystem):
             super().put_file(lpath, rpath, **options)
 
     def pipe(self, path: Any, value: Any = None, **options: Any) -> None:
-        """Write values; stage several of them together."""
+        """Write values to files; if there are several, stage them together."""
         with self._together():
             super().pipe(path, value, **options)
 
@@ -255,7 +270,7 @@ class LakeFileSystem(ReadingFileSystem):
             super().copy(path1, path2, **options)
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Stage the entry of one path at another; copy its bytes into another repository."""
+        """Stage the entry of one path at another one; between repositories, copy the bytes, too."""
         if self.isdir(path1):
             return
         place, value = self._found_value(path1)
@@ -313,7 +328,7 @@ class LakeFileSystem(ReadingFileSystem):
         self._rm(path)
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        """Create a directory, which exists for this instance only until it contains an object."""
+        """Create a directory, which only this instance sees until an object is in it."""
         del create_parents
         path = self._strip_protocol(path)
         while paths.parse(path).path:
@@ -336,12 +351,12 @@ class LakeFileSystem(ReadingFileSystem):
     # -- history -----------------------------------------------------------------------------
 
     def refresh(self, path: str) -> None:
-        """Fetch what others have pushed to the repository of a path, where ``sync = auto``.
+        """Fetch what others have pushed to the repository of a path, if ``sync = auto``.
 
-        Of a repository that is read without a clone, all refs are read anew.
+        For a repository that is read without a clone, all refs are read anew.
 
         Raises:
-            FileNotFoundError: no such repository.
+            FileNotFoundError: the repository does not exist.
         """
         path = self._strip_protocol(path)
         place = paths.parse(path)
@@ -359,14 +374,14 @@ class LakeFileSystem(ReadingFileSystem):
     ) -> Commit:
         """Commit everything that is staged on a branch, ``lakefs://repository/branch``.
 
-        With ``sync = auto`` this fetches first, and the commit moves the branch in the bucket too.
-        With `allow_empty` it commits even if nothing is staged.
+        With ``sync = auto``, the repository fetches first, and the commit moves the branch in the
+        bucket, too. With `allow_empty`, a commit is made even if nothing is staged.
 
         Raises:
-            FileNotFoundError: no such branch.
-            LakeFileError: nothing was committed. Its ``kind`` says why: nothing is staged, others
-                have changed the same paths, the bucket does not answer, or a block on the branch
-                is open, which commits what is written in it. Staged changes stay.
+            FileNotFoundError: the branch does not exist.
+            LakeFileError: nothing was committed, and staged changes stay. Its ``kind`` says why:
+                nothing is staged, others have changed the same paths, the bucket does not answer,
+                or a `committing` block on the branch is open.
         """
         path = self._strip_protocol(branch)
         place = paths.parse(path)
@@ -383,7 +398,7 @@ class LakeFileSystem(ReadingFileSystem):
         committer: str | None,
         fields: Mapping[str, Any],
     ) -> Commit:
-        """Make a commit on a branch or of a workspace, and finish its move in the bucket."""
+        """Make a commit on a branch or from a workspace, and finish its move in the bucket."""
         committer = self.committer if committer is None else committer
         with lakes.repository(self.home, place.repository, is_fresh=True) as repository:
             made = make(repository, ref, committer=committer, **fields)
@@ -392,7 +407,7 @@ class LakeFileSystem(ReadingFileSystem):
             return made
 
     def _check_free(self, path: str) -> None:
-        """Raise `AlreadyOpen` if a block on the branch is open."""
+        """Raise `AlreadyOpen` if a `committing` block on the branch is open."""
         place = paths.parse(path)
         if self._place(path) != place:
             raise blocks.AlreadyOpen(place.repository, place.ref)
@@ -409,25 +424,28 @@ class LakeFileSystem(ReadingFileSystem):
     ) -> Iterator[None]:
         """Commit exactly what the block changes on a branch, at its end; after an error, nothing.
 
-        Within the block the branch is another one to this process: that at the beginning, with what
-        was staged, and the changes of the block. All file systems read and write that, those of
-        other threads and those that libraries make for a URL; so do `write_table`, `read_table`,
-        processes that multiprocessing starts, and others by a file system that was pickled within
-        the block. Other processes see and change the branch itself, and their changes are not part
-        of the commit. It is made on top of them, or is a conflict if they have changed the same
-        paths, committed or not. What was staged before stays staged, unless the block changed it.
+        Within the block, this process works on a private copy of the branch. The copy starts with
+        the branch's state and staged changes at the beginning of the block. It is used by all file
+        systems of this process, in all threads and including those that libraries create for a URL;
+        by `write_table` and `read_table`; by processes that multiprocessing starts; and by other
+        processes that load a file system which was pickled within the block.
+
+        Other processes see and change the branch itself, and their changes are not part of the
+        commit. The commit is made on top of these changes. It fails with a conflict if they concern
+        the same paths, committed or not. Earlier staged changes stay staged, unless the block
+        changed them.
 
         Args:
             branch: ``lakefs://repository/branch``.
-            committer: of the commit; ``None``: that of this file system.
-            allow_empty: commit even if nothing changed, as by a job that runs again.
+            committer: the committer of the commit; ``None``: that of this file system.
+            allow_empty: commit even if nothing changed, for example in a job that runs again.
 
         Raises:
-            FileNotFoundError: no such branch.
+            FileNotFoundError: the branch does not exist.
             ValueError: a file that was opened in the block is still open.
-            LakeFileError: nothing was committed, and nothing of the block is left. Its ``kind``
-                says why: this process has a block on the branch, nothing changed, others have
-                changed the same paths, or the bucket does not answer.
+            LakeFileError: nothing was committed, and the changes of the block are discarded. Its
+                ``kind`` says why: this process already has a block on the branch, nothing changed,
+                others have changed the same paths, or the bucket does not answer.
         """
         path = self._strip_protocol(branch)
         place = paths.parse(path)
@@ -468,17 +486,17 @@ def _join(
     arguments: tuple[Any, ...],
     options: dict[str, Any],
 ) -> LakeFileSystem:
-    """Load an instance that was pickled within blocks."""
+    """Unpickle an instance that was pickled within `committing` blocks."""
     loaded = kind(*arguments, **options, skip_instance_cache=True)
     loaded._joined = joined  # noqa: SLF001 - of this class
     return loaded
 
 
 def check_options(options: Iterable[str]) -> None:
-    """Refuse the options of lakefs-spec, and warn once if it is installed.
+    """Reject the options of lakefs-spec, and warn once if that package is installed.
 
     Raises:
-        ValueError: an option of it is given. Values are not shown: they may be secrets.
+        ValueError: an option of lakefs-spec is given. Values are not shown: they may be secrets.
     """
     _warn_of_lakefs_spec()
     given = set(options)

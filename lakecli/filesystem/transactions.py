@@ -16,7 +16,7 @@ from lakecli.staging.area import TOMBSTONE
 
 
 class Pending:
-    """Changes to stage, the last one of each path; safe to share between threads."""
+    """Changes to stage, only the last one of each path; safe to share between threads."""
 
     def __init__(self) -> None:
         self._changes: dict[tuple[str, str], dict[bytes, bytes | Removal]] = {}
@@ -39,11 +39,14 @@ class Pending:
             self._above.setdefault(key, {})[place.path] = value
 
     def above(self, place: LakePath) -> Mapping[bytes, bytes]:
-        """Return the changes of a branch, those to come as well: encoded entries, or tombstones."""
+        """Return the changes of a branch, as a mapping of path to encoded entry or tombstone.
+
+        Changes that are added later appear in the mapping as well.
+        """
         return self._above.get((place.repository, place.ref.removesuffix("$")), {})
 
     def end(self) -> None:
-        """Take no more changes."""
+        """End the transaction: `add` raises an error from now on."""
         with self._lock:
             self._is_over = True
 
@@ -57,8 +60,9 @@ class Pending:
 class LakeTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
     """Stages everything that one instance writes, copies and removes, at its end, or nothing.
 
-    It covers all threads that use the instance, which see the changes; other instances and
-    processes do not. With several branches, each is staged atomically, one after the other.
+    The transaction covers all threads that use the instance. These threads see the changes; other
+    instances and processes do not. With several branches, each is staged atomically, one after the
+    other.
     """
 
     def __init__(self, fs: Any, **options: Any) -> None:
@@ -91,10 +95,14 @@ class LakeTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
 
 
 def check_closed(left: list[str], what: str) -> None:
-    """Refuse files that were open when a transaction or block ended, or could not be written.
+    """Raise an error if files were not closed when a transaction or block ended.
+
+    Args:
+        left: the paths of files that were still open, or could not be written.
+        what: ``transaction`` or ``block``, for the message.
 
     Raises:
-        ValueError: there are some.
+        ValueError: `left` is not empty.
     """
     if left:
         paths = ", ".join(left[:10])

@@ -1,7 +1,7 @@
 """Paths of universal-pathlib: ``UPath("lakefs://repository/ref/path")``.
 
-universal-pathlib finds the class by the entry point, and asks for nothing of it that it does not
-have by itself. Airflow and Dagster take the same paths.
+universal-pathlib finds the class by its entry point; the class adds almost nothing to `UPath`.
+Airflow and Dagster accept the same paths.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class LakeUPath(UPath):
     __slots__ = ()
 
     def with_segments(self, *segments: Any) -> LakeUPath:
-        """Return a path of segments; the first may begin with a storage namespace."""
+        """Return a path made of segments; the first may begin with a storage namespace."""
         first, *rest = segments or ("",)
         if isinstance(first, str) and re.match(_NAMESPACE, first):
             first = SCHEME + first
         return super().with_segments(first, *rest)
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
-        """Create a directory, which exists for this process until it contains an object.
+        """Create a directory, which only this process sees until the directory contains an object.
 
         Raises:
-            FileExistsError: there is a file, or without `exist_ok` a directory.
+            FileExistsError: the path is a file; or it is a directory, and `exist_ok` is not set.
         """
         if self.exists() and not (exist_ok and self.is_dir()):
             raise FileExistsError(str(self))
