@@ -1,34 +1,35 @@
-"""Read the refs in the bucket: where they point and pointed; refuse them if one went back.
+"""Read the refs in the bucket, with their recent positions; refuse them if a ref went back.
 
-What collections saw of the refs in the bucket is recorded there for the next ones::
+Each collection records in the bucket which refs it saw, for later collections::
 
     _lakecli/gc/seen/<id>    written about once a day, never changed, and dated by the bucket
     _lakecli/gc/refs         replaced by each run: the refs as the last collection saw them
 
 Both have a line for each ref, deleted ones too: sequence number, write ID, key, and the commit or
-``-``. Anybody who can write to the bucket can write such a record. An observation can only add to
-what is kept. `read_last` reads a whole record or none, since it stands for what must be there. The
-first run writes it before any observation, so it was lost if it is missing beside one.
+``-``. Anybody who can write to the bucket can write such a record. A record in ``seen/``, called an
+observation, can only add to what is kept. `read_last` reads a whole record or none, since the
+record lists the refs that must exist. The first run writes ``_lakecli/gc/refs`` before any
+observation. So if it is missing while an observation exists, it was lost.
 
-**Refs that went back.** What no ref reaches is deleted, so a ref that is missing or old by mistake
-would cost its data. A ref object is never deleted, as a deletion leaves a tombstone, and its
-sequence number only grows. So each reading is compared with what this clone tracks, with the record
-of the last collection, and with what this process read before.
+**Refs that went back.** Objects that no ref reaches are deleted. So if a ref is missing or old by
+mistake, its data would be lost. A ref object is never deleted, as a deletion leaves a tombstone,
+and its sequence number only grows. So each reading is compared with the refs that this clone
+tracks, with the record of the last collection, and with what this process read before.
 
-A ref that went back does no harm once refs reach the commit on which it was seen: somebody has
-pushed it again. A clone that fetched meanwhile tracks the present state, so the commits on which it
-saw the refs before the bucket went back count in the same way.
+A ref that went back does no harm once some ref reaches the commit at which it was last seen: then
+somebody has pushed it again. A clone that has fetched since tracks the present state. It remembers
+the commits of the refs that went back at that time, and these commits count in the same way.
 
 Otherwise a person may accept the present refs, after a backup was restored. Refs that are damaged,
-or that are listed and cannot be read, cannot be accepted: nobody knows what they need.
+or that are listed and cannot be read, cannot be accepted: nobody knows which objects they need.
 
 **Recent positions.** A move in the shared reflog is dated by the clock of the machine that made it,
-which may be wrong by months. So a move is too old to count only if the bucket proves it: the move
-was made before the object that contains it was written, and before an earlier collection saw it
-there. Of the observations that are old enough the newest counts. If neither proves that a move is
-old, but its own date says so, the move is *doubtful*. It counts too, unless there are retention
-rules and a ref still reaches the commit: then the rules decide, as the commit was not removed by
-force.
+which may be wrong by months. So a move is too old to count only if the bucket proves that it is
+old. There are two proofs: the object that contains the move was written long ago, or an earlier
+collection saw the move there long ago. Of the observations that are old enough the newest counts.
+If there is no proof, but the move's own date is old, the move is *doubtful*. A doubtful move counts
+too, unless there are retention rules and a ref still reaches the commit: then the rules decide, as
+the commit was not removed by force.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class ObservedMove(NamedTuple):
 
 
 class UncertainRefs(IntegrityError):
-    """It is uncertain whether the refs are all there; a person may accept the present ones.
+    """Refs may be missing or too old; a person may accept the present refs.
 
     Attributes:
         what: the reason for the doubt, in words.
@@ -88,7 +89,7 @@ class UncertainRefs(IntegrityError):
 
 
 class DamagedObservation(UncertainRefs):
-    """What the last collection saw of the refs cannot be read."""
+    """The record of the refs that the last collection saw is missing or damaged."""
 
     def __init__(self, why: str, uri: str) -> None:
         self.what = f"the refs that the last garbage collection saw are damaged: {LAST}: {why}"
@@ -115,7 +116,12 @@ def dump(refs: Iterable[RemoteRef]) -> bytes:
 def observe(
     store: ObjectStore, name: str, refs: Iterable[RemoteRef], *, now: datetime, cutoff: datetime
 ) -> None:
-    """Record the last move of each ref, unless that was done recently; delete old records."""
+    """Record the last move of each ref, unless that was done recently; delete old records.
+
+    Args:
+        name: the name of the new record below ``_lakecli/gc/seen/``.
+        cutoff: of the records written before this time, only the newest is kept.
+    """
     there = sorted(store.list(SEEN), key=attrgetter("modified_at", "key"))
     old = [info.key for info in there if info.modified_at < cutoff]
     if len(old) > 1:
@@ -141,7 +147,7 @@ def observed_before(store: ObjectStore, cutoff: datetime) -> Mapping[str, Observ
 
 
 def put_last(store: ObjectStore, refs: Iterable[RemoteRef]) -> None:
-    """Record the refs for the next collection, in place of the record of the last one."""
+    """Record the refs for the next collection, replacing the record of the last collection."""
     store.put(LAST, dump(refs), ANY)
 
 
@@ -207,7 +213,7 @@ class LostRef(NamedTuple):
 
 
 class RefsWentBack(UncertainRefs):
-    """Refs are missing, or older than they were, so what they need is unknown."""
+    """Refs are missing, or older than they were, so the objects that they need are unknown."""
 
     def __init__(self, uri: str, all_lost: Sequence[LostRef]) -> None:
         lost = list({(each.kind, each.name): each for each in reversed(all_lost)}.values())[::-1]
@@ -228,12 +234,12 @@ class UnreadableRef(NotOurs):
 
 
 class KnownRefs(NamedTuple):
-    """What is known of the refs of one bucket before a run reads them.
+    """The refs of one bucket as they were seen before this run.
 
     Attributes:
         seen: refs as they were seen, and who saw them.
-        stood: refs that went back, as this clone saw them before.
-        damage: the reason why `seen` lacks what the last collection saw; ``None``: it has that.
+        stood: refs that went back, with the commits at which this clone saw them before.
+        damage: the reason why `seen` lacks the refs of the last collection; ``None``: it has them.
     """
 
     uri: str
@@ -243,7 +249,7 @@ class KnownRefs(NamedTuple):
 
 
 def find_known(repository: Repository) -> KnownRefs:
-    """Return all that is known of the refs of a repository's bucket."""
+    """Return the refs of a repository's bucket that this clone and the last collection saw."""
     with repository.lake.kv.read() as txn:
         tracked = list(TrackingStore(txn, repository.key).iter())
         last = bucket_state.find_rollback(txn, repository)
@@ -296,14 +302,19 @@ def read_known_refs(
 
 
 def find_lost(gone_back: Iterable[LostRef], reached: Collection[CommitId]) -> list[LostRef]:
-    """Return the refs that are missing, or older while no ref reaches where they were seen."""
+    """Return the refs that are missing, and those that went back and whose commit is unreached.
+
+    Args:
+        gone_back: refs that are missing or older than they were.
+        reached: the commits that the present refs reach.
+    """
     return [each for each in gone_back if each.now == _MISSING or each.commit_id not in reached]
 
 
 def _unreadable(
     store: ObjectStore, uri: str, kind: RefKind, name: str, *, seen: Mapping[str, Tracked]
 ) -> UnreadableRef:
-    """Return the error for a ref that could not be read, with what is known of it."""
+    """Return the error for a ref that could not be read; it names where the ref was last seen."""
     before = next(iter(seen.items()), None)
     known = "" if before is None else f"; {before[0]} saw it {_where(before[1])}"
     try:
@@ -333,7 +344,7 @@ def _lost(before: Tracked, who: str, ref: RemoteRef | None) -> LostRef:
 
 
 def _where(seen: LostRef | Tracked) -> str:
-    """Say on which commit and at which move a ref was."""
+    """Describe at which commit and move a ref was seen."""
     commit = f"on commit {seen.commit_id}" if seen.commit_id else ""
     move = f"at move {seen.sequence}" if seen.sequence else ""
     return f"{commit} {move}".strip()
@@ -344,14 +355,14 @@ def _tracked(ref: RemoteRef) -> Tracked:
 
 
 class Positions(NamedTuple):
-    """Where one ref points and pointed.
+    """The present and the recent positions of one ref.
 
     Attributes:
         branch: the branch's name; ``""`` for a tag.
-        head: commit of the ref; ``None``: the ref is deleted.
+        head: the commit that the ref points to; ``None``: the ref is deleted.
         recent: commits that the ref recently pointed to.
-        doubtful: commits that it may recently have pointed to: only the moving machine's clock
-            says when.
+        doubtful: commits that the ref may recently have pointed to. Only the clock of the machine
+            that moved the ref says that these moves are old.
     """
 
     branch: str
@@ -367,7 +378,7 @@ def read_positions(
 
     Args:
         refs: all refs, deleted ones too, as they have just been read.
-        recent: the recent objects of the reflog, listed after the refs were read.
+        recent: the objects of the reflog written since `cutoff`, listed after the refs were read.
 
     Raises:
         NotOurs: an object of the reflog is invalid.
@@ -416,7 +427,8 @@ def counted(
     """Yield the moves that may have been made since `cutoff`.
 
     Args:
-        groups: moves of one ref, for each object written since `cutoff`.
+        groups: the moves of one ref, grouped by the objects (written since `cutoff`) that have
+            them.
         seen: the last move that a collection saw before `cutoff`, if there is one.
         cutoff: moves that provably were made earlier are left out.
     """
@@ -434,7 +446,10 @@ def counted(
 
 
 def list_reflog(store: ObjectStore, cutoff: datetime) -> tuple[list[ObjectInfo], list[ObjectInfo]]:
-    """Return the objects of the reflog since `cutoff`, and earlier ones, whose moves are older."""
+    """Return the objects of the reflog written since `cutoff`, and those written before it.
+
+    The moves in the earlier objects are older than `cutoff`, too.
+    """
     recent: list[ObjectInfo] = []
     earlier: list[ObjectInfo] = []
     for info in store.list(REFLOG):

@@ -1,14 +1,14 @@
 """The right to delete, which one process has at a time.
 
-A sweep belongs to the process that wrote the state, for a limited time. This lease begins with the
+The process that wrote the state owns the sweep for a limited time: the lease. It begins with the
 date that the bucket gives to the state's object and ends `LEASE` later. Only then may another
 machine take over the sweep. The owner measures from before the request that wrote the state, by a
-clock that also runs while the machine is asleep, and
+clock that also runs while the machine is asleep. The owner
 
 - begins no deletion later than `RENEW_AFTER`: it writes the state again first. If another machine
   has taken over the sweep, that fails, and nothing more is deleted;
-- gives up if a deletion took longer than `LONGEST_DELETE`: the store may still receive requests
-  that are under way.
+- gives up if a deletion took longer than `LONGEST_DELETE`, since the store may still receive
+  requests of this deletion.
 
 The rest of the lease, after `RENEW_AFTER`, is for the deletion: `LONGEST_DELETE` including the
 SDK's retries, and the 15 minutes for which S3 and Azure accept a signed request.
@@ -44,14 +44,15 @@ LONGEST_DELETE: Final = LEASE / 3
 
 
 class SweepTooSlow(Unreachable):
-    """A deletion took so long that it may still be under way; the sweep ends."""
+    """A deletion took so long that its requests may still arrive; the sweep ends."""
 
 
 class SweepLease:
     """The lease of one sweep, which begins with this object. Safe to share between threads.
 
-    As a context manager it ends the sweep, as all writers wait for that. After a failure it does so
-    only if no deletion may still be under way; otherwise they wait for the end of the lease.
+    Leaving the context ends the sweep, since all writers wait for its end. After a failure the
+    sweep is ended only if no deletion can still be in progress. Otherwise writers wait until the
+    lease expires.
 
     Attributes:
         state: the state as this process wrote it last.
@@ -78,7 +79,8 @@ class SweepLease:
         """End the sweep.
 
         Raises:
-            StateMoved: another machine has taken over or ended the sweep; only after success.
+            StateMoved: another machine has taken over or ended the sweep; raised only if the block
+                succeeded.
         """
         if error is None:
             self._end()
@@ -87,7 +89,7 @@ class SweepLease:
                 self._end()
 
     def renew_if_due(self) -> None:
-        """Renew the lease, as `check` does, if it is due; this is cheap enough for every loop."""
+        """Renew the lease, as `check` does, if it is due; cheap enough to call in every loop."""
         if self._used() > RENEW_AFTER:
             self.check()
 
@@ -115,10 +117,10 @@ class SweepLease:
                 )
 
     def delete(self, objects: Iterable[Garbage]) -> int:
-        """Delete objects by one request, if that may begin; return how many the store has kept.
+        """Delete objects with one request, if `check` allows it; return how many the store kept.
 
-        If the store can, an object is deleted only if it still has the listed version. Then even a
-        delayed request does not delete an object that has come into use again.
+        If the store supports it, an object is deleted only if it still has the listed version. Then
+        even a delayed request does not delete an object that is in use again.
 
         Raises:
             SweepTooSlow: the deletion took so long that the sweep must end.
@@ -145,13 +147,13 @@ class SweepLease:
         return kept
 
     def _end(self) -> None:
-        """Move the state to idle, and delete what no phase needs any more."""
+        """Move the state to idle, and delete the files that no phase needs any more."""
         seen = gc_protocol.look(self._store)
         self._check_owner(seen.state)
         end_state(self._repository, seen, self._now)
 
     def _check_owner(self, state: GcState) -> None:
-        """Check that the state is as this process wrote it."""
+        """Check that the state is still the one that this process wrote."""
         if state != self.state:
             raise self._taken_over()
 

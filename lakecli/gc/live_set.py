@@ -1,16 +1,17 @@
-"""The data objects in use: a set of digests, with which condemned and listed ones are compared.
+"""The data objects in use: a set of digests, compared with condemned and with listed objects.
 
 In this process the set is on disk, of any size: `DigestSet`. Digests are divided among 256 files by
 their first byte. Look-ups come sorted, so that one file at a time is in memory, as a set.
 
 On Spark, digests are in the namespace, and are compared by joins on executors: `SparkLiveSet`.
 Executors write the digests that they find in ranges to the scratch prefix of the runner (see
-`lakecli.engine.scratch`), and only names come back. One job of Spark then reads them and lists
-the data objects, joins both by digest, and writes what is left of each part there, too. The driver
-reads one part at a time. So neither its memory nor its disk grows with the objects.
+`lakecli.engine.scratch`), and return only names. Then one Spark job reads the digests, lists the
+data objects, and joins both by digest. It writes the remaining objects of each part to the scratch
+prefix, too. The driver reads one part at a time, so neither its memory nor its disk use grows with
+the number of objects.
 
-Rows have the number of the part that they belong to, a digest, and what is known of the object. A
-row without a digest has the counts of a task, which no join removes.
+A row has the number of its part, a digest, and the known fields of the object. A row without a
+digest has the counts of a task, and no join removes it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _BUFFERED: Final = 32 << 20
 def open_live(runner: Runner) -> LiveSet:
     """Return an empty set for the data objects in use.
 
-    On Spark the set is in the namespace, unless that may not be written.
+    On Spark the set is in the namespace, unless the namespace is not writable.
     """
     if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
         return SparkLiveSet(runner, runner.scratch)
@@ -64,18 +65,24 @@ def open_live(runner: Runner) -> LiveSet:
 
 
 def garbage_of(records: bytes, keys: Sequence[str], versions: Sequence[str]) -> Iterator[Garbage]:
-    """Yield the key and the version of each object that was listed with `keys`."""
+    """Yield the key and the version of each listed object.
+
+    Args:
+        records: the records of the objects.
+        keys: their keys; empty: the keys follow from the digests.
+        versions: their versions; empty: unknown.
+    """
     named = keys or (data_key(record[:DIGEST].hex()) for record in split(records))
     return zip(named, map(Version, versions) if versions else repeat(Version("")), strict=False)
 
 
 class PartGarbage(NamedTuple):
-    """The condemned objects of one part that are still there and still unreached.
+    """The condemned objects of one part that still exist and are still unreached.
 
     Attributes:
         spared: number of condemned objects that are in use.
-        size: bytes of the objects.
-        garbage: the objects that are still there and unreached; to be iterated once.
+        size: total size of the garbage in bytes.
+        garbage: the objects that still exist and are unreached; can be iterated only once.
     """
 
     name: str
@@ -86,7 +93,7 @@ class PartGarbage(NamedTuple):
 
 
 class LiveSet(ABC):
-    """The digests of the data objects in use; to be closed.
+    """The digests of the data objects in use; call `close` when done.
 
     Attributes:
         scratch: where tasks write the digests that they find; ``None``: they return them.
@@ -107,15 +114,15 @@ class LiveSet(ABC):
 
     @abstractmethod
     def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
-        """List parts; yield each with the records of those old objects that are not in use."""
+        """List parts; yield each part with the records of its old objects that are not in use."""
 
     @abstractmethod
     def iter_garbage(
         self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage | None]:
-        """Yield the condemned objects of some parts that are still there, old and unreached.
+        """Yield the condemned objects of some parts that still exist, are old and unreached.
 
-        While that is still unknown, yield ``None`` every few seconds.
+        While the next part is still being computed, yield ``None`` every few seconds.
 
         Args:
             mark: the name of the lists of condemned objects.
@@ -127,7 +134,7 @@ class LiveSet(ABC):
 
 
 class DigestSet(LiveSet):
-    """The set on the disk of this machine; its files are deleted at the end."""
+    """A set on the disk of this machine; `close` deletes its files."""
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="lakecli-gc-")
@@ -188,7 +195,7 @@ class DigestSet(LiveSet):
     def iter_garbage(
         self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage]:
-        """List parts in tasks; see `LiveSet`. The first part is known soon."""
+        """List parts in tasks; see `LiveSet`. Each part is yielded as soon as it is listed."""
         for part, listed in list_parts(work, parts):
             condemned = Marks(work.store, mark).data(part.name)
             unreached = self.without(condemned)
@@ -205,10 +212,10 @@ class DigestSet(LiveSet):
 
 
 class Reading(NamedTuple):
-    """What a job needs to know on the executors.
+    """What the tasks of a job need on the executors.
 
     Attributes:
-        scratch: where digests are, and where results go, in the namespace.
+        scratch: the place in the namespace of the digests and of the results.
         nonce: marks the errors of this job.
     """
 
@@ -223,7 +230,7 @@ PartTask = tuple[int, ListingPart]
 def list_objects(
     batches: Iterator[Any], *, tasks: Sequence[PartTask], read: Reading
 ) -> Iterator[Any]:
-    """List parts on an executor, with a row for the counts of each."""
+    """List parts on an executor; yield their objects as rows, and a row with the counts of each."""
 
     def rows_of(task: int) -> Iterator[Any]:
         number, part = tasks[task]
@@ -238,7 +245,7 @@ def list_objects(
 def read_condemned(
     batches: Iterator[Any], *, names: Sequence[str], mark: str, read: Reading
 ) -> Iterator[Any]:
-    """Read lists of condemned objects on an executor, with a row for the number of each."""
+    """Read lists of condemned objects on an executor, with a row for the length of each list."""
     marks = Marks(read.scratch.location.store(), mark)
 
     def rows_of(number: int) -> Iterator[Any]:
@@ -252,7 +259,7 @@ def read_condemned(
 def read_digests(
     batches: Iterator[Any], *, groups: Sequence[tuple[Kept, ...]], read: Reading
 ) -> Iterator[Any]:
-    """On an executor, read the digests of objects in use."""
+    """Read the digests of objects in use on an executor."""
 
     def rows_of(number: int) -> Iterator[Any]:
         for kept in groups[number]:
@@ -262,7 +269,7 @@ def read_digests(
 
 
 def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
-    """Write the remaining rows of a part on an executor; yield the name of the result."""
+    """Write the remaining rows of a part on an executor; yield the result's name as a row."""
     part = Remainder(batches)
     objects = size = foreign = later = 0
     newest = ""
@@ -274,7 +281,7 @@ def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) 
 
 
 def keep_found(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
-    """Write which condemned objects of a part are garbage; yield the name of the result."""
+    """Write the condemned objects of a part that are garbage; yield the result's name as a row."""
     part = Remainder(batches)
     ((condemned,),) = part.counts
     spared = condemned - part.rows
@@ -283,13 +290,13 @@ def keep_found(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -
 
 
 class Remainder:
-    """The rows of one part that are left, ascending by digest.
+    """The rows of one part that remain after the joins, ascending by digest.
 
     Attributes:
         counts: the counts of the tasks that listed the part.
-        records: the records of the rows that have a size: those in the listing.
-        keys: the keys of the same rows; empty where they follow from the digests.
-        versions: the versions of the same rows; empty where they were not requested.
+        records: the records of the listed objects, which are the rows with a size.
+        keys: the keys of the same rows; empty if they follow from the digests.
+        versions: the versions of the same rows; empty if they were not requested.
     """
 
     def __init__(self, batches: Iterator[Any]) -> None:
@@ -315,18 +322,18 @@ class Remainder:
         self.records = bytes(records)
 
     def result(self, read: Reading, value: Any) -> Any:  # noqa: ANN401 - a batch of pyarrow
-        """Return the row with the result of the part."""
+        """Return `value` as the row that reports the part's result."""
         return result_row(self.number, value, read.scratch, read.nonce)
 
 
 def records_of(digests: bytes) -> bytes:
-    """Return digests as records without sizes."""
+    """Return digests as records with size 0."""
     starts = range(0, len(digests), DIGEST)
     return b"".join(digests[at : at + DIGEST] + bytes(RECORD - DIGEST) for at in starts)
 
 
 def joined(digests: Any, sizes: Any) -> bytes:  # noqa: ANN401 - of pyarrow
-    """Return columns as records."""
+    """Return a column of digests and a column of sizes as records."""
     both = zip(digests.to_pylist(), sizes.to_pylist(), strict=True)
     return b"".join(digest + size.to_bytes(RECORD - DIGEST) for digest, size in both)
 
@@ -337,7 +344,7 @@ def rows(
     """Yield records of a part as batches with the columns of a job.
 
     Args:
-        records: 32 bytes of digest and 8 of size each.
+        records: 32 bytes of digest and 8 bytes of size for each object.
     """
     import pyarrow as pa
 
@@ -377,7 +384,7 @@ BYTES_PER_TASK: Final = 64 << 20
 
 
 class SparkLiveSet(LiveSet):
-    """The set in the namespace; the runner deletes its objects when it is closed.
+    """A set in the namespace; the runner deletes the objects of the set when the runner is closed.
 
     Attributes:
         added: number of digests added, duplicates included.
@@ -398,7 +405,7 @@ class SparkLiveSet(LiveSet):
             self._write()
 
     def add_written(self, kept: Kept) -> None:
-        """Add digests that a task has written."""
+        """Add digests that a task has written to `scratch`."""
         self._names[kept] = None
         self.added += kept.size // DIGEST
 
@@ -408,7 +415,7 @@ class SparkLiveSet(LiveSet):
             self._buffered.clear()
 
     def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
-        """List parts; yield each with the records of those old objects that are not in use."""
+        """List parts; yield each part with the records of its old objects that are not in use."""
         names = [part.name for part in parts]
         tasks, read = tasks_of(work.store, parts), self._read()
         listed = self._frame(partial(list_objects, tasks=tasks, read=read), len(tasks))
@@ -420,7 +427,7 @@ class SparkLiveSet(LiveSet):
     def iter_garbage(
         self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage | None]:
-        """Yield the condemned objects that are still there and unreached; see `LiveSet`."""
+        """Yield the condemned objects that still exist and are still unreached; see `LiveSet`."""
         names = [part.name for part in parts]
         tasks, read = tasks_of(work.store, parts), self._read()
         condemned = self._frame(
@@ -463,7 +470,7 @@ class SparkLiveSet(LiveSet):
         *,
         tasks: int,
     ) -> Iterator[Any]:
-        """Run one job; yield the results of its parts in their order, and ``None`` before."""
+        """Run one job; yield the results of its parts in order, with ``None`` while waiting."""
         placed = rows.repartitionById(len(names), "part").sortWithinPartitions("digest")
         return results_of(
             self._runner,
@@ -475,7 +482,7 @@ class SparkLiveSet(LiveSet):
 
 
 def tasks_of(store: ObjectStore, parts: Sequence[ListingPart]) -> list[PartTask]:
-    """Return the listings of some parts, each by one task or, of large parts, by several."""
+    """Return the tasks that list some parts: one task for each part, several for a large part."""
     digits: int | None = None
     tasks: list[PartTask] = []
     for number, part in enumerate(parts):
@@ -489,5 +496,8 @@ def tasks_of(store: ObjectStore, parts: Sequence[ListingPart]) -> list[PartTask]
 
 
 def group_names(names: Iterable[Kept]) -> list[tuple[Kept, ...]]:
-    """Return the names of digests in groups of at most `BYTES_PER_TASK`, at least one group."""
+    """Group the files of digests for the tasks, at most `BYTES_PER_TASK` in each group.
+
+    There is at least one group, which may be empty.
+    """
     return [*map(tuple, groups_of(names, attrgetter("size"), most=BYTES_PER_TASK))] or [()]

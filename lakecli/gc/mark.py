@@ -1,8 +1,8 @@
-"""Find what is in use, and garbage: objects that are old, lakecli's own, and reached from no root.
+"""Find the objects in use, and garbage: lakecli's own old objects that no root reaches.
 
-`Mark` follows the roots to everything that is in use, and condemns what is listed, old and not in
-use. A sweep finds what is in use by the same functions. `Reach` follows roots and trees to the
-data objects, reading each distinct metarange and range once, in tasks.
+`Mark` follows the roots to everything that is in use, and condemns the listed objects that are old
+and not in use. A sweep finds the objects in use by the same functions. `Reach` follows roots and
+trees to the data objects, reading each distinct metarange and range once, in tasks.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ TABLE: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Mark:
-    """One mark: finds everything that may be condemned now.
+    """One mark phase: finds everything that may be condemned now.
 
     Attributes:
         foreign: number of objects that lakecli did not write, by kind.
@@ -73,13 +73,13 @@ class Mark:
         self._tables_left = self._objects = self._size = 0
 
     def run(self) -> Iterator[PartListing]:
-        """Find what may be condemned; yield each part of the data objects, with those that may.
+        """Find what may be condemned; yield each part of the data objects with its garbage.
 
-        What else is found is in `others` and in the report, once all parts were taken.
+        Other garbage is in `others` and in the report, once all parts have been consumed.
 
         Raises:
-            LakeFsWrites: lakeFS has not stopped, as a table shows.
-            LakeFsAhead: it has written since the last refs dump.
+            LakeFsWrites: a table shows that lakeFS has not stopped.
+            LakeFsAhead: lakeFS has written since the last refs dump.
         """
         self._tables()
         yield from self._data()
@@ -89,7 +89,7 @@ class Mark:
             self._garbage.add("upload")
 
     def report(self, status: GcStatus) -> GcReport:
-        """Return the report of what `run` has found."""
+        """Return the report of the garbage that `run` has found."""
         reach, roots, garbage = self._reach, self._roots, self._garbage.totals()
         total = self._garbage.objects("data", "lakefs")
         return GcReport(
@@ -127,7 +127,7 @@ class Mark:
         self._tables_left = len(tables)
 
     def _data(self) -> Iterator[PartListing]:
-        """Yield the parts with the records of old data objects that are not in use; count all."""
+        """Yield each part with the records of old objects that are not in use; count all objects."""
         work, live = self._reach.work, self._reach.live
         parts = all_parts(work)
         later: set[str] = set()
@@ -144,16 +144,16 @@ class Mark:
         self._reach.check_not_ahead([part for part in parts if part.name in later])
 
     def _doom(self, doomed: Doomed) -> None:
-        """Condemn an object other than data."""
+        """Condemn an object that is not a data object."""
         self.others.append(doomed)
         self._garbage.add(doomed.kind, doomed.size)
 
 
 class Reach:
-    """Reads trees and ranges, and records what they refer to.
+    """Reads trees and ranges, and records which objects they refer to.
 
     Attributes:
-        live: the data objects in use; the caller closes the collection.
+        live: the data objects in use; the caller closes this set.
         trees: hex IDs of the metaranges read.
         ranges: hex IDs of the ranges read.
         dumps: hex IDs of the tables of refs dumps that are kept.
@@ -181,7 +181,7 @@ class Reach:
         """Follow the roots to the data objects.
 
         Raises:
-            MissingTable: a tree that refs reach is missing, or a range of one.
+            MissingTable: a tree that refs reach, or a range of such a tree, is missing.
         """
         # No rule lets go the tree of a branch or tag, whatever the list of deleted trees says.
         collected = frozenset(iter_expired(self.work.store)) - roots.heads
@@ -201,7 +201,9 @@ class Reach:
 
         Args:
             trees: metaranges, whose ranges are read too.
-            collected: metaranges that may be missing even so, as a collection deleted them.
+            must_exist: whether to raise `MissingTable` if a table is missing.
+            collected: metaranges that may be missing even so, since an earlier collection deleted
+                them.
         """
         wanted: set[str] = set(ranges)
         for ids, read in iter_trees(self.work, set(trees) - self.trees):
@@ -222,12 +224,12 @@ class Reach:
                 self.live.add_written(read.kept)
 
     def check_not_ahead(self, later: Iterable[ListingPart]) -> None:
-        """Refuse to delete objects of lakeFS if one not in use is younger than the last dump.
+        """Refuse to delete objects of lakeFS if an unused one is younger than the last refs dump.
 
-        Writers renew the dates of objects that they use, so those that are in use tell nothing.
+        Objects in use prove nothing, since writers renew the dates of objects that they use.
 
         Args:
-            later: the parts that have younger ones; they are listed again.
+            later: the parts that have younger objects; they are listed again.
         """
         work = self.work
         parts = [each._replace(is_later=True) for each in later if isinstance(each, LakeFsPart)]
@@ -241,7 +243,7 @@ class Reach:
                 raise LakeFsAhead(work, key, part.last_dump)
 
     def _count(self, read: TablesRead) -> None:
-        """Count tables that are missing or that lakecli did not write."""
+        """Record the missing tables, and count the tables that lakecli did not write."""
         self.lost.update(read.missing)
         self.foreign += read.foreign
 
@@ -255,8 +257,9 @@ def _ids_of(packed: bytes) -> Iterator[str]:
 def list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
     """Return the ranges and metaranges in the namespace, and the number of other files there.
 
-    Young ones are in use, so a listing that lacks some would cost their objects. If much fewer are
-    listed than the last collection left, they are listed twice, and what either has counts.
+    Young tables count as in use. So if a listing lacks some of them, their objects would be lost.
+    If far fewer tables are listed than the last collection left, they are listed twice, and the
+    tables of both listings are returned.
     """
     tables, files = _list_tables(work)
     before = tables_left(work.store, work.seen.state.epoch)
@@ -319,6 +322,7 @@ def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int)
     """Summarise by branch and tag what is about to be deleted.
 
     Args:
+        doomed: garbage; only its metaranges are counted.
         objects: number of data objects that are garbage.
     """
     default = (RefKind.BRANCH, work.repository.record.default_branch)

@@ -1,15 +1,16 @@
 """What a collection may delete: options, times, retention rules, and refusals.
 
-First come the caller's options, and `Work`, with which all parts of a collection work.
+The module begins with the caller's options and `Work`, the inputs of all parts of a collection.
 
-Retention rules say how long commits keep their objects, per branch: see `roots`. In lakeFS's JSON::
+Retention rules define how long commits keep their objects, per branch: see `roots`. The format is
+lakeFS's JSON::
 
     {"default_retention_days": 21, "branches": [{"branch_id": "main", "retention_days": 28}]}
 
 Rules that are not valid raise `UsageError`.
 
 Nothing is deleted in a namespace that another program uses besides lakecli, or in which lakeFS
-writes on: the checks are last.
+still writes: the functions at the end of the module check that.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class GcOptions(NamedTuple):
         dry_run: change nothing, and report what would be done.
         force_shared: collect although another program uses the namespace.
         lakefs_stopped: record that lakeFS, from which the namespace was taken over, has stopped.
-        accept_restored: accept that refs are missing or older than they were, and begin anew.
+        accept_restored: accept that refs are missing or older than they were, and start a new
+            collection.
     """
 
     grace: timedelta = DEFAULT_GRACE
@@ -52,31 +54,32 @@ class GcOptions(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Which objects are old."""
+    """The times that decide which objects are old."""
 
     now: datetime
     grace: timedelta
 
     @property
     def cutoff(self) -> datetime:
-        """Younger objects are not garbage.
+        """The time before which an object must have been written to be garbage.
 
-        A reference to an object, or a commit of a tree that has one, may follow some time after
-        the object was written.
+        Younger objects are kept, since a reference to an object, or a commit of a tree that has the
+        object, may be written some time after the object.
         """
         return self.now - self.grace - 2 * STALE_AFTER
 
 
 class Work(NamedTuple):
-    """What a collection works with, as its run finds it at the beginning.
+    """The inputs of a collection, as its run finds them at the beginning.
 
     Attributes:
         times: decides which objects are old.
         rules: retention rules; ``None``: keep what refs reach.
         taken: how the namespace was taken over from lakeFS; ``None``: it was not.
-        last_dump: when the last refs dump was made that went out or came in; ``None``: as above.
-        known: the refs in the bucket, as far as they were seen before.
-        progress: counts the parts of the work that are done.
+        last_dump: the time of the last refs dump written or restored; ``None``: the namespace was
+            not taken over.
+        known: the refs in the bucket as they were seen before.
+        progress: counts the finished parts of the work.
     """
 
     repository: Repository
@@ -92,7 +95,7 @@ class Work(NamedTuple):
 
     @property
     def lakefs(self) -> TakenOver | None:
-        """The lakeFS that wrote to the namespace, if its objects may be garbage."""
+        """The lakeFS that wrote to the namespace, if it has stopped: its objects may be garbage."""
         return self.taken if self.taken is not None and self.taken.stopped_at else None
 
     @property
@@ -102,7 +105,7 @@ class Work(NamedTuple):
 
 
 class NotTakenOver(UsageError):
-    """It is confirmed that lakeFS has stopped, where it never was."""
+    """The user confirmed that lakeFS has stopped, but the namespace was not taken over from lakeFS."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(
@@ -118,7 +121,7 @@ EXAMPLE: Final = (
 
 
 class Rules(NamedTuple):
-    """How many days a commit keeps its objects after another replaced it as a branch's head.
+    """How many days a commit keeps its objects after another commit replaced it as a branch's head.
 
     Attributes:
         default_days: days for branches without a rule.
@@ -128,12 +131,12 @@ class Rules(NamedTuple):
     branches: Mapping[str, int]
 
     def days_of(self, branch: str) -> int:
-        """Return the days of a branch."""
+        """Return the number of days for a branch."""
         return self.branches.get(branch, self.default_days)
 
 
 def parse_rules(text: str) -> Rules:
-    """Return the rules of a JSON document."""
+    """Parse rules from a JSON document."""
     try:
         fields = parse_json(text, max_size=MAX_RULES_SIZE)
         default = _days(fields["default_retention_days"])
@@ -163,7 +166,7 @@ def rules_fields(rules: Rules) -> dict[str, Any]:
 
 
 def find_rules(store: ObjectStore) -> Rules | None:
-    """Return the rules of a namespace; ``None`` without any: everything that refs reach is kept."""
+    """Return the rules of a namespace; ``None``: no rules, and everything refs reach is kept."""
     try:
         data = store.get(RULES_KEY, start=0, length=MAX_RULES_SIZE + 1)
     except ObjectNotFound:
@@ -172,7 +175,11 @@ def find_rules(store: ObjectStore) -> Rules | None:
 
 
 def get_rules(store: ObjectStore) -> Rules:
-    """Return the rules of a namespace."""
+    """Return the rules of a namespace.
+
+    Raises:
+        NotFound: the namespace has no rules.
+    """
     rules = find_rules(store)
     if rules is None:
         raise NotFound(
@@ -208,7 +215,7 @@ class NotConfirmed(SharedNamespace):
 
 
 class LakeFsWrites(SharedNamespace):
-    """lakeFS goes on writing to a namespace although it was confirmed to have stopped."""
+    """lakeFS still writes to a namespace although somebody confirmed that it has stopped."""
 
     def __init__(self, work: Work, key: str, stopped_at: datetime) -> None:
         super().__init__(
@@ -237,9 +244,11 @@ class LakeFsAhead(SharedNamespace):
 
 
 def find_sharing(work: Work, foreign: Counter[str]) -> SharedNamespace | None:
-    """Return the refusal of a namespace with objects that lakecli never writes, if it is refused.
+    """Return the error for a namespace that has objects which lakecli never writes.
 
-    It is not refused if somebody has confirmed that lakeFS, which wrote them, has stopped.
+    Returns:
+        The error; ``None`` if there are no such objects, or if somebody has confirmed that lakeFS,
+        which wrote them, has stopped.
     """
     uri, taken = work.store.uri, work.taken
     found = [
@@ -268,7 +277,7 @@ def find_sharing(work: Work, foreign: Counter[str]) -> SharedNamespace | None:
 
 
 def check_published(work: Work) -> None:
-    """Refuse to take what lakeFS wrote for garbage before any branch is in the bucket.
+    """Refuse to treat lakeFS's objects as garbage before any branch is in the bucket.
 
     Raises:
         SharedNamespace: lakeFS has stopped, and only the clone that took over knows its branches.
@@ -283,13 +292,13 @@ def check_published(work: Work) -> None:
 
 
 def check_stopped(work: Work, key: str) -> None:
-    """Refuse to delete objects of lakeFS if a data object shows that it goes on writing.
+    """Refuse to delete objects of lakeFS if a data object shows that lakeFS still writes.
 
     Args:
         key: the object with the latest time in its name; ``""``: there is none.
 
     Raises:
-        LakeFsWrites: it was written after lakeFS was confirmed to have stopped.
+        LakeFsWrites: the object was written after lakeFS was confirmed to have stopped.
     """
     name = lakefs_object(key)
     at = None if name is None else written_at(name)
@@ -298,7 +307,7 @@ def check_stopped(work: Work, key: str) -> None:
 
 
 def check_not_newer(work: Work, key: str, at: datetime) -> None:
-    """Refuse to delete objects of lakeFS if one is younger than the confirmation."""
+    """Refuse to delete objects of lakeFS if one is younger than the confirmation of its stop."""
     stopped_at = None if work.lakefs is None else work.lakefs.stopped_at
     if stopped_at is not None and at > stopped_at + CLOCKS:
         raise LakeFsWrites(work, key, stopped_at)

@@ -1,17 +1,18 @@
-"""What a collection reports: the kinds of garbage, totals, a summary by branch, and its status.
+"""Reports of a collection: the kinds of garbage, totals, a summary by branch, and its status.
 
-The summary says what is about to be deleted, by branch and tag, so that a person notices nonsense::
+The summary counts what is about to be deleted, by branch and tag, so that a person notices
+mistakes::
 
     _lakecli/gc/marks/<epoch>-<id>/summary    written with the lists, read by `gc status` anywhere
 
-A metarange that is garbage is the tree of a commit. It counts for the first ref that reaches the
-commit, as retention rules let go its tree, or else for the first ref that reached it before it was
-deleted or moved elsewhere. The default branch comes first and is always there, then the other
-branches, then tags. Anybody who can write to the bucket can write a summary; nothing is deleted or
-kept because of one.
+A metarange that is garbage is the tree of a commit, which retention rules no longer keep or which
+no ref reaches any more. The metarange counts for the first ref that reaches the commit now, or else
+for the first ref that reached the commit before the ref was deleted or moved elsewhere. The default
+branch comes first and is always listed, then the other branches, then tags. Anybody who can write
+to the bucket can write a summary; nothing is deleted or kept because of a summary.
 
-Each step leaves a report in the bucket, `write_report`; of the last one, a collection reads how
-many tables were left::
+Each step writes a report to the bucket with `write_report`. The next collection reads from the last
+report how many tables were left::
 
     _lakecli/gc/reports/<epoch>-condemned.json, <epoch>-sweeping.json, <epoch>-swept.json
 """
@@ -63,10 +64,10 @@ _NAMED: Final = 5
 
 
 class Doomed(NamedTuple):
-    """An object that is condemned, other than data.
+    """A condemned object that is not a data object.
 
     Attributes:
-        size: in bytes.
+        size: the size in bytes.
         kind: one of `KINDS`.
         version: version in the listing; ``""``: unknown. Not written to the lists.
     """
@@ -114,7 +115,11 @@ class GarbageCounter:
         self._sizes: Counter[str] = Counter()
 
     def add(self, kind: str, size: int = 0, *, objects: int = 1) -> None:
-        """Count objects of one kind."""
+        """Count objects of one kind.
+
+        Args:
+            size: the total size of the objects in bytes.
+        """
         self._objects[kind] += objects
         self._sizes[kind] += size
 
@@ -123,7 +128,7 @@ class GarbageCounter:
         return sum(self._objects[kind] for kind in kinds)
 
     def totals(self) -> tuple[GarbageTotal, ...]:
-        """Return the totals of the kinds that there are."""
+        """Return the totals of the kinds with at least one object."""
         return tuple(
             GarbageTotal(kind, self._objects[kind], self._sizes[kind])
             for kind in KINDS
@@ -218,17 +223,17 @@ _SUMMARY: Final = Record(
 
 
 def fields_of(summary: GarbageSummary) -> dict[str, Any]:
-    """Return a summary as JSON has it."""
+    """Return a summary as the fields of a JSON object."""
     return {**summary._asdict(), "refs": [each._asdict() for each in summary.refs]}
 
 
 def dump_summary(summary: GarbageSummary) -> bytes:
-    """Return the bytes of a summary."""
+    """Encode a summary as JSON."""
     return json.dumps(fields_of(summary)).encode("ascii") + b"\n"
 
 
 def parse_summary(data: bytes) -> GarbageSummary | None:
-    """Return a summary; ``None`` if it is not valid."""
+    """Parse a summary; return ``None`` if it is not valid."""
     try:
         fields = _SUMMARY.read(parse_json_object(data, max_size=MAX_SUMMARY_SIZE))
     except (Invalid, Unparsable):
@@ -277,28 +282,28 @@ class GcStatus(NamedTuple):
         return int(self.grace.total_seconds())
 
     def with_grace(self, grace: timedelta) -> GcStatus:
-        """Return the status for a machine that sweeps later, if its own grace period is longer."""
+        """Return the status for a machine with another grace period: a longer one delays the sweep."""
         if self.sweep_at is None:
             return self
         return self._replace(sweep_at=self.sweep_at + max(grace - self.grace, timedelta()))
 
 
 class GcReport(NamedTuple):
-    """What a run did.
+    """The result of a run.
 
     Attributes:
         action: what the run did; with `GcOptions.dry_run`, what it would do.
         status: the state afterwards.
         garbage: condemned or swept objects, by kind.
         spared: number of condemned objects that are in use again.
-        commits: number of commits that keep their objects; 0 if nothing was marked.
+        commits: number of commits that keep their objects; 0 if the run did not mark.
         entries: number of entries in the distinct ranges that were read.
         objects: number of data objects in the namespace.
-        size: bytes of these.
-        lost: tables that unpushed work of this or another clone needs and that are missing.
+        size: total size of these data objects in bytes.
+        lost: missing tables that unpushed work of this or another clone needs.
         tables: number of ranges and metaranges that are left; 0: unknown.
         summary: what was condemned or swept, by branch and tag.
-        accepted: refs that went back, which somebody accepted.
+        accepted: refs that went back and that somebody accepted.
     """
 
     action: Action
@@ -331,13 +336,13 @@ def write_report(store: ObjectStore, epoch: int, report: GcReport, now: datetime
 def write_fields(
     store: ObjectStore, epoch: int, name: str, fields: dict[str, Any], now: datetime
 ) -> None:
-    """Write fields into the bucket as the report with a name."""
+    """Write fields to the bucket as the report `name` of an epoch."""
     fields = {"epoch": epoch, "at": now.isoformat(), **fields}
     store.put(_report_key(epoch, name), json.dumps(fields, indent=2).encode("ascii") + b"\n", ANY)
 
 
 def tables_left(store: ObjectStore, epoch: int) -> int:
-    """Return how many ranges and metaranges a collection left, by its report; 0: unknown."""
+    """Return how many ranges and metaranges a collection left, from its report; 0: unknown."""
     for action in (Action.SWEPT, Action.CONDEMNED):
         try:
             report = get_bounded(store, _report_key(epoch, action), MAX_REPORT_SIZE)

@@ -1,21 +1,21 @@
-"""The roots of garbage collection: refs, their recent past, and what this clone has.
+"""The roots of garbage collection: refs, their recent past, and the unpushed work of this clone.
 
 Read from the bucket: all refs (of every clone), the moves in their reflog, all commit packs, the
-refs dumps that are kept, and the one that a lakeFS server left.
-Read from this clone: its refs, what its operation log could restore, and staged changes.
-An operation is expired by the rule of `housekeeping.expired_through`, as for undo: one command at a
-wrong time ends the protection of no other.
+refs dumps that are kept, and the refs dump that a lakeFS server left. Read from this clone: its
+refs, what its operation log could restore, and staged changes. Operations expire by the same rule
+as for undo, `housekeeping.expired_through`: a command that ran while the clock was wrong does not
+end the protection of other operations.
 
-`retained` tells which commits keep their objects, by lakeFS's rule: heads, and commits that
+`retained` returns the commits that keep their objects, by lakeFS's rule: heads, and commits that
 recently were heads. From each start the walk follows first parents. The start is kept; as long as a
 commit is younger than the retention of its branch, its parent is kept too. So the first commit
 beyond the limit is kept: it was the head when the retention period began. Without rules all
 reachable commits are kept, along all parents. The tree of a merge commit refers to the objects of
-the merged branch; only the commits of that branch may lose objects that no kept tree has.
+the merged branch. So the commits of that branch lose only objects that no kept tree has.
 
-All commit packs are read, including those that others replace. Which packs a pack replaces is its
-own claim, and anybody who can write to the bucket can write a pack. So the commits of all packs
-count, and a pack is garbage only if another one that stays contains all of its commits.
+All commit packs are read, including those that others replace. A pack only claims which packs it
+replaces, and anybody who can write to the bucket can write a pack. So the commits of all packs
+count, and a pack is garbage only if another pack that stays contains all of its commits.
 """
 
 from __future__ import annotations
@@ -86,10 +86,11 @@ class Roots(NamedTuple):
 
     Attributes:
         commits: number of commits that keep their objects.
-        heads: trees of the commits on which the bucket's refs stand.
-        trees: trees of the commits that the bucket's refs and reflog reach, with those of heads.
+        heads: trees of the commits that the bucket's refs point to.
+        trees: trees of the commits that the bucket's refs and reflog reach, including `heads`.
         own_trees: trees that only this clone reaches; their objects may be lost already.
         dumped_trees: trees of the commits in refs dumps that are kept.
+        dumps: IDs of the tables of these refs dumps.
         refs: the refs in the bucket, deleted ones too.
         unneeded: garbage among what was read: commit packs, and expired records of moves and dumps.
     """
@@ -108,7 +109,7 @@ class Roots(NamedTuple):
 def check_refs(
     store: ObjectStore, known: KnownRefs
 ) -> tuple[list[RemoteRef], UncertainRefs | None]:
-    """Return the refs, and the refusal if some vanished or went back since they were seen.
+    """Return the refs, and the error if some are missing or went back since they were seen.
 
     Raises:
         UnreadableRef: a ref is damaged, or it is listed and cannot be read.
@@ -138,12 +139,16 @@ def gather(
 ) -> Roots:
     """Return the roots.
 
+    Args:
+        known: the refs as they were seen before this run.
+        before: the refs as this run read them before.
+
     Raises:
         LostHistory: a commit that a ref reaches is missing.
         DamagedPack: a commit is missing, perhaps because this commit pack is damaged.
         RefsWentBack: refs are missing, or older than they were.
         NotOurs: a ref in the bucket is invalid.
-        LostDump, BadRecord: a refs dump that is kept, or the one that lakeFS left, cannot be read.
+        LostDump, BadRecord: a refs dump that is kept, or that lakeFS left, cannot be read.
     """
     store, now = repository.store, times.now
     # Refs first: later commits belong to none of the refs as read.
@@ -199,9 +204,9 @@ class PacksRead(NamedTuple):
     """The contents of all packs.
 
     Attributes:
-        replaces: IDs of the packs that each pack claims to replace, by the ID of that pack.
-        damaged: packs that cannot be read. That matters only if one of their commits is reached
-            and is in no other pack.
+        replaces: the IDs of the packs that a pack claims to replace, by the ID of that pack.
+        damaged: packs that cannot be read. A damaged pack matters only if one of its commits is
+            reached and is in no other pack.
     """
 
     commits: dict[CommitId, Known]
@@ -250,7 +255,7 @@ class OwnPosition(NamedTuple):
 def own_positions(
     txn: ReadTransaction, repository: Repository, now: datetime
 ) -> Iterator[OwnPosition]:
-    """Yield where this clone's refs stand, and where undo could move them."""
+    """Yield the commits that this clone's refs point to, and those that undo could restore."""
     refs = RefStore(txn, repository.key)
     for kind, name, head in refs.iter_refs():
         yield OwnPosition(head, name if kind is RefKind.BRANCH else "")
@@ -269,10 +274,11 @@ def own_positions(
 def iter_operations(
     txn: ReadTransaction, repository: Repository, now: datetime
 ) -> Iterator[Operation]:
-    """Yield the operations that can be undone, newest first: those that are not expired.
+    """Yield the operations that can be undone, those that have not expired, newest first.
 
     Args:
-        now: time by the store's clock. Of it and this machine's, the one that expires less counts.
+        now: the time by the store's clock. If this machine's clock differs, the time counts that
+            expires fewer operations.
     """
     here = repository.lake.runtime.now()
     expired = expired_through(txn, repository, now=max(here, now), cutoff=min(here, now) - KEPT_FOR)
@@ -289,10 +295,11 @@ def _since(now: datetime, rules: Rules | None, branch: str) -> int | None:
 
 
 def iter_staged(repository: Repository, now: datetime) -> Iterator[bytes]:
-    """Yield the digests of data objects of staged changes, and of those that undo could restore.
+    """Yield the digests of data objects of staged changes, and of changes that undo could restore.
 
-    Called before `gather`: what is committed between the two is found here. What an undo stages
-    again meanwhile is found by both, since the operation log names commits and staged changes.
+    Call this before `gather`: then changes that are committed between the two calls are found here.
+    Changes that an undo stages again in between are found by both, since the operation log names
+    commits and staged changes.
     """
     with repository.lake.kv.read() as txn:
         found: set[bytes] = set()
@@ -333,14 +340,14 @@ def _tokens_of(fields: Mapping[str, object] | None) -> Iterator[bytes]:
 
 
 class Start(NamedTuple):
-    """Where a walk begins, and the unix second at which it ends; ``None``: it has no end."""
+    """The start of a walk, and the unix second at which the walk ends; ``None``: no limit."""
 
     commit_id: CommitId
     since: int | None
 
 
 class LostHistory(IntegrityError):
-    """A commit that refs reach is missing, so its objects are unknown."""
+    """A commit that refs reach is missing, so the objects that it needs are unknown."""
 
 
 def retained(commits: Mapping[CommitId, Known], starts: Iterable[Start]) -> set[CommitId]:
@@ -391,7 +398,7 @@ def _shared_starts(
     now: datetime,
     rules: Rules | None,
 ) -> Iterator[Start]:
-    """Yield where the bucket's refs point, and recently pointed."""
+    """Yield the commits that the bucket's refs point to, or recently pointed to."""
     reached: frozenset[CommitId] = frozenset()
     if rules is not None and any(each.doubtful for each in positions):
         reached = reached_by_heads(commits, [each.head for each in positions])
@@ -431,7 +438,7 @@ def _reach_dumps(
 def _unneeded(
     store: ObjectStore, read: PacksRead, moves: Iterable[ObjectInfo], times: Times
 ) -> Iterator[Doomed]:
-    """Yield garbage: packs that others replace, and expired records of moves and dumps."""
+    """Yield unneeded objects: packs that others replace, and expired records of moves and dumps."""
     packs = {info.key.removeprefix(COMMITS): info for info in store.list(COMMITS)}
     for replaced, by in sorted(superseded_packs(store, packs, read.replaces).items()):
         # A process that listed the packs before the new one was written still reads the old one.
@@ -449,7 +456,7 @@ def superseded_packs(
     packs: Collection[str],
     replaces: Mapping[PackId, tuple[PackId, ...]],
 ) -> dict[PackId, PackId]:
-    """Return the packs that are garbage: another pack, which stays, has all of their commits.
+    """Return the packs that are garbage, since another pack that stays has all of their commits.
 
     Returns:
         The ID of the pack that has the commits, by the ID of the pack that is garbage.
@@ -471,7 +478,11 @@ def superseded_packs(
 
 
 def _last(direct: Mapping[PackId, PackId], pack_id: PackId) -> PackId:
-    """Follow replacements to the last; without cycles, as a pack's ID depends on its claims."""
+    """Return the last pack in a chain of replacements.
+
+    There are no cycles, since a pack's ID is a digest that covers the IDs of the packs that it
+    replaces.
+    """
     while (by := direct.get(pack_id)) is not None:
         pack_id = by
     return pack_id

@@ -1,15 +1,16 @@
 """Advance garbage collection as far as time allows: condemn garbage, and delete it later.
 
-One step does one thing: in the idle state it condemns; if something is condemned and the grace
-period is over, it sweeps; it continues an interrupted sweep, of this or another machine, once its
-lease is over. After a kill at any point, the same command leads to the same result.
+Each step does one thing. In the idle state it condemns. If objects are condemned and the grace
+period is over, it sweeps. If a sweep of this or another machine was interrupted and its lease is
+over, it continues the sweep. If a step is killed at any point, the same command leads to the same
+result.
 
-`prepare` finds out what the next step is, `take` takes it. Between the two a person may be asked.
-A step moves the state only from what `prepare` has seen, so that only is deleted about which a
-person was asked.
+`prepare` determines the next step, and `take` takes it. In between, the caller may ask a person. A
+step changes the state only if it is still the state that `prepare` saw. So only objects are deleted
+that the person was asked about.
 
-The lists of condemned objects name candidates only. A sweep finds out what is in use by following
-the refs again, and deletes what is still old, still unreached, and not kept.
+The lists of condemned objects name candidates only. A sweep finds the objects in use by following
+the refs again, and deletes only objects that are still old, still unreached, and not kept.
 """
 
 from __future__ import annotations
@@ -122,8 +123,8 @@ class Step(NamedTuple):
     Attributes:
         question: the deletion or the refs that a person has to confirm; ``""``: none.
         status: the state before the step.
-        waits: whether nothing is to be done yet.
-        accepts: the refusal of the refs that the step accepts; ``None``: there is none.
+        waits: whether there is nothing to do yet.
+        accepts: the error about the refs that the step accepts; ``None``: there is none.
     """
 
     question: str
@@ -142,7 +143,7 @@ def advance(
     *,
     progress: Progress = NO_PROGRESS,
 ) -> GcReport:
-    """Advance garbage collection as far as time allows, without a question."""
+    """Advance garbage collection as far as time allows, without asking a person."""
     return take(prepare(repository, runner, options), progress=progress)
 
 
@@ -155,8 +156,8 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
         CannotShare: the store has no working compare-and-set.
         DamagedState: the state is damaged.
         BadRecord: the record of a refs dump that is kept is not valid.
-        RefsWentBack, UnreadableRef, DamagedObservation: a ref is missing, older than it was, or
-            damaged, or what the last collection saw of the refs is.
+        RefsWentBack, UnreadableRef: a ref is missing, older than it was, or damaged.
+        DamagedObservation: the record of the refs that the last collection saw is damaged.
     """
     check_grace(options.grace)
     if options.dry_run:
@@ -200,7 +201,7 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
 
 
 def _begin(repository: Repository, runner: Runner, options: GcOptions) -> Work:
-    """Read the inputs of a collection; a dry run does not even write to learn the time."""
+    """Read the inputs of a collection; a dry run uses this machine's clock, to write nothing."""
     store = repository.store
     now = repository.lake.runtime.now() if options.dry_run else gc_protocol.store_now(store)
     rules, taken = find_rules(store), find_take_over(store)
@@ -220,20 +221,20 @@ def _begin(repository: Repository, runner: Runner, options: GcOptions) -> Work:
 def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
     """Take a step, if the state is still as it was when the step was prepared.
 
-    A step that accepts refs ends a collection that has begun, and looks at the state anew.
+    A step that accepts refs ends a collection in progress and prepares a new one.
 
     Args:
-        progress: counts the parts of the work that are done: of tables to read, and of listings.
+        progress: counts the finished parts of the work: of tables to read, and of listings.
 
     Raises:
         SharedNamespace: another program uses the namespace, or lakeFS may do so; or lakeFS has
             written since the last refs dump.
         StateMoved: another machine collects at the same time, or has collected meanwhile.
         RefsWentBack, UnreadableRef: a ref is missing, older than it was, or damaged.
-        LostHistory, MissingTable, LostMarks, …: the objects in use, or those condemned, are
+        LostHistory, MissingTable, LostMarks, …: the objects in use, or the condemned objects, are
             unknown, so nothing is deleted.
         SweepTooSlow: the store answers too slowly for a safe sweep; a later call continues it.
-        OutcomeUnknown, Unreachable: the same call continues.
+        OutcomeUnknown, Unreachable: the store failed; the same call continues.
     """
     if step.waits:
         return GcReport(Action.WAITS, step.status)
@@ -245,9 +246,9 @@ def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
 
 
 def _accept_refs(step: Step, uncertain: UncertainRefs, progress: Progress) -> GcReport:
-    """Accept the present refs, end a collection that began before, and begin another one.
+    """Accept the present refs, end a collection in progress, and begin a new one.
 
-    So a whole grace period is left to push what only clones have.
+    The new collection gives a whole grace period to push objects and commits that only clones have.
     """
     work = step.work
     repository, store = work.repository, work.store
@@ -351,10 +352,10 @@ def _sweep(step: Step, reach: Reach) -> GcReport:
 
 
 class Sweep:
-    """What one sweep finds and deletes, or what its preview counts.
+    """Finds and deletes the garbage of one sweep, or counts it for a preview.
 
     Attributes:
-        refs: the refs in the bucket as they were read last.
+        refs: the refs in the bucket as they were last read.
     """
 
     def __init__(self, step: Step, reach: Reach) -> None:
@@ -370,12 +371,13 @@ class Sweep:
         self._summary = GarbageSummary()
 
     def prepare(self) -> None:
-        """Follow all roots before the sweep begins, as writers wait for its end.
+        """Follow all roots before the sweep begins, since writers wait until the sweep ends.
 
-        Tables never change, so `run` reads only those that came into use after this.
+        Tables never change, so `run` reads only tables that came into use after this call.
 
         Raises:
-            LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
+            LostHistory, MissingTable, DamagedPack, …: a table or commit to keep is missing or
+                damaged.
         """
         self.refs = _follow_roots(self._reach, self.refs).refs
         self._keep()
@@ -384,7 +386,8 @@ class Sweep:
     def find(self) -> GarbageSummary:
         """Find garbage among the condemned objects; return it by branch and tag.
 
-        Of the data objects, it counts as many as were condemned: `run` finds out which are garbage.
+        All condemned data objects are counted: only `run` determines which of them are still
+        garbage.
         """
         roots, tables = self._remark()
         self._check_lakefs()
@@ -395,12 +398,12 @@ class Sweep:
         return self._summary
 
     def preview(self) -> None:
-        """Count the data objects and the uploads in parts that are garbage."""
+        """Count the data objects and the multipart uploads that are garbage."""
         for _ in chain(self._data(), self._uploads()):
             pass
 
     def run(self, lease: SweepLease) -> None:
-        """Delete what `find` has found, and the data objects and uploads that are garbage.
+        """Delete what `find` has found, and garbage among data objects and multipart uploads.
 
         Raises:
             LostMarks: a list of condemned objects is missing or damaged.
@@ -423,7 +426,7 @@ class Sweep:
                 uploads.abort(key, UploadId(upload))
 
     def report(self, status: GcStatus) -> GcReport:
-        """Return the report of what `run` has deleted, or `preview` has counted."""
+        """Return the report of the objects that `run` has deleted, or `preview` has counted."""
         return GcReport(
             Action.SWEPT,
             status,
@@ -434,14 +437,14 @@ class Sweep:
         )
 
     def _delete(self, objects: Iterable[Garbage], lease: SweepLease) -> None:
-        """Delete objects while the lease holds; count those that the store has kept."""
+        """Delete objects while the lease is valid; count those that the store has kept."""
         with ThreadPoolExecutor(_PARALLELISM) as pool:
             for several in batches(objects, BATCH * _PARALLELISM):
                 self._work.repository.lake.runtime.on_step("gc:delete")
                 self._spared += sum(pool.map(lease.delete, batches(several, BATCH)))
 
     def _check_lakefs(self) -> None:
-        """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""
+        """Refuse to sweep lakeFS's objects if it wrote after its confirmed stop or its last dump."""
         work = self._work
         if work.lakefs is None:
             return
@@ -452,7 +455,7 @@ class Sweep:
         self._reach.check_not_ahead(later)
 
     def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
-        """Follow what came into use since: refs, recent tables, and keeps, in this order."""
+        """Follow what came into use since `prepare`: refs, recent tables, and keeps, in this order."""
         work, reach = self._work, self._reach
         roots = _follow_roots(reach, self.refs)
         self.refs = roots.refs
@@ -468,7 +471,7 @@ class Sweep:
         return roots, tables
 
     def _keep(self) -> set[str]:
-        """Spare the data objects that other processes keep; return the tables that they keep."""
+        """Spare data objects that other processes keep; return the tables that they keep."""
         tables: set[str] = set()
         digests: set[bytes] = set()
         for key in iter_keeps(self._store):
@@ -521,7 +524,7 @@ class Sweep:
         return found
 
     def _data(self) -> Generator[Iterable[Garbage]]:
-        """Yield garbage data objects, part by part; an empty batch while a part is being sought."""
+        """Yield garbage data objects, part by part; yield empty batches while waiting for a part."""
         work, parts = self._work, []
         for name in self.marks.data_parts():
             kind = kind_of_part(name)
@@ -539,7 +542,7 @@ class Sweep:
             yield () if found is None else found.garbage
 
     def _uploads(self) -> Iterator[tuple[str, str]]:
-        """Yield key and ID of abandoned uploads in parts."""
+        """Yield key and ID of abandoned multipart uploads."""
         for each in list(abandoned(self._store, self._work.times.cutoff)):
             self._garbage.add("upload")
             yield each

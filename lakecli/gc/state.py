@@ -9,8 +9,8 @@ The lists are stored in the bucket so that any machine can continue.
     _lakecli/gc/marks/<epoch>-<id>/others          all other keys, one JSON object a line
     _lakecli/gc/marks/<epoch>-<id>/summary         their numbers by branch and tag, see `report`
 
-The lists name candidates only: the sweep itself finds out what is in use. Anybody who can write to
-the bucket can write a list, so each is validated and must be older than the grace period.
+The lists name candidates only: the sweep itself finds the objects in use. Anybody who can write to
+the bucket can write a list, so each list is validated and must be older than the grace period.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Marks:
     def summary(self) -> GarbageSummary | None:
         """Return the summary by branch and tag; ``None`` if it is not known.
 
-        Nothing depends on it, so a missing or damaged one stops nobody.
+        The summary is for display only, so a missing or damaged summary raises no error.
         """
         try:
             return parse_summary(self._get("summary", MAX_SUMMARY_SIZE))
@@ -132,7 +132,8 @@ class Marks:
     def newest(self) -> datetime | None:
         """Return when the newest of the lists was written, by the bucket's clock, if there are any.
 
-        The state may be forged, with lists written just now.
+        This time cannot be forged, unlike a time in the state, which could name lists written just
+        now.
         """
         return max((info.modified_at for info in self._store.list(self.prefix)), default=None)
 
@@ -140,7 +141,7 @@ class Marks:
         """Refuse lists younger than the grace period, whatever the state says.
 
         Raises:
-            LostMarks: they are younger, or there are none.
+            LostMarks: the lists are younger, or there are none.
         """
         newest = self.newest()
         if newest is None:
@@ -150,7 +151,7 @@ class Marks:
             raise LostMarks(self.prefix, why)
 
     def data_parts(self) -> list[str]:
-        """Return the names of the parts of data objects."""
+        """Return the names of the parts that have a list of data objects."""
         start = self.prefix + _DATA
         names = [info.key.removeprefix(start) for info in self._store.list(start)]
         return [name for name in names if _PART.fullmatch(name)]
@@ -195,7 +196,12 @@ class Marks:
 
 
 def check_lists(repository: Repository, seen: ObservedState) -> None:
-    """Check that the lists that a state names are there."""
+    """Check that the lists that a state names exist.
+
+    Raises:
+        LostMarks: the list of other objects is missing or damaged.
+        StateMoved: another machine has ended the collection meanwhile.
+    """
     try:
         Marks(repository.store, seen.state.mark).others()
     except LostMarks as error:
@@ -228,7 +234,7 @@ def split(records: bytes) -> Iterator[bytes]:
 
 
 def total_of(records: bytes) -> tuple[int, int]:
-    """Return how many objects a list has, and their bytes."""
+    """Return how many objects a list has, and their total size in bytes."""
     size = sum(int.from_bytes(record[DIGEST:]) for record in split(records))
     return len(records) // RECORD, size
 
@@ -236,7 +242,7 @@ def total_of(records: bytes) -> tuple[int, int]:
 def add_expired(store: ObjectStore, epoch: int, trees: Iterable[str]) -> None:
     """Record metaranges that are about to be deleted because no retained commit has them.
 
-    Earlier records of the epoch stay: a sweep may continue an interrupted one.
+    Earlier records of the epoch are kept: a sweep may continue an interrupted sweep.
     """
     key = f"{EXPIRED}{epoch}"
     noted = set(read_expired(store, key))
@@ -257,7 +263,7 @@ def _pack_ids(ids: Iterable[str]) -> bytes:
 
 
 class SweepBegan(Refused):
-    """A condemnation cannot be undone any more, only ended by force."""
+    """The sweep has begun, so the condemnation cannot be undone, only ended by force."""
 
 
 _LEFT_FOR: Final = timedelta(days=1)
@@ -265,7 +271,7 @@ _LEFT_FOR: Final = timedelta(days=1)
 
 
 def move_state(repository: Repository, seen: ObservedState, **changes: Any) -> GcState:  # noqa: ANN401
-    """Move the state; each move has its own write ID."""
+    """Move the state to another phase or renew it; each move has its own write ID."""
     write_id = repository.lake.runtime.new_id().hex()
     after = seen.state._replace(write_id=write_id, **changes)
     repository.lake.runtime.on_step(f"gc:{after.phase}")
@@ -286,7 +292,7 @@ def status(repository: Repository) -> GcStatus:
 
 
 def status_of(repository: Repository, seen: ObservedState) -> GcStatus:
-    """Return the status that an observed state means, without refs dumps."""
+    """Return the status that follows from an observed state, without refs dumps."""
     state = seen.state
     sweep_at = resume_at = None
     summary = Marks(repository.store, state.mark).summary() if state.mark else None
@@ -304,21 +310,22 @@ def undo(repository: Repository, *, force: bool = False) -> GcStatus:
     """Undo a condemnation; with `force` end an interrupted sweep, or replace a damaged state.
 
     Args:
-        force: accept that what a sweep has deleted stays deleted.
+        force: accept that objects which a sweep has deleted stay deleted.
 
     Raises:
         NothingToDo: nothing is condemned.
         Refused: the sweep has begun; with `force`: it may be running.
         DamagedState: the state is damaged and `force` is not given, or a newer lakecli wrote it.
         StateMoved: another machine moved the state at the same time.
-        BadRecord: as of `status`; the condemnation is undone.
+        BadRecord: a refs dump's record is not valid, so the status is unknown; the condemnation is
+            undone.
     """
     undo_condemnation(repository, force=force)
     return status(repository)
 
 
 def undo_condemnation(repository: Repository, *, force: bool) -> None:
-    """Do what `undo` does, without asking for the status."""
+    """Do the same as `undo`, without returning the status."""
     store = repository.store
     try:
         seen = gc_protocol.look(store)
@@ -344,7 +351,11 @@ def undo_condemnation(repository: Repository, *, force: bool) -> None:
 
 
 def end_state(repository: Repository, seen: ObservedState, now: datetime) -> None:
-    """Move the state to idle, and delete what no phase needs any more by the store's time."""
+    """Move the state to idle, and delete the files that no phase needs any more.
+
+    Args:
+        now: the time by the store's clock.
+    """
     after = move_state(repository, seen, phase=Phase.IDLE, mark="")
     repository.lake.runtime.on_step("gc:clean-up")
     clean_up(repository.store, after, now, ended=seen.state.mark)
@@ -365,7 +376,7 @@ def clean_up(store: ObjectStore, state: GcState, now: datetime, *, ended: str = 
     """Delete lists and keeps that no phase needs any more.
 
     Args:
-        ended: the mark that the last move of the state ended.
+        ended: the mark whose collection has just ended; ``""``: none.
     """
     stale = []
     for info in store.list(MARKS):

@@ -2,15 +2,15 @@
 
 The functions that take a `Work` run tasks: pure functions of a part, for any runner.
 
-There are data objects of lakecli and of lakeFS. One that lakecli wrote has the digest in its key.
-For one of lakeFS, in a namespace that was taken over from it, the digest is that of the name that
-`layout.lakefs_object` finds in its key: a list of condemned ones has these digests, and the sweep
-finds the keys by listing again.
+There are data objects of lakecli and of lakeFS. An object of lakecli has its digest in its key. An
+object of lakeFS, in a namespace that was taken over from lakeFS, has no such digest. For it the
+digest of its name is used, which `layout.lakefs_object` finds in its key. A list of condemned
+objects of lakeFS has these digests, and the sweep finds the keys by listing again.
 
-The parts of lakecli's data objects are the prefixes of ``data/``, or in a small namespace all.
-Those of lakeFS are apart. In a small namespace all are one part. In a large one there is a part for
-each 36 hours, as lakeFS names its partitions by descending time. What old servers wrote directly
-into the namespace is a part, too.
+The parts of lakecli's data objects are the prefixes of ``data/``. In a small namespace all objects
+are one part. The objects of lakeFS have parts of their own: one part in a small namespace. In a
+large one there is a part for each 36 hours, as lakeFS names its partitions by descending time. The
+objects that old servers wrote directly into the namespace are a part, too.
 
 A list of objects consists of records of `RECORD` bytes: the digest, and the size (8, big-endian).
 """
@@ -71,7 +71,7 @@ _AHEAD: Final = timedelta(days=2)
 
 
 def _run(work: Work, task: Callable[[Location, P], R], parts: Sequence[P]) -> Iterator[tuple[P, R]]:
-    """Run a task on the namespace and each part; count the parts that are done."""
+    """Run a task on the namespace and each part; count the finished parts."""
     work.progress.expect(parts=len(parts))
     location = work.runner.location_of(work.repository)
     for each in work.runner.run(partial(task, location), parts):
@@ -83,7 +83,7 @@ class DataPart(NamedTuple):
     """A part of the objects of lakecli.
 
     Attributes:
-        before: unix seconds; objects that are not older are only counted.
+        before: time in unix seconds; objects written at or after it are only counted.
         keys: whether to return the versions of the old objects; the keys follow from the digests.
     """
 
@@ -93,7 +93,7 @@ class DataPart(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its list of condemned objects: two hex digits, or ``all``."""
+        """The name of the part's list of condemned objects: two hex digits, or ``all``."""
         return self.prefix.removeprefix(DATA).partition("/")[0] or "all"
 
 
@@ -101,10 +101,10 @@ class LakeFsPart(NamedTuple):
     """A part of the objects of lakeFS.
 
     Attributes:
-        name: the name of its list of condemned objects.
-        before: unix seconds; objects that are not older are only counted.
+        name: the name of the part's list of condemned objects.
+        before: time in unix seconds; objects written at or after it are only counted.
         keys: whether to return the keys and versions of the old objects.
-        last_dump: of objects that lakeFS wrote later, only the number is returned.
+        last_dump: the last refs dump; objects that lakeFS wrote after it are only counted.
         is_later: return as `records` only the objects that lakeFS wrote after `last_dump`.
     """
 
@@ -125,12 +125,12 @@ class PartListing(NamedTuple):
         name: the name of the list of the part's condemned objects; see `state.Marks`.
         records: records of the old objects, ascending.
         objects: number of all objects, young ones included.
-        size: bytes of these.
+        size: total size of all objects in bytes.
         foreign: number of objects with names that lakecli does not use.
         newest: the key of the object of lakeFS with the latest time in its name; ``""``: none.
         later: number of objects of lakeFS that are younger than the last refs dump.
         keys: keys of the old objects, if requested, unless they follow from the digests.
-        versions: versions of the same objects, if requested.
+        versions: versions of the old objects, if requested.
     """
 
     name: str
@@ -145,7 +145,7 @@ class PartListing(NamedTuple):
 
 
 def all_parts(work: Work) -> list[ListingPart]:
-    """Return the parts of all objects that may be garbage: lakeFS's only if it has stopped."""
+    """Return the parts of all objects that may be garbage; lakeFS's only if lakeFS has stopped."""
     # Objects with other names are not lakecli's, and are never garbage.
     is_large = digits_for(work.store) > 0
     names = [f"{number:02x}" for number in range(256)] if is_large else ["all"]
@@ -158,12 +158,12 @@ def all_parts(work: Work) -> list[ListingPart]:
 
 
 def recent_lakefs_parts(work: Work) -> list[ListingPart]:
-    """Return the parts of what lakeFS may have written since a mark that may be swept now."""
+    """Return the parts that lakeFS may have written to since any mark that may be swept now."""
     return _parts_since(work, work.times.cutoff - _AHEAD)
 
 
 def _parts_since(work: Work, first: datetime) -> list[ListingPart]:
-    """Return the parts of what lakeFS wrote since a time; in a small namespace, one with all."""
+    """Return the parts that lakeFS wrote since a time; in a small namespace, one part with all."""
     names: Iterable[str] = [_ALL]
     if next(islice(work.store.list(DATA), _FEW, None), None) is not None:
         names = _names_between(first, work.times.now + _AHEAD)
@@ -171,7 +171,7 @@ def _parts_since(work: Work, first: datetime) -> list[ListingPart]:
 
 
 def _names_between(first: datetime, last: datetime) -> Iterator[str]:
-    """Yield the beginnings of the partitions that lakeFS named between two times."""
+    """Yield the first digits of the partitions that lakeFS named between two times."""
     low, high = (
         (_PARTITIONS_END - int(at.timestamp())) % (1 << 32) >> _PREFIX_SHIFT for at in (last, first)
     )
@@ -183,10 +183,10 @@ def _names_between(first: datetime, last: datetime) -> Iterator[str]:
 def part_named(work: Work, name: str, *, keys: bool = False) -> ListingPart:
     """Return the part with a name; only objects that are old enough may be garbage.
 
-    Of lakeFS's objects, only those that are no younger than the last refs dump may be.
+    Objects of lakeFS that are younger than the last refs dump are never garbage.
 
     Args:
-        keys: whether to return what identifies each old object for its deletion.
+        keys: whether to return the fields that a deletion of the old objects needs.
     """
     before = work.times.cutoff.timestamp()
     if kind_of_part(name) == "data":
@@ -202,7 +202,7 @@ def kind_of_part(name: str) -> str:
 def list_parts(
     work: Work, parts: Sequence[ListingPart]
 ) -> Iterator[tuple[ListingPart, PartListing]]:
-    """List parts in tasks; yield each with its objects."""
+    """List parts in tasks; yield each part with its objects."""
     return _run(work, list_part, parts)
 
 
@@ -232,7 +232,10 @@ def _list_data(store: ObjectStore, part: DataPart) -> PartListing:
 
 
 def _list_lakefs(store: ObjectStore, part: LakeFsPart) -> PartListing:
-    """List objects of lakeFS. Of several with one name the first counts, and the others stay."""
+    """List objects of lakeFS.
+
+    If several objects have the same name, only the first may be garbage, and the others are kept.
+    """
     old: dict[bytes, ObjectInfo] = {}
     names: set[bytes] = set()
     objects = size = later = 0
@@ -296,7 +299,7 @@ _OLD_ADDRESS: Final = re.compile(rb"(?<=[\x14\x20/])(?=([0-9a-v]{20}))(?=([0-9a-
 
 
 def digests_of(addresses: set[bytes]) -> bytes:
-    """Return the digests that a `DigestSet` holds for objects, ascending."""
+    """Return the digests by which a `DigestSet` knows the objects at some addresses, ascending."""
     own = [each for each in addresses if len(each) == _OWN_ADDRESS]
     joined = b"".join(sorted(own)).replace(b"data/", b"").replace(b"/", b"")
     digests = bytes.fromhex(joined.decode("ascii"))
@@ -308,7 +311,7 @@ def digests_of(addresses: set[bytes]) -> bytes:
 
 
 def digest_of_key(key: str) -> bytes | None:
-    """Return the digest that a `DigestSet` holds for a data object; ``None`` for other keys."""
+    """Return the digest by which a `DigestSet` knows a data object; ``None`` for other keys."""
     digest = data_digest(key)
     if digest is not None:
         return bytes.fromhex(digest)
@@ -317,7 +320,7 @@ def digest_of_key(key: str) -> bytes | None:
 
 
 def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
-    """Yield everything in encoded entries that looks like the address of a data object.
+    """Yield every text in encoded entries that looks like the address of a data object.
 
     Args:
         old_layout: look for IDs of old lakeFS servers too.
@@ -342,13 +345,14 @@ _INLINE: Final = 4 << 10
 
 
 class TablesRead(NamedTuple):
-    """What ranges or metaranges refer to.
+    """The references in some ranges or metaranges.
 
     Attributes:
         references: digests of data objects, or IDs of ranges: 32 bytes each, in ascending order.
         entries: number of records in the tables.
         foreign: number of tables that lakecli did not write.
-        kept: names the references of ranges where they are in the namespace, and not here.
+        missing: IDs of tables that do not exist.
+        kept: the file in the namespace that has the references of ranges instead of `references`.
     """
 
     references: bytes
@@ -359,12 +363,12 @@ class TablesRead(NamedTuple):
 
 
 def iter_trees(work: Work, ids: Iterable[str]) -> Iterator[tuple[Sequence[str], TablesRead]]:
-    """Read metaranges in tasks; yield the IDs of each task, and what it has read."""
+    """Read metaranges in tasks; yield the IDs of each task, and the references that it found."""
     return _run(work, read_trees, list(batches(sorted(ids), _PART_TABLES)))
 
 
 def read_trees(location: Location, ids: Sequence[str]) -> TablesRead:
-    """Read metaranges; some may be missing."""
+    """Read metaranges; missing ones are returned in `TablesRead.missing`."""
 
     def ranges_in(tree: str, table: SSTable) -> Iterator[bytes]:
         values = load_metarange(MetarangeId(tree), table).values
@@ -377,7 +381,7 @@ def read_trees(location: Location, ids: Sequence[str]) -> TablesRead:
 def iter_ranges(
     work: Work, ids: Iterable[str], *, must_exist: bool, scratch: Scratch | None
 ) -> Iterator[tuple[Sequence[str], TablesRead]]:
-    """Read ranges in tasks; yield the IDs of each task, and what it has read."""
+    """Read ranges in tasks; yield the IDs of each task, and the references that it found."""
     old_layout = work.lakefs is not None and work.lakefs.old_layout
     task = partial(read_ranges, must_exist=must_exist, old_layout=old_layout, scratch=scratch)
     return _run(work, task, list(batches(sorted(ids), _PART_TABLES)))
@@ -391,10 +395,10 @@ def read_ranges(
     old_layout: bool,
     scratch: Scratch | None = None,
 ) -> TablesRead:
-    """Search ranges for everything that looks like the address of a data object.
+    """Search ranges for every text that looks like the address of a data object.
 
-    Values are not decoded: they contain the address verbatim, and text that only looks like one at
-    most keeps an object that is garbage.
+    Values are not decoded, since they contain the address verbatim. A text that only looks like an
+    address can at most keep an object that is garbage.
 
     Args:
         old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
@@ -461,14 +465,14 @@ def kinds_of(
 ) -> dict[str, str]:
     """Return ``ranges`` or ``metaranges`` for each table that may be garbage.
 
-    Those of lakeFS may be garbage if it has stopped.
+    Tables of lakeFS may be garbage if lakeFS has stopped.
 
     Args:
         renewed: the tables whose date a writer has renewed.
 
     Raises:
-        LakeFsWrites: lakeFS wrote one of them after it was confirmed to have stopped.
-        LakeFsAhead: lakeFS wrote one of them after the last refs dump.
+        LakeFsWrites: lakeFS wrote a table after it was confirmed to have stopped.
+        LakeFsAhead: lakeFS wrote a table after the last refs dump.
     """
     sizes = ((each, tables[each].size) for each in sorted(ids))
     found = {}
@@ -488,7 +492,7 @@ def kinds_of(
 
 
 class TableKind(NamedTuple):
-    """The kind of a table: ``ranges``, ``metaranges`` or another; and whether lakecli wrote it."""
+    """The kind of a table (``ranges``, ``metaranges`` or another), and whether lakecli wrote it."""
 
     id: str
     kind: str
@@ -496,7 +500,7 @@ class TableKind(NamedTuple):
 
 
 def read_kinds(location: Location, part: Sequence[tuple[str, int]]) -> list[TableKind]:
-    """Return the kinds of tables by their properties; one that cannot be read is not lakecli's.
+    """Return the kinds of tables by their properties; an unreadable table is not lakecli's.
 
     Objects that are larger than any table are not read, and left out.
     """
