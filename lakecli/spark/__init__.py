@@ -44,8 +44,8 @@ def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
             platform's directories. The option of the same name overrides it.
 
     Raises:
-        Unsupported: this machine lacks the Python of the executors, by which Spark plans
-            reads, or the server of Spark Connect is not Apache Spark.
+        Unsupported: this machine lacks the Python of the executors, which Spark uses to plan reads,
+            or the server of Spark Connect is not Apache Spark.
     """
     from lakecli.spark.data_source import source_class
 

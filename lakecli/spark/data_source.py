@@ -1,16 +1,18 @@
 """The data source ``lakefs``: entries, commits, refs and differences, as rows.
 
-Spark plans a data source in a Python process of its own, without a session, so nothing can be asked
-of Spark there. Therefore it writes tables, and reads none: `lakecli.spark.read_table` asks Spark.
+Spark plans a data source in a separate Python process without a session, so the data source cannot
+ask Spark anything. Therefore it writes tables but does not read them: that is the task of
+`lakecli.spark.read_table`, which can ask Spark.
 
 The driver looks everything up in the local store once, when the DataFrame is created; all actions
 on the DataFrame, on all executors, read that state.
 
 The driver reads commits and refs from the local store. Executors read entries (`entries`), and
-differences, each in an interval of keys in which the trees differ. `SourceTableWriter` writes.
+differences, one interval of keys per task. `SourceTableWriter` writes.
 
-It takes no filters from Spark, which stores the plan of a Python data source with the loaded
-DataFrame: what one filter skips would be missing from all other queries on it.
+The data source accepts no filters from Spark. Spark stores the plan of a Python data source with
+the loaded DataFrame, so rows that one query's filter skips would be missing from all other queries
+on it.
 """
 
 from __future__ import annotations
@@ -70,11 +72,11 @@ _OPTIONS: Final = frozenset(
 
 
 class LakefsSource(DataSource):
-    """Rows about a repository of this machine.
+    """Entries, commits, refs or differences of a repository of this machine, as rows.
 
     Options:
         path: ``lakefs://REPOSITORY/REF[/PREFIX]``, or ``NAMESPACE@REF[/PREFIX]`` to read without a
-            clone, which ``load`` takes.
+            clone; the argument of ``load``.
         home: directory of lakecli's data, as ``LAKECLI_HOME``.
         what: ``entries`` (the default), ``commits`` or ``refs``.
         diff: ``LEFT...RIGHT`` or ``LEFT..RIGHT``: differences, in Git's sense of the dots.
@@ -129,12 +131,16 @@ class LakefsSource(DataSource):
         return "lakefs"
 
     def schema(self) -> str:
-        """Return the columns that were chosen."""
+        """Return the schema of the chosen columns."""
         self._check_opened()
         return self._schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of rows with a schema, which the user may have given."""
+        """Return the reader of the rows.
+
+        Args:
+            schema: the schema of the rows, which the user may have given.
+        """
         self._check_opened()
         with told():
             check_schema(self._what, schema)
@@ -150,7 +156,7 @@ class LakefsSource(DataSource):
             return SourceTableWriter(self._given, schema, overwrite=overwrite, home=self.home)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: FBT001, N802 - Spark's
-        """Refuse to write a stream, whose batches would have to be commits, as `Unsupported`."""
+        """Raise `Unsupported`: a stream cannot be written, because each batch needs a commit."""
         del schema, overwrite
         with told():
             raise Unsupported(
@@ -160,7 +166,7 @@ class LakefsSource(DataSource):
 
 
 def source_class(home: str | None) -> type[LakefsSource]:
-    """Return the data source for a home."""
+    """Return the data source class for a home."""
 
     class SessionSource(LakefsSource):
         """The data source for one session."""
@@ -205,7 +211,7 @@ BATCH: Final = 8_192
 
 
 def look_at_commits(uri: str, home: str | None) -> list[Row]:
-    """Return the commits that a ref reaches, newest first; by default the default branch."""
+    """Return the commits that a ref reaches, newest first; without a ref, the default branch."""
     with opened(uri, home=home) as repository:
         ref = parse(uri, anywhere=True).ref or repository.record.default_branch
         with log(repository, ref, LogOptions()) as commits:
@@ -233,7 +239,7 @@ class RecordsReader(DataSourceReader):
         self._schema = schema
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the rows, which the partitions contain."""
+        """Return the state to pickle, without the rows, which the partitions contain."""
         return {"_schema": self._schema, "_rows": []}
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -259,7 +265,15 @@ class ComparedTrees(NamedTuple):
 
 
 def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -> ComparedTrees:
-    """Resolve ``LEFT...RIGHT`` or ``LEFT..RIGHT``; the URI has no ref then."""
+    """Return the trees to compare for ``LEFT...RIGHT`` or ``LEFT..RIGHT``.
+
+    Args:
+        uri: the repository, without a ref.
+        refs: the two refs, with two or three dots.
+
+    Raises:
+        UsageError: these are not two refs, or the URI has a ref.
+    """
     dots = "..." if "..." in refs else ".."
     left, _, right = refs.partition(dots)
     if not left or not right:
@@ -282,7 +296,7 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
 
 
 class DiffReader(DataSourceReader):
-    """Reads the differences of two trees, including conflicts if there is a base."""
+    """Reads the differences of two trees; with a merge base, conflicts too."""
 
     def __init__(
         self, trees: ComparedTrees, schema: StructType, *, entries_per_partition: int
@@ -292,7 +306,7 @@ class DiffReader(DataSourceReader):
         self._target = entries_per_partition
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the intervals that differ."""
+        """Return the intervals of keys in which the trees differ."""
         trees, (start, stop) = self._trees, self._trees.window
         with told():
             store = trees.location.trees()
@@ -350,13 +364,13 @@ _TEXT_TYPES: Final = frozenset({"string", "byte", "short", "integer", "long", "b
 
 @dataclass
 class _Files(WriterCommitMessage):
-    """The files of one task."""
+    """The files that one task has uploaded."""
 
     files: list[UploadedFile]
 
 
 class SourceTableWriter(DataSourceArrowWriter):
-    """Writes a table; see `lakecli.spark.write_table` for the options, and the errors."""
+    """Writes a table; see `lakecli.spark.write_table` for the options and the errors."""
 
     def __init__(
         self, options: Mapping[str, str], schema: StructType, *, overwrite: bool, home: str | None
@@ -414,7 +428,8 @@ class SourceTableWriter(DataSourceArrowWriter):
     def _arranged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows with the partition columns as text before the others.
 
-        Spark sorts no rows for data sources in Python, so they are sorted by the piece.
+        Spark does not sort rows for data sources in Python, so each group of about `ROW_GROUP`
+        bytes is sorted here.
         """
         stored = pa.ipc.read_schema(pa.py_buffer(self._writer.layout.schema))
         waiting: list[pa.RecordBatch] = []
@@ -439,7 +454,7 @@ class SourceTableWriter(DataSourceArrowWriter):
             commit_files(repository, target, files, **what, committer=committer, metadata={})
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Leave the uploaded files to garbage collection: nothing refers to them."""
+        """Do nothing: no commit refers to the uploaded files, so they are garbage to collect."""
 
 
 def _with_texts(batch: pa.RecordBatch, by: Sequence[str], stored: pa.Schema) -> pa.RecordBatch:

@@ -1,8 +1,8 @@
 """The entries of a ref as a DataFrame.
 
 The ref is resolved once, on the driver. All later reads, on any machine, see this snapshot: a tree,
-and the staged changes on top of it if the ref is a branch that is read with its staging area.
-Executors decode the entries: a partition is a group of ranges, or some staged records.
+and for a branch also the staged changes on top of it. Executors decode the entries: a partition is
+a group of ranges, or some staged records.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def read_entries(
     """Return the entries of a ref: path, size, checksum, ….
 
     The ref is resolved now, with the uncommitted changes of a branch; later changes do not change
-    the DataFrame. Each query decodes the entries.
+    the DataFrame. Each query decodes the entries again.
 
     Args:
         uri: ``lakefs://REPOSITORY/REF[/PREFIX]``, or ``NAMESPACE@REF[/PREFIX]``.
-        columns: only these columns, in this order; only they are decoded.
+        columns: the columns to decode and return, in this order; empty for all.
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories.
 
@@ -68,7 +68,7 @@ def read_entries(
 
 
 class Snapshot(NamedTuple):
-    """A tree, and the staged changes on top of it: path, and encoded value or tombstone."""
+    """A tree and the staged changes on top of it: pairs of path and value or tombstone, encoded."""
 
     location: StoreLocation
     metarange_id: MetarangeId
@@ -77,14 +77,18 @@ class Snapshot(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Keys from `start` to before `stop`; ``None``: there is no end."""
+    """An interval of keys: from `start` to before `stop`; with ``None`` it has no end."""
 
     start: bytes = b""
     stop: bytes | None = None
 
 
 def take_snapshot(uri: str, *, home: str | Path | None, prefix: str = "") -> Snapshot:
-    """Pin a ref, for the paths with a prefix: that of the URI, and `prefix` after it."""
+    """Resolve a ref to a snapshot of the paths below a prefix.
+
+    Args:
+        prefix: is appended to the prefix in the URI.
+    """
     parsed = parse_path(uri, allow_empty=True, anywhere=True)
     below = (parsed.path or b"") + os.fsencode(prefix)
     with (
@@ -100,7 +104,7 @@ def take_snapshot(uri: str, *, home: str | Path | None, prefix: str = "") -> Sna
 
 
 class CommittedRanges(NamedTuple):
-    """Encoded records of ranges, and paths in them that staged records replace or delete."""
+    """Encoded records of ranges, and the paths in them that staged records replace or delete."""
 
     ranges: list[bytes]
     hidden: list[bytes]
@@ -114,7 +118,7 @@ class StagedEntries(NamedTuple):
 
 
 class EntriesReader(DataSourceReader):
-    """Reads the entries of a snapshot: any of the columns, in any order.
+    """Reads the entries of a snapshot, with any of the columns in any order.
 
     A partition has about `entries_per_partition` committed entries.
     """
@@ -129,7 +133,7 @@ class EntriesReader(DataSourceReader):
         self._window: Window = Window(snapshot.prefix, prefix_end(snapshot.prefix))
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the groups of ranges, and the staged records."""
+        """Return the groups of ranges, and groups of staged records."""
         with told():
             staged = self._snapshot.staged
             paths = [path for path, _ in staged]
@@ -141,7 +145,7 @@ class EntriesReader(DataSourceReader):
             return [InputPartition(part) for part in parts]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out staged records, which the partitions contain."""
+        """Return the state to pickle, without the staged records, which the partitions contain."""
         return {**self.__dict__, "_snapshot": self._snapshot._replace(staged=[])}
 
     def _committed(self, staged: list[bytes]) -> Iterator[CommittedRanges]:
@@ -191,7 +195,7 @@ def _between(paths: list[bytes], first: bytes, last: bytes) -> list[bytes]:
 def _blocks(
     trees: TreeStore, record: RangeRecord, window: Window
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """Yield keys and values of a range that lie in a window."""
+    """Yield the keys and values of a range that are in a window."""
     table = trees.table(record)
     start, stop = window
     if start <= record.min_key and (stop is None or record.max_key < stop):

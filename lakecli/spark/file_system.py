@@ -1,12 +1,14 @@
-"""The files of a table as a file system of Hadoop, so that Spark reads them by its own readers.
+"""The files of a table as a file system of Hadoop, so that Spark's own readers can read them.
 
-`TableFileSystem.java` is that file system. Spark has a compiler for Java in itself, Janino, which
-compiles it for the session, so there is no other build of it. The files of a table travel in the
-options of its DataFrame, which belong to one reading only, and whose text no log of Spark has.
+`TableFileSystem.java` is that file system. Spark contains a compiler for Java, Janino, which
+compiles it for the session, so no compiled class is distributed. The list of a table's files is
+passed in the options of its DataFrame: these options apply to one reading only, and Spark does not
+log their text.
 
-Executors open an object by Spark's own connector where Spark has one and can name the object, else
-by a process of lakecli, which needs lakecli in their Python, and credentials. Spark compares
-nothing; so what it opens outside the namespace is compared with its record before.
+Executors open an object by Spark's own connector if Spark has a connector that can name the object.
+Otherwise a process of lakecli opens it, which needs lakecli in the executors' Python, and
+credentials. Spark does not verify what it reads. So an object outside the namespace that Spark
+opens itself is first compared with its record.
 """
 
 from __future__ import annotations
@@ -81,11 +83,12 @@ def mount(
     """Return a path at which Spark finds the files of a table, and the options for reading it.
 
     Args:
-        native: whether Spark's own connectors open the objects; ``None``: where they can.
+        native: whether Spark's own connectors open the objects; ``None``: if they can.
 
     Raises:
         IntegrityError: an object outside the namespace, which a connector would open, changed.
-        Unsupported: the session takes no class of Java, or `native` and no connector can open one.
+        Unsupported: the session cannot load Java classes; or `native` is set, and there is no
+            connector for an object.
     """
     python = _install(spark)
     connectors = _Connectors(spark, repository, is_needed=bool(native))
@@ -117,7 +120,7 @@ def mount(
 
 
 def _install(spark: SparkSession) -> str:
-    """Give a session the class, once; return the Python of its executors."""
+    """Load the Java class into a session, once; return the path of the executors' Python."""
     try:
         with _lock:
             return _install_by_connect(spark) if is_connect(spark) else _install_here(spark)
@@ -154,7 +157,11 @@ _scratch: tempfile.TemporaryDirectory[str] | None = None
 
 
 def _jar(jvm: Any) -> Path:  # noqa: ANN401
-    """Return a JAR of the class, compiled by Spark's compiler in `jvm` or in a Java of our own."""
+    """Return a JAR with the compiled class.
+
+    Args:
+        jvm: the JVM of the session, whose compiler is used; ``None``: start another Java.
+    """
     global _scratch  # noqa: PLW0603 - kept until this process ends
     if _scratch is None:
         _scratch = tempfile.TemporaryDirectory(prefix="lakecli-")
@@ -193,7 +200,7 @@ def _own_java(cache: Path) -> JavaGateway:
 
 
 class _Connectors:
-    """The connectors of a session to stores."""
+    """Finds the session's Hadoop connectors for the stores that hold files."""
 
     def __init__(self, spark: SparkSession, repository: Repository, *, is_needed: bool) -> None:
         self._spark = spark
@@ -202,7 +209,11 @@ class _Connectors:
         self._schemes: dict[str, str] = {}
 
     def uri_of(self, file: TableFile) -> str:
-        """Return the URI by which Spark opens a file; ``""`` if it has none and needs none."""
+        """Return the URI by which Spark opens a file; ``""`` if there is none.
+
+        Raises:
+            Unsupported: there is no such URI, and connectors are required.
+        """
         try:
             kind, place = place_of(self._repository, file)
             if kind not in self._schemes:
@@ -257,9 +268,12 @@ def place_of(repository: Repository, file: TableFile) -> tuple[str, str]:
 
 
 def _check(repository: Repository, files: Sequence[TableFile]) -> None:
-    """Compare files outside the namespace with what is recorded of them, before Spark reads.
+    """Compare files outside the namespace with their records, before Spark reads.
 
-    Spark names a file by its path alone, so one that changes later is not noticed.
+    Spark opens a file by its path alone, so later changes of the file are not noticed.
+
+    Raises:
+        IntegrityError: a file has changed.
     """
     outside = [file.recorded for file in files if is_outside(file.address)]
     uncertain = []

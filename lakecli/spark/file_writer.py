@@ -1,4 +1,4 @@
-"""The files that a DataFrame is written to: their layout, and writing and uploading them.
+"""The files to which a DataFrame is written: their layout, and writing and uploading them.
 
 Executors write files to their disk, and upload them under the digest of their contents. Nothing
 refers to them until the driver commits, so a task that fails or runs twice leaves only garbage.
@@ -65,7 +65,7 @@ RESULT_DDL: Final = "path string, checksum string, size bigint, rows bigint"
 
 
 class UploadedFile(NamedTuple):
-    """A file that an executor uploaded: its path below the table, and its number of rows."""
+    """A file that an executor uploaded; `path` is relative to the table."""
 
     path: str
     checksum: str
@@ -74,16 +74,16 @@ class UploadedFile(NamedTuple):
 
 
 class FileLayout(NamedTuple):
-    """What the files of a table have in common.
+    """The properties that all files of a table have in common.
 
     Attributes:
-        format: ``parquet``; all others are lines of text.
+        format: ``parquet``, ``csv`` or ``json``; the last two are lines of text.
         partition_by: partition columns, whose values come first in the rows, as text.
         schema: Arrow schema of the other columns, serialised.
         extension: extension of the files' names, with its dot.
         compression: pyarrow's name of the compression; for text ``gzip`` or ``none``.
-        header: first line of each text file; ``""``: there is none.
-        max_rows: maximum number of rows in a file; 0: there is none.
+        header: first line of each text file; ``""`` for none.
+        max_rows: maximum number of rows in a file; 0 for no limit.
     """
 
     format: str
@@ -103,7 +103,14 @@ def layout_of(
     options: Mapping[str, Any],
     version: str,
 ) -> FileLayout:
-    """Return the layout of the files, without the header of CSV; refuse what cannot be written."""
+    """Return the layout of the files, without the header of CSV.
+
+    Args:
+        version: the version of Spark, which is recorded in Parquet files.
+
+    Raises:
+        UsageError: the rows cannot be written in this format, or an option is not valid.
+    """
     check_format(format)
     names = [name.lower() for name in schema.names]
     for at, name in enumerate(names):
@@ -154,7 +161,7 @@ def layout_of(
 def _stored(schema: StructType, version: str) -> pa.Schema:
     """Return the schema of Parquet files, with that of Spark in its metadata.
 
-    All columns may be null, nested ones too, as in the files that Spark writes.
+    All columns, including nested ones, are nullable, as in the files that Spark writes.
     """
     schema = cast("StructType", nullable(schema))
     metadata = {
@@ -170,7 +177,7 @@ def _stored(schema: StructType, version: str) -> pa.Schema:
 
 
 def _max_rows(text: str) -> int:
-    """Return the maximum number of rows in a file, 0 for none (which Spark writes as negative)."""
+    """Return the maximum number of rows in a file, 0 for no limit (a negative number in Spark)."""
     try:
         return max(0, int(text))
     except ValueError:
@@ -180,7 +187,11 @@ def _max_rows(text: str) -> int:
 
 
 def _check_types(fields: Sequence[StructField], kinds: frozenset[str], purpose: str) -> None:
-    """Refuse columns of some types."""
+    """Raise `UsageError` if a column has one of some types.
+
+    Args:
+        purpose: what the types do not allow, for the message.
+    """
     for field in fields:
         if field.dataType.typeName() in kinds:
             raise UsageError(
@@ -190,7 +201,7 @@ def _check_types(fields: Sequence[StructField], kinds: frozenset[str], purpose: 
 
 
 def header_of(frame: DataFrame, *, partition_by: Sequence[str], options: Mapping[str, Any]) -> str:
-    """Return the line of column names of CSV, quoted as by Spark; ``""`` if there is none."""
+    """Return the header line of CSV files, quoted as by Spark; ``""`` if no header is wanted."""
     given = {name.lower(): str(value) for name, value in options.items()}
     if given.get("header", "false").lower() != "true":
         return ""
@@ -202,7 +213,7 @@ def header_of(frame: DataFrame, *, partition_by: Sequence[str], options: Mapping
 
 
 def arranged(frame: DataFrame, layout: FileLayout, options: Mapping[str, str]) -> DataFrame:
-    """Return the rows sorted, with the partition columns as text before the others."""
+    """Return the rows sorted by the partition columns, which come first, as text."""
     by = {name.lower() for name in layout.partition_by}
     directories = [functions.col(quoted(name)).cast("string") for name in layout.partition_by]
     data = [functions.col(quoted(name)) for name in frame.columns if name.lower() not in by]
@@ -217,12 +228,12 @@ def arranged(frame: DataFrame, layout: FileLayout, options: Mapping[str, str]) -
 
 
 def escape(text: str) -> str:
-    """Escape a column's name or value for a path, as Hive and Spark do."""
+    """Escape a column's name or value for use in a path, as Hive and Spark do."""
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
 
 
 class TableFileWriter:
-    """The function for ``mapInArrow`` that writes a table; `write_id` makes names unique."""
+    """The function for ``mapInArrow`` that writes a table; `write_id` makes file names unique."""
 
     def __init__(self, location: StoreLocation, layout: FileLayout, write_id: str) -> None:
         self.location = location
@@ -253,12 +264,12 @@ class TableFileWriter:
             return files.finish()
 
     def or_empty(self, files: list[UploadedFile]) -> list[UploadedFile]:
-        """Return files, or one without rows: a DataFrame without partitions runs no task."""
+        """Return `files`; if empty, write a file without rows, because no task may have run."""
         return files or self.write(0, iter(()))
 
 
 class _TaskFiles:
-    """The files of one task, one of them open at a time."""
+    """The files of one task; one of them is open at a time."""
 
     def __init__(self, writer: TableFileWriter, task: int, path: Path) -> None:
         self._writer = writer
@@ -273,7 +284,7 @@ class _TaskFiles:
         self._rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Write rows to the files of their directories."""
+        """Write rows to the files of their partition directories."""
         width = len(self._layout.partition_by)
         texts = [pc.fill_null(column, NO_VALUE) for column in batch.columns[:width]]
         arrays = [
@@ -302,7 +313,7 @@ class _TaskFiles:
                 self._end()
 
     def begin(self, directory: str) -> _ParquetFile | _TextFile:
-        """Return the open file of a directory, after finishing that of another directory."""
+        """Return the open file of a directory; first finish the file of another directory."""
         if self._file is not None and self._directory == directory:
             return self._file
         self._end()
@@ -338,7 +349,7 @@ class _TaskFiles:
 
 
 def _run_starts(texts: list[pa.Array], count: int) -> list[int]:
-    """Return the positions of rows whose values differ from the row before, and the first."""
+    """Return the positions at which a run of equal partition values starts; the first is 0."""
     if not count:
         return []
     changes = np.zeros(count, np.bool_)
@@ -350,7 +361,7 @@ def _run_starts(texts: list[pa.Array], count: int) -> list[int]:
 
 
 class _ParquetFile:
-    """A Parquet file with row groups of about `ROW_GROUP` bytes, whatever the batches."""
+    """A Parquet file with row groups of about `ROW_GROUP` bytes, for batches of any size."""
 
     def __init__(self, path: Path, layout: FileLayout, schema: pa.Schema) -> None:
         self._writer = pq.ParquetWriter(
@@ -386,8 +397,9 @@ class _ParquetFile:
 def _columns_with_statistics(schema: pa.Schema) -> list[str]:
     """Return the columns of a Parquet file, nested ones too, except floating-point numbers.
 
-    To Spark NaN is the largest number. It skips row groups whose maximum is lower than what a
-    filter asks for, so a maximum without NaN would hide rows.
+    For Spark, NaN is the largest number. Spark skips row groups whose maximum is too low for a
+    filter. Arrow leaves NaN out of the maximum, so statistics of floating-point columns would hide
+    rows.
     """
     empty = BytesIO()
     pq.write_table(schema.empty_table(), empty, store_schema=False)
@@ -397,7 +409,7 @@ def _columns_with_statistics(schema: pa.Schema) -> list[str]:
 
 
 class _TextFile:
-    """A file of lines."""
+    """A text file of lines."""
 
     def __init__(self, path: Path, layout: FileLayout) -> None:
         self._plain = path.open("wb")
@@ -421,7 +433,11 @@ class _TextFile:
 def new_entries(
     repository: Repository, prefix: bytes, files: Sequence[UploadedFile]
 ) -> list[tuple[bytes, bytes]]:
-    """Return path and encoded entry of each file, in path order; refuse paths that are too long."""
+    """Return the path and encoded entry of each file, in path order.
+
+    Raises:
+        UsageError: a path is too long.
+    """
     now = repository.lake.runtime.now()
     additions = []
     for name, checksum, size, _ in files:
@@ -433,5 +449,5 @@ def new_entries(
 
 
 def new_write_id(repository: Repository) -> str:
-    """Return the part of files' names that no other write has."""
+    """Return a unique ID, which is a part of the names of all files of one write."""
     return str(UUID(bytes=repository.lake.runtime.new_id()))

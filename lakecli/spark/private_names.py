@@ -1,8 +1,8 @@
-"""The private names of PySpark that lakecli uses; no other module of this package uses one.
+"""The private names of PySpark that lakecli uses; no other module of this package uses any.
 
-PySpark has no public way to the plan of a DataFrame, which shows the commit that rows come from; to
-the driver's Java, to which a file system is given; to Hadoop's list of connectors; and to the
-active session.
+PySpark has no public access to the plan of a DataFrame, which contains the commit that rows come
+from; to the driver's JVM, to which a file system is added; to Hadoop's list of connectors; and to
+the active session.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def jvm_of(spark: SparkSession) -> Any:  # noqa: ANN401 - here and below: of the
 
 
 def session_state(spark: SparkSession) -> Any:  # noqa: ANN401
-    """Return the settings of a session in the JVM, and those of Hadoop."""
+    """Return the state of a session in the JVM, which has its settings and those of Hadoop."""
     return cast("Any", spark)._jsparkSession.sessionState()  # noqa: SLF001
 
 
 @contextmanager
 def made_active(spark: SparkSession) -> Iterator[None]:
-    """Make a session the active one, which Spark asks whether a data source has a name already."""
+    """Make a session the active one: there Spark looks up whether a data source is registered."""
     if is_connect(spark):
         yield
         return

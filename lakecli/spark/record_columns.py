@@ -1,7 +1,7 @@
 """The columns of entries, commits, refs and differences, and decoding entries into columns.
 
 Paths are bytes, as are Spark's strings, so they pass unchanged even if they are not UTF-8. Arrays
-are made from buffers: `pyarrow.array` imports pandas, which loads slowly.
+are made from buffers, because `pyarrow.array` imports pandas, which loads slowly.
 """
 
 from __future__ import annotations
@@ -51,7 +51,15 @@ BATCH_SIZE: Final = 64 << 20
 
 
 def chosen(what: str, columns: str) -> str:
-    """Return the schema of some columns of a kind of rows, by names with commas, or of all."""
+    """Return the schema of the chosen columns, in Spark's DDL.
+
+    Args:
+        what: the kind of rows, a key of `COLUMNS`.
+        columns: the names of the columns, separated by commas; empty for all.
+
+    Raises:
+        UsageError: a column is unknown, or named twice.
+    """
     known = COLUMNS[what]
     names = [name.strip() for name in columns.split(",")] if columns.strip() else list(known)
     for at, name in enumerate(names):
@@ -64,7 +72,7 @@ def chosen(what: str, columns: str) -> str:
 
 
 def check_schema(what: str, schema: StructType) -> None:
-    """Refuse other columns or types than a kind of rows has, by a `UsageError`."""
+    """Raise `UsageError` if a kind of rows does not have a column of a schema, or its type."""
     known = COLUMNS[what]
     for field in schema.fields:
         expected = known.get(field.name)
@@ -77,7 +85,7 @@ def check_schema(what: str, schema: StructType) -> None:
 
 
 def batched(blocks: Iterable[Records]) -> Iterator[Records]:
-    """Yield the keys and values of blocks together, so that they are decoded at once.
+    """Yield the keys and values of several blocks at a time, which are decoded together.
 
     A block has at most 128 MiB, and 96 MiB that its keys share, so no column reaches 2 GiB.
     """
@@ -98,7 +106,7 @@ def batched(blocks: Iterable[Records]) -> Iterator[Records]:
 def decode_batch(
     keys: Sequence[bytes], values: Sequence[bytes], wanted: Collection[str]
 ) -> dict[str, pa.Array]:
-    """Return the wanted columns of records, except the range ID, which is not part of records."""
+    """Return the wanted columns of records, except the range ID, which records do not contain."""
     columns: dict[str, pa.Array] = {}
     if "path" in wanted:
         columns["path"] = paths_of(keys)

@@ -1,8 +1,8 @@
-"""Whether rows fit the table that they are added to: names and types of its columns.
+"""Check whether rows fit the table to which they are added, by names and types of its columns.
 
-The schema of a table is that of the newest file, by the generation in its name; a file without one
-is older than all that have one. Of CSV it is the names in the header, or the number of columns;
-files of JSON have none.
+The schema of a table is that of its newest file, by the generation in the file's name. A file
+without a generation in its name counts as older than all others. For CSV the schema is the names in
+the header, or the number of columns; JSON files have no schema.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ class SchemaMismatch(UsageError):
 
 @dataclass
 class SchemaCheck:
-    """Compares rows with the table that they are added to.
+    """Compares rows with the table to which they are added.
 
     Attributes:
-        prefix: its path, with a slash at its end.
+        prefix: the path of the table, with a slash at its end.
         partition_by: the partition columns of the rows.
         merges: whether the table may get new columns, and columns wider types.
-        spark: the session; ``None`` in a worker of Spark, which can read the schema of Parquet.
+        spark: the session; ``None`` in a worker of Spark, where only the schema of Parquet files
+            can be read.
     """
 
     schema: StructType
@@ -78,7 +79,7 @@ class SchemaCheck:
             )
 
     def check(self, view: View) -> None:
-        """Refuse rows that do not fit the newest file in a view, by a `SchemaMismatch`."""
+        """Raise `SchemaMismatch` if the rows do not fit the newest file in a view."""
         newest = None if self.format == "json" else _newest(view, self.prefix)
         if newest is None or newest == self._checked:
             return
@@ -104,14 +105,14 @@ class SchemaCheck:
 
     @property
     def adapted_schema(self) -> StructType:
-        """The schema to write: with `mergeSchema` it has all columns of the table."""
+        """The schema to write; with `mergeSchema` it has all columns of the table."""
         if not (self._merges and self._columns):
             return self.schema
         present = {each.name.lower(): each for each in self.schema.fields}
         return StructType([*self._columns, *(present[name] for name in self._by)])
 
     def adapted(self, frame: DataFrame) -> DataFrame:
-        """Return the rows with the columns of that schema."""
+        """Return the rows with the columns of `adapted_schema`."""
         if not (self._merges and self._columns):
             return frame
         present = {each.name.lower(): each for each in self._fields}
@@ -188,7 +189,7 @@ class SchemaCheck:
 
 
 def _newest(view: View, prefix: bytes) -> TableFile | None:
-    """Return the file of the highest generation below a path, the first of several, or ``None``."""
+    """Return the first file of the highest generation below a path, or ``None``."""
     newest: tuple[bytes, bytes] | None = None
     highest = -2
     for path, value in view.scan(prefix=prefix):
@@ -207,7 +208,7 @@ def _newest(view: View, prefix: bytes) -> TableFile | None:
 
 
 def merged_type(left: DataType, right: DataType) -> DataType | None:
-    """Return the type that Spark's ``mergeSchema`` makes of two; ``None`` if it refuses them."""
+    """Return the type to which ``mergeSchema`` of Spark merges two types; ``None`` if it cannot."""
     if _same_type(left, right):
         return left
     if isinstance(left, DecimalType) and isinstance(right, DecimalType):
@@ -238,5 +239,5 @@ def _merged_struct(left: StructType, right: StructType) -> StructType | None:
 
 
 def _same_type(left: DataType, right: DataType) -> bool:
-    """Return whether two types are the same but for nulls and the case of names."""
+    """Return whether two types are the same, ignoring nullability and the case of names."""
     return left.simpleString().lower() == right.simpleString().lower()

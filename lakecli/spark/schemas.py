@@ -48,7 +48,7 @@ _KNOWN_TYPES: Final = tuple(
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema that Spark expects of rows with a schema."""
+    """Return the Arrow schema that Spark expects for rows of a schema."""
     # PySpark 4.1 has no parameter for the time zone, which is UTC there.
     if "timezone" not in signature(to_arrow_schema).parameters:
         return to_arrow_schema(schema)
@@ -56,7 +56,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def serialised(schema: pa.Schema) -> bytes:
-    """Return a schema as bytes, as Arrow's own objects cannot always be pickled."""
+    """Return a schema as bytes, because Arrow's own objects cannot always be pickled."""
     return bytes(schema.serialize())
 
 
@@ -66,9 +66,13 @@ def check_schemas(
     files: Sequence[TableFile],
     options: Mapping[str, str],
 ) -> None:
-    """Refuse Parquet files whose recorded schemas Spark should not see; see `schema_of_json`.
+    """Reject Parquet files whose recorded schemas are dangerous to load; see `schema_of_json`.
 
-    Those are checked from which Spark may infer the schema of the table with these options.
+    Only files from which Spark may infer the schema of the table with these options are checked.
+
+    Raises:
+        Unsupported: a schema has a user-defined type that is not one of Spark's own.
+        UsageError: a schema is damaged or too large, or a file is not a Parquet file.
     """
 
     def check(file: TableFile) -> None:
@@ -91,7 +95,12 @@ def check_schemas(
 
 
 def recorded_in(location: StoreLocation, file: TableFile) -> StructType:
-    """Return the schema that Spark or lakecli recorded in a Parquet file; refuse other files."""
+    """Return the schema that Spark or lakecli recorded in a Parquet file.
+
+    Raises:
+        Unsupported: the file records no schema, or one with a user-defined type.
+        UsageError: the schema is damaged, or this is not a Parquet file.
+    """
     stored = _read(pq.read_schema, read_footer(location, file), file.name)
     found = recorded_schema(stored, file.name)
     if found is None:
@@ -110,9 +119,15 @@ def _read(read: Callable[[pa.BufferReader], Any], footer: bytes, name: str) -> A
 
 
 def recorded_schema(stored: pa.Schema, name: str) -> StructType | None:
-    """Return the schema that Spark or lakecli recorded; ``None`` without one.
+    """Return the schema that Spark or lakecli recorded, or ``None``.
 
-    One that is damaged, or that names a class other than those of Spark's own types, is refused.
+    Args:
+        stored: the Arrow schema of the file, whose metadata contain Spark's schema.
+        name: the name of the file, for errors.
+
+    Raises:
+        Unsupported: the schema has a user-defined type that is not one of Spark's own.
+        UsageError: the schema is damaged.
     """
     recorded = (stored.metadata or {}).get(_ROW_METADATA)
     if recorded is None:
@@ -128,8 +143,12 @@ def recorded_schema(stored: pa.Schema, name: str) -> StructType | None:
 def schema_of_json(text: str | bytes, name: str) -> StructType:
     """Return the schema that Spark describes as JSON, all columns nullable.
 
-    Java loads the class of a user-defined type, and PySpark imports its module, or runs the class
-    if the JSON contains it. So all but Spark's own types are refused, as `Unsupported`.
+    For a user-defined type, Java loads the class that the JSON names, and PySpark imports its
+    module or runs a class in the JSON. So user-defined types other than Spark's own are rejected.
+
+    Raises:
+        Unsupported: the schema has such a type.
+        UsageError: the JSON is damaged or too large.
     """
     return cast("StructType", nullable(StructType.fromJson(_parsed(text, name))))
 

@@ -1,6 +1,7 @@
 """What a Spark session is, running lakecli's functions on its executors, and errors on the way.
 
-A function travels to executors as bytes, so that one without lakecli can say what it lacks.
+A function is sent to executors as bytes, so that an executor without lakecli can report what it
+lacks.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _HIDE: Final = "SPARK_HIDE_TRACEBACK"
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Return whether a session is one of Spark Connect, which has no JVM here and no RDDs."""
+    """Return whether a session is one of Spark Connect, which has no local JVM and no RDDs."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -65,7 +66,7 @@ def user_of(spark: SparkSession) -> str:
 
 
 def check_server(spark: SparkSession) -> None:
-    """Refuse a server of Spark Connect without Java, which is not Apache Spark."""
+    """Raise `Unsupported` for a server of Spark Connect without Java, which is not Apache Spark."""
     if not is_connect(spark):
         return
     try:
@@ -79,10 +80,10 @@ def check_server(spark: SparkSession) -> None:
 
 
 def check_planner(spark: SparkSession) -> None:
-    """Refuse a driver without the Python by which Spark plans the reads of data sources.
+    """Raise `Unsupported` if the driver lacks the Python with which Spark plans data sources.
 
-    Spark runs it on the driver by the same path as on executors, where an archive may have it.
-    Through Spark Connect it is that of the server.
+    Spark starts this Python on the driver by the same path as on executors, where the path may be
+    in an archive. With Spark Connect, the server plans, and only `check_server` applies.
     """
     check_server(spark)
     if is_connect(spark):
@@ -98,37 +99,37 @@ def check_planner(spark: SparkSession) -> None:
 
 
 def check_format(format: str) -> None:
-    """Refuse a format that tables are neither read nor written in, by a `UsageError`."""
+    """Raise `UsageError` for a format in which tables are neither read nor written."""
     if format not in FORMATS:
         raise UsageError(f"unknown format {format!r}", hint=f"one of {', '.join(FORMATS)}")
 
 
 def lower_case(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return options by their names in lower case, with their values in lower case."""
+    """Return options with their names and values in lower case."""
     return {name.lower(): option_text(value).lower() for name, value in options.items()}
 
 
 def option_text(value: object) -> str:
-    """Return an option's value as Spark takes it, booleans in lower case."""
+    """Return an option's value in the form that Spark expects: booleans are in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def names_of(given: Sequence[str]) -> list[str]:
-    """Return names of columns; text is one name, as for Spark."""
+    """Return a list of column names; a string is a single name, as in Spark."""
     return [given] if isinstance(given, str) else list(given)
 
 
 def quoted(name: str) -> str:
-    """Return a column name in backquotes, as SQL expressions take it."""
+    """Return a column name in backquotes, for SQL expressions."""
     return "`" + name.replace("`", "``") + "`"
 
 
 @contextmanager
 def opened(uri: str, *, home: str | Path | None) -> Iterator[Repository]:
-    """Open the repository of a URI, by the setting ``sync`` as the command line does.
+    """Open the repository of a URI; the setting ``sync`` has the same effect as for commands.
 
-    One that is named by its namespace is read without a clone. Errors that leave it have their hint
-    in a note; notices become warnings.
+    A repository that is named by its namespace is read without a clone. Errors that are raised in
+    the block get their hint as a note; notices become warnings.
     """
     with hints_told(), _opened(parse(uri, anywhere=True), home) as repository:
         try:
@@ -145,7 +146,7 @@ def _opened(uri: LakeUri, home: str | Path | None) -> LocalRepository:
 
 @contextmanager
 def hints_told() -> Iterator[None]:
-    """Add the hint of an error to its traceback, as Spark shows nothing else."""
+    """Add the hint of an error to its traceback, because Spark shows only the traceback."""
     try:
         yield
     except LakeError as error:
@@ -157,7 +158,7 @@ def hints_told() -> Iterator[None]:
 
 @contextmanager
 def explained(uri: str) -> Iterator[None]:
-    """Translate errors of Spark about a table into a `UsageError` with a hint."""
+    """Translate Spark's errors about a table into a `UsageError` with a hint."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
@@ -168,7 +169,7 @@ def explained(uri: str) -> Iterator[None]:
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Have PySpark log no errors of SQL in this thread, where they are expected."""
+    """Suppress PySpark's log of SQL errors in this thread, for errors that are expected."""
     logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     thread = threading.get_ident()
 
@@ -190,7 +191,9 @@ def read_parts(
 ) -> DataFrame:
     """Return the rows of all parts; each part is a task.
 
-    `read` yields the record batches of a part; it and the parts can be pickled.
+    Args:
+        read: yields the record batches of a part; must be picklable.
+        parts: the arguments for `read`, also picklable.
     """
     packed = pickle.dumps((read, parts))
     hint = environment_hint()
@@ -213,10 +216,10 @@ def read_parts(
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Have a worker send an error of lakecli as its message and hint, without a traceback.
+    """Make a worker send an error of lakecli as its message and hint, without a traceback.
 
-    A worker that has sent an error ends, so the variable does not outlive it. The setting of Spark
-    for the same purpose would hide the tracebacks of the user's own functions, too.
+    The environment variable that does this stays set, but a worker that has sent an error ends.
+    Spark's own setting for this purpose would also hide the tracebacks of the user's functions.
     """
     try:
         with hints_told():

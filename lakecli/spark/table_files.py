@@ -1,8 +1,8 @@
-"""The files of a table at a ref, and the footers that describe those of Parquet.
+"""The files of a table at a ref, and the footers of its Parquet files.
 
 The commit that `read_table` has read is part of the query plan, as the alias of the table, so it
-survives filters, joins and views: `origins` finds it. It is lost where Spark cuts the plan:
-`checkpoint`, or rows that went through Python.
+survives filters, joins and views: `origins` finds it. The commit is lost where Spark cuts the plan:
+after `checkpoint`, or for rows that went through Python.
 """
 
 from __future__ import annotations
@@ -32,9 +32,13 @@ _TAIL: Final = 64 << 10
 
 
 def table_files(repository: Repository, uri: str) -> tuple[list[TableFile], Origin | None]:
-    """Return the files that Spark would read below a path, by name, and the commit of a branch.
+    """Return the files that Spark would read below a path, and the origin of the rows.
 
-    The ref is resolved here, once. A path that names an object is a table of one file.
+    The ref is resolved here, once. If the path is that of an object, the table is this one file.
+    The files are sorted by name.
+
+    Returns:
+        The files; and the commit at the head of the branch, ``None`` if the ref is not a branch.
 
     Raises:
         UsageError: a name is not valid in a directory, or not UTF-8.
@@ -85,7 +89,11 @@ def _checked(key: bytes, uri: str) -> str:
 
 
 def read_footer(location: StoreLocation, file: TableFile) -> bytes:
-    """Return the footer of a Parquet file; refuse files of other formats."""
+    """Return the footer of a Parquet file.
+
+    Raises:
+        UsageError: the file is not a Parquet file.
+    """
     start = max(0, file.size - _TAIL)
     tail = read_piece(location, file, start, file.size - start)
     size = int.from_bytes(tail[-8:-4], "little") + 8
@@ -112,15 +120,15 @@ class Origin(NamedTuple):
 
     @property
     def alias(self) -> str:
-        """The origin as the alias of a table."""
+        """The origin in the form of an alias of a table."""
         return f"lakefs://{self.repository}/{self.branch}@{self.commit_id}"
 
 
 def origins(frame: DataFrame) -> list[Origin]:
-    """Return the commits that the rows of a DataFrame were read from, each once.
+    """Return the commits from which the rows of a DataFrame were read, without duplicates.
 
-    Only tables that were read by the name of a branch count. Who reads a tag, a commit or
-    ``main~1`` means an old state.
+    Only tables that were read by the name of a branch count. A user who reads a tag, a commit or
+    ``main~1`` wants an old state.
     """
     names = _aliases_sent(frame) if is_connect(frame.sparkSession) else _aliases(frame)
     found = (_ALIAS.fullmatch(name) for name in names)
@@ -143,7 +151,8 @@ def _aliases(frame: DataFrame) -> Iterator[str]:
 def _aliases_sent(frame: Any) -> Iterator[str]:  # noqa: ANN401 - a DataFrame of Spark Connect
     """Yield the aliases in the plan that a client of Spark Connect sends.
 
-    Views of the server are only names in it, so their rows come from an unknown commit.
+    The plan contains only the names of views of the server, so the commits behind views are
+    unknown.
     """
     waiting: list[Any] = [sent_plan(frame)]
     while waiting:

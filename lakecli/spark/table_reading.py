@@ -1,7 +1,7 @@
 """Read a table's data at any ref, as Spark reads a directory with the same files.
 
 Spark lists the files, infers the schema and the partition columns, and reads the rows itself, from
-the file system that `file_system` gives it.
+the file system that the module `file_system` provides.
 """
 
 from __future__ import annotations
@@ -64,21 +64,22 @@ def read_table(
             ``NAMESPACE@REF/PATH`` the repository is read without a clone.
         format: ``parquet``, ``csv`` or ``json`` (lines).
         schema: schema of the data, as in `DataFrameReader.schema`; by default Spark infers it.
-        columns: only these columns, in this order; a text is one column. Of Parquet, only they and
-            the columns in `where` are decoded.
-        where: an SQL condition. Directories are not read if a comparison in it, joined by AND,
-            rules them out.
-        native: whether Spark reads the objects itself, by its own connector to the store (s3a, gs
-            or abfss) and its own credentials, or from a directory that all executors have; by
-            default it does where it can.
+        columns: the columns to return, in this order; a string is one column. For Parquet, only
+            these columns and those in `where` are decoded.
+        where: an SQL condition. Partition directories that a comparison in it rules out are not
+            read, if the comparisons are joined by AND.
+        native: ``True``: Spark reads the objects itself, by its own connector to the store (s3a, gs
+            or abfss) and its own credentials, or from a directory that all executors have.
+            ``False``: lakecli reads them. By default, Spark does if it can.
         options: options of Spark's reader for the format: ``header``, ``mergeSchema``, ….
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories.
 
     Raises:
-        UsageError: the format is unknown, Spark cannot infer the schema, or it is not a table.
+        UsageError: the format is unknown, Spark cannot infer the schema, or the path is not a
+            table.
         NotFound: the repository, the ref or the path does not exist.
-        Unsupported: an option is about the names of files, or Spark has no connector.
+        Unsupported: the option ``basePath`` is given, or Spark has no connector.
     """
     check_format(format)
     check_server(spark)
@@ -113,7 +114,11 @@ def load(
     options: Mapping[str, str],
     native: bool | None,
 ) -> DataFrame:
-    """Return the rows of files of a table, as Spark reads a directory of them."""
+    """Return the rows of a table's files, read by Spark as it reads a directory of them.
+
+    Args:
+        native: whether Spark's own connectors open the objects; ``None``: if they can.
+    """
     if "basepath" in lower_case(options):
         raise Unsupported(
             "option basePath does not work for a table in a repository",
@@ -129,7 +134,7 @@ def load(
 
 @contextmanager
 def _listed_by_the_driver(spark: SparkSession) -> Iterator[None]:
-    """Have Spark list directories without a job of executors, as the driver knows them all."""
+    """Make Spark list directories on the driver, which knows all files, instead of in a job."""
     before = str(spark.conf.get(_LISTED_HERE))
     spark.conf.set(_LISTED_HERE, 1 << 30)
     try:

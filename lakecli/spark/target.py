@@ -1,4 +1,4 @@
-"""The path of a branch that a DataFrame is written to, and what each mode does there.
+"""The path of a branch to which a DataFrame is written, and what each mode does there.
 
 ============================  ==============================================================
 mode                          conflicts if, when the branch moves,
@@ -6,16 +6,16 @@ mode                          conflicts if, when the branch moves,
 ``error``                     there are objects below the path (`TableExists`)
 ``ignore``                    never; then it does nothing if there are objects
 ``append``                    never
-``overwrite``                 what is below the path has changed since the base
-``overwrite_partitions``      what is in the directories of the rows has changed since the base
+``overwrite``                 objects below the path have changed since the base
+``overwrite_partitions``      objects in the directories of the rows have changed since the base
 ============================  ==============================================================
 
-The base is ``expected=``; by default the commit of this branch that the rows were read from, the
-oldest of several; else the head when the call began.
+The base is ``expected=``. By default, it is the commit of this branch from which the rows were
+read, or the oldest of several such commits; if there is none, the head when the call began.
 
-Writes of batches happen exactly once: a commit records the application and the version of its batch
-in its metadata, so the record is shared, merged and reset with the branch. It belongs to one table,
-as one batch may write several.
+Batches of a stream are written exactly once: a commit records the application and the version of
+its batch in its metadata, so the record is shared, merged and reset with the branch. A record
+applies to one table, because one batch may write several tables.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class _Nothing(LakeError):
 
 
 class WriteTarget:
-    """The path of a branch, and how to write there.
+    """The path of a branch to which rows are written, and the mode of the write.
 
     Args:
         prefix: the table's path, with a slash at its end; ``b""`` is the whole branch.
-        batch: the batch that is written once, if it is one.
-        check: called with the branch as it is, before files are added to those that are there.
+        batch: the batch of a stream that is written exactly once; ``None`` for other writes.
+        check: called with the present view of the branch before files are added to existing ones.
     """
 
     def __init__(
@@ -100,20 +100,25 @@ class WriteTarget:
 
     @property
     def base(self) -> Commit:
-        """The commit that the write builds on, once begun."""
+        """The commit on which the write builds; available after `begin`."""
         assert self._base is not None, "begin() was not called"
         return self._base
 
     def begin(self, *, expected: str, read: Sequence[Origin], commits: bool) -> bool:
-        """Choose the base; refuse the write, if it will be refused, before anything is computed.
+        """Choose the base; reject a write that cannot succeed before anything is computed.
 
         Args:
             expected: a ref expression that names the base; ``""``: the default.
-            read: what the rows were read from.
+            read: the commits from which the rows were read.
             commits: whether the changes are to be committed, and not only staged.
 
         Returns:
             Whether there is something to do.
+
+        Raises:
+            TableExists: there are objects, and the mode is ``error``.
+            TableChanged: objects that would be replaced have changed since the base.
+            DirtyBranch: the changes are to be committed, and the branch has uncommitted changes.
         """
         with self._repository.lake.kv.read() as txn:
             view = view_of_branch(self._repository, txn, self._branch)
@@ -131,7 +136,7 @@ class WriteTarget:
         return True
 
     def _choose(self, view: View, expected: str, read: Sequence[Origin]) -> Commit:
-        """Return the base."""
+        """Return the base of the write."""
         if expected:
             return commit_at(self._repository, view.txn, expected)
         refs = RefStore(view.txn, self._repository.key)
@@ -144,7 +149,11 @@ class WriteTarget:
         return self._batch is not None and self._batch.is_written(refs, view.commit)
 
     def _is_ignored(self, view: View) -> bool:
-        """Return whether there are objects, and the mode is ``ignore``; refuse ``error`` then."""
+        """Return whether the mode is ``ignore`` and there are objects below the path.
+
+        Raises:
+            TableExists: there are objects, and the mode is ``error``.
+        """
         if self._mode not in {"error", "ignore"}:
             return False
         exists = next(view.scan(prefix=self.prefix), None) is not None
@@ -156,7 +165,7 @@ class WriteTarget:
         return exists
 
     def _check_unchanged(self, view: View, prefixes: Sequence[bytes]) -> None:
-        """Refuse to replace what has changed since the base, by a `TableChanged`."""
+        """Raise `TableChanged` if objects below some prefixes have changed since the base."""
         base = self.base
         trees = self._repository.trees
         changes = chain.from_iterable(
@@ -179,11 +188,11 @@ class WriteTarget:
         """Yield the changes of the write relative to a view, in path order.
 
         The names of the files begin with the generation of the commit, so the files of a
-        directory sort by the order of their commits.
+        directory are sorted by the order of their commits.
 
         Raises:
             TableExists: another process was first, and the mode is ``error``.
-            TableChanged: what is to be replaced has changed.
+            TableChanged: objects that would be replaced have changed.
         """
         if self._is_ignored(view):
             raise _Nothing("there are objects")
@@ -200,7 +209,7 @@ class WriteTarget:
         return merge(removed, named, key=itemgetter(0))
 
     def _prefixes(self, additions: Iterable[Addition]) -> list[bytes]:
-        """Return the directories of which the write replaces or needs all."""
+        """Return the directories whose whole contents the write replaces or depends on."""
         if self._mode in {"append", "ignore"}:
             return []
         if self._mode == "overwrite_partitions":
@@ -215,7 +224,7 @@ class WriteTarget:
         committer: str,
         metadata: Mapping[str, str],
     ) -> Commit | None:
-        """Commit the changes on top of the present head; ``None`` if nothing is to be done."""
+        """Commit the changes on top of the present head; return ``None`` if nothing changes."""
         trees = self._repository.trees
         batch = self._batch
 
@@ -240,7 +249,7 @@ class WriteTarget:
         raise kept_moving(self._branch)
 
     def stage(self, additions: Sequence[Addition]) -> None:
-        """Stage the changes."""
+        """Stage the changes, if there are any."""
         with suppress(_Nothing):
             with open_view(self._repository, self._branch) as view:
                 changes = [
@@ -253,7 +262,7 @@ class WriteTarget:
 
 
 def _named(path: bytes, head: Commit) -> bytes:
-    """Return the path of a file in the commit on top of a head."""
+    """Return the path that a file gets in a commit on top of a head."""
     directory, slash, name = path.rpartition(b"/")
     number = head.generation + 1
     return b"%b%b%b%08d-%b" % (directory, slash, _PART, number, name.removeprefix(_PART))
@@ -268,7 +277,7 @@ _NUMBER: Final = re.compile("[0-9]{1,19}")
 
 
 class StreamBatch(NamedTuple):
-    """A batch of an application, to be written to a table once; later ones have larger versions."""
+    """A batch of an application, written to a table exactly once; versions of batches increase."""
 
     app: str
     version: int
@@ -276,14 +285,15 @@ class StreamBatch(NamedTuple):
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The record in the commit's metadata."""
+        """The record of the batch in the commit's metadata."""
         return {APP: self.app, VERSION: str(self.version), TABLE: self.table}
 
     def is_written(self, reader: CommitReader, head: Commit) -> bool:
-        """Return whether a commit or its history has this batch or a later one.
+        """Return whether a commit or one of its ancestors has this batch or a later one.
 
-        The walk does not go behind a commit that records the application and the table: when that
-        was made, its history had earlier batches only. That is not so for cherry-picks.
+        The walk ends at a commit that records the application and the table, because the history of
+        that commit has earlier batches only. Cherry-picked commits are an exception: the walk
+        continues.
         """
         waiting = [get_commit(reader, head.id)]
         seen = {head.id}
@@ -307,7 +317,11 @@ class StreamBatch(NamedTuple):
 
 
 def batch_of(txn: tuple[str, int] | None, table: bytes) -> StreamBatch | None:
-    """Return the batch that ``txn=`` names, if any; refuse what is none by a `UsageError`."""
+    """Return the batch that the argument ``txn=`` names, or ``None``.
+
+    Raises:
+        UsageError: `txn` is not an application and a version.
+    """
     if txn is None:
         return None
     match txn:

@@ -51,10 +51,12 @@ from lakecli.staging.area import ClaimedValue
 
 
 class WriteResult(NamedTuple):
-    """What a write did.
+    """The numbers and the commit of a write.
 
     Attributes:
-        size: bytes of them.
+        files: the number of files.
+        rows: the number of rows in the files.
+        size: the total size of the files in bytes.
         commit: the commit that added them; ``None`` if they are only staged, or nothing was done.
     """
 
@@ -87,30 +89,31 @@ def write_table(
 ) -> WriteResult:
     """Write a DataFrame below a path of a branch, in one commit.
 
-    With the setting ``sync = auto`` this fetches first, and the commit moves the branch in the
-    bucket too, as ``lakecli commit`` does. If the bucket cannot be reached by then, the branch
-    stays as it is.
+    With the setting ``sync = auto`` the repository fetches first, and the commit moves the branch
+    in the bucket, too, as ``lakecli commit`` does. If the bucket cannot be reached by then, the
+    branch stays as it is.
 
-    Within a block of ``fs.committing`` on the branch, the changes are a part of its commit, and
-    there is none of this call.
+    Within a block of ``fs.committing`` on the branch, the changes become part of the block's
+    commit, and this call makes no commit.
 
     Args:
         frame: the rows. Each partition becomes a file in each directory for which it has rows.
         uri: ``lakefs://REPOSITORY/BRANCH/PATH``.
-        mode: what to do if there are objects below the path: ``error`` refuses, ``ignore`` does
-            nothing, ``append`` adds files, ``overwrite`` replaces all objects, and
-            ``overwrite_partitions`` those in the directories of the rows. The two are a conflict
-            if what they replace has changed since `expected`; see `lakecli.spark.target`.
+        mode: what to do if there are objects below the path: ``error`` raises an error, ``ignore``
+            does nothing, ``append`` adds files, ``overwrite`` replaces all objects, and
+            ``overwrite_partitions`` replaces those in the directories of the rows. The last two
+            fail with a conflict if the objects to replace have changed since `expected`; see
+            `lakecli.spark.target`.
         format: ``parquet``, ``csv`` or ``json`` (lines).
-        partition_by: columns that become directories ``column=value``; a text is one column.
+        partition_by: columns that become directories ``column=value``; a string is one column.
         message: commit message; by default one with the path.
         commit: ``False``: only stage the changes, in addition to other staged changes.
-        expected: the commit, or a ref that names it, on which the rows build; by default the one
-            at which they were read from this branch, or its head now.
+        expected: the commit on which the rows build, or a ref that names it. By default, the commit
+            of this branch from which they were read, or the present head.
         txn: an application and the number of its batch, such as ``("app", 17)``: nothing is done
             if the branch's history has this batch of the table, or a later one.
-        mergeSchema: for `append` and `overwrite_partitions` of Parquet: rows may bring new columns,
-            lack some, or have wider decimals than the table. Without it they must have the
+        mergeSchema: for `append` and `overwrite_partitions` of Parquet: rows may have new columns,
+            lack some, or have wider decimals than the table. Without it, the rows must have the
             columns and types of the table at the head. The option of the same name does the same.
         options: ``compression``, ``maxRecordsPerFile``; for text also those of Spark's writer.
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
@@ -121,7 +124,7 @@ def write_table(
         NotFound: the repository or the branch does not exist.
         TableExists: there are objects below the path, and the mode is ``error``.
         SchemaMismatch: the rows have other columns or types than the table.
-        TableChanged: what would be replaced has changed since `expected`; ``paths`` lists it.
+        TableChanged: objects to replace have changed since `expected`; ``paths`` lists them.
         DirtyBranch: the branch has uncommitted changes, which the commit would not include.
         LostRace: the branch kept moving.
         Unreachable: executors died.
@@ -211,7 +214,7 @@ def commit_files(
 def _claimed(
     repository: Repository, target: WriteTarget, files: Sequence[UploadedFile]
 ) -> list[tuple[bytes, ClaimedValue]]:
-    """Claim the data of files once more, as some time may have passed since the first upload."""
+    """Claim the data of files again, because time may have passed since the first upload."""
     entries = new_entries(repository, target.prefix, files)
     return Retries(DRIVERS).call(partial(claim_values, repository, entries))
 
