@@ -1,18 +1,18 @@
-"""What a ref reads as, and where its bytes are.
+"""Reading a ref: its entries, and where their bytes are.
 
 ::
 
     view            a ref as one tree: its commit, and staging on top
     merge_points    two refs and what they have in common
-    reader          the same for many paths, opened once
+    reader          a view for reading many paths, opened once
     addresses       from an entry to the store and the key of its bytes; addresses of one version;
                     places outside the namespace, and which of them this user allows
-    recorded        objects outside the namespace, read only as they were recorded
-    contents        the bytes of an object, verified; many objects outside, compared
-    hadoop_names    which names Hadoop takes for the objects that have them
+    recorded        objects outside the namespace, read only if they are unchanged
+    contents        the bytes of an object, verified; comparing many objects outside
+    hadoop_names    which names Hadoop reads as the object that has the name
     lakefs_digests  what the checksum that lakeFS recorded of an object proves
     outside_counts  counts the places outside the namespace that entries name
-    reflog          where branches and tags stood before
+    reflog          former positions of branches and tags
 
 May import `journal` and what is below.
 """

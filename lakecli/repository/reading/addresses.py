@@ -1,10 +1,10 @@
 """From an entry's physical address to the store and key that hold its bytes.
 
-Every reader uses `Resolver`: on this machine, and on executors, which get the allowed places as
-strings.
+Every reader uses `Resolver`: on this machine, and on Spark executors, which get the allowed places
+as strings.
 
 An address outside the namespace is a URI. With ``?versionId=ID`` at its end it is pinned: it names
-one version of the object, and not the current one::
+one version of the object instead of the current object::
 
     s3://bucket/key                  the current object
     s3://bucket/key?versionId=ID     one version of it
@@ -13,9 +13,9 @@ one version of the object, and not the current one::
 The form is the same for all schemes. An ID has letters, digits and ``._~-``, 1,024 at most. If a
 key itself ends like a pinned address, an empty ID follows it, so every address has one meaning.
 
-A place outside the namespace is a bucket, a container, a prefix in one, or a directory of this
-machine, written as a normalised URI. An entry may name any address, and everybody who can write to
-the namespace can write an entry. So an address is followed only into an allowed place:
+A place outside the namespace is a bucket, a container, a prefix in one of them, or a directory of
+this machine, written as a normalised URI. An entry may name any address, and everybody who can
+write to the namespace can write an entry. So an address is followed only into an allowed place:
 
 - the namespace itself: its prefix in the bucket, or its directory;
 - places in the setting ``trust.addresses``, for all repositories or for one;
@@ -56,26 +56,27 @@ _HOST_ADDRESS: Final = r"[0-9.]+|metadata(\.google\.internal)?"
 
 
 def is_external(entry: Entry) -> bool:
-    """Return whether an entry's bytes lie outside the layout of the repository's own namespace."""
+    """Return whether an entry's bytes are outside the repository's own namespace."""
     return is_outside(entry.physical_address)
 
 
 def may_change(entry: Entry) -> bool:
-    """Return whether an entry's bytes may change: they are outside, and of no fixed version."""
+    """Return whether an entry's bytes may change: they are outside, and not pinned."""
     return is_external(entry) and not split_pin(entry.physical_address).version_id
 
 
 def is_outside(address: str) -> bool:
-    """Return whether an address is a full URI, and not relative to the namespace."""
+    """Return whether an address is a full URI, instead of relative to the namespace."""
     return "://" in address
 
 
 class Resolver:
-    """Opens what the addresses of one repository's entries name; safe to share between threads.
+    """Opens the stores that entries' addresses name; safe to share between threads.
 
     Args:
-        trusting: what may be read outside it; or the repository, which is asked again before
-            anything is refused, since another command may have allowed the place meanwhile.
+        trusting: the places that may be read outside the namespace; or the repository. With a
+            repository, its allowed places are read again before an address is refused, since
+            another command may have allowed the place meanwhile.
 
     Attributes:
         compared: see `AddressResolver`.
@@ -108,7 +109,7 @@ class Resolver:
         Raises:
             Unsupported: a pinned address in a store whose versions lakecli cannot read.
             IntegrityError: a relative address that leads out of the namespace.
-            OutsideAddress: it lies in a place that this user has not allowed, or in no store.
+            OutsideAddress: the place is one that this user has not allowed, or not in a store.
         """
         place = self.check(address)
         if place is None:
@@ -172,15 +173,16 @@ class Resolver:
 
 
 def is_key(address: str) -> bool:
-    """Return whether a relative address is a key in the namespace, as it may be written there.
+    """Return whether a relative address is a key in the namespace that lakecli may write.
 
-    One that leads out of it is empty, absolute, or has an empty, ``.`` or ``..`` component.
+    It is not if it is empty or absolute, or has an empty, ``.`` or ``..`` component, so that it
+    could lead out of the namespace.
     """
     return {"", ".", ".."}.isdisjoint(address.split("/")) and "\0" not in address
 
 
 def check_key(address: str) -> None:
-    """Refuse a relative address that leads out of the namespace, or that nothing writes."""
+    """Refuse a relative address that is not a valid key in the namespace; see `is_key`."""
     if not is_key(address):
         raise IntegrityError(
             f"not an address in the storage namespace: {address!r}",
@@ -224,7 +226,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def key_of(repository: Repository, address: str) -> str | None:
-    """Return the key of an address inside the namespace, which may be a full URI; else ``None``."""
+    """Return the key of an address inside the namespace, or ``None``; full URIs are accepted."""
     if not is_outside(address):
         return address
     if lakefs_object(address.rpartition("/")[2]) is None:
@@ -258,7 +260,7 @@ class Pin(NamedTuple):
 
     Attributes:
         uri: the URI of the object, with the key as it is in the store.
-        version_id: the ID of the version that it names; ``""`` for the current object.
+        version_id: the ID of the version that the address names; ``""`` for the current object.
     """
 
     uri: str
@@ -306,12 +308,12 @@ class OutsideAddress(Refused):
 
 
 class Trust(NamedTuple):
-    """What one repository may read outside its namespace; plain strings, for Spark executors.
+    """The places that one repository may read outside its namespace; strings, for Spark executors.
 
     Attributes:
         repository: its name on this machine, for messages, or ``""``.
         namespace: its storage namespace, normalised.
-        allowed: places, normalised.
+        allowed: the allowed places, normalised.
     """
 
     repository: str
@@ -319,10 +321,11 @@ class Trust(NamedTuple):
     allowed: tuple[str, ...] = ()
 
     def check(self, bucket: str, key: str) -> None:
-        """Refuse an address outside the namespace that lies in no allowed place.
+        """Refuse an address outside the namespace that is in no allowed place.
 
         Raises:
-            OutsideAddress: naming the place and the command that allows it.
+            OutsideAddress: the address is refused; the error names the place and the command that
+                allows it.
         """
         if is_local(bucket):
             self._check_file(bucket, key)
@@ -341,9 +344,10 @@ class Trust(NamedTuple):
         return max(found, key=len, default=None)
 
     def place_to_allow(self, bucket: str, key: str) -> str:
-        """Return the place that contains an object and is allowed, or has to be before it is read.
+        """Return the allowed place that contains an object, or the place that must be allowed.
 
-        In another bucket than that of the namespace, the latter is the first directory of the key.
+        In another bucket than the namespace's, the place that must be allowed is the first
+        directory of the key.
         """
         if is_local(bucket):
             return bucket
@@ -367,14 +371,14 @@ class Trust(NamedTuple):
             raise self.refusal(f"local://{leads_to}" if is_led_out else directory)
 
     def refusal(self, place: str) -> OutsideAddress:
-        """Return the error of an address in a place that is not allowed."""
+        """Return the error for an address in a place that is not allowed."""
         return OutsideAddress(
             f"outside the storage namespace, in a place that is not allowed: {place}",
             hint=f"if you trust the repository to name objects there: {self.allowing(place)}",
         )
 
     def allowing(self, *places: str) -> str:
-        """Return the call that allows places, for this repository alone."""
+        """Return the command line that allows places, for this repository only."""
         has_settings = (
             self.repository and "/" not in self.repository
         )  # no namespace in place of a name
@@ -386,16 +390,16 @@ class Trust(NamedTuple):
 
 
 def bucket_of(uri: str) -> str:
-    """Return the bucket or container of a normalised URI; of a directory, the directory."""
+    """Return the bucket or container of a normalised URI; a directory is returned unchanged."""
     return uri if is_local(uri) else str(parse(uri)._replace(path=""))
 
 
 def place_of(namespace: str, bucket: str, key: str) -> str:
     """Return the place that has to be allowed before an object is read.
 
-    That is its bucket or directory. In the namespace's own bucket, which others may share, it is
-    the shortest prefix of the key that is no prefix of the namespace; and for an object inside the
-    namespace, the namespace itself. A key that has no such prefix needs the whole bucket.
+    In general this is its bucket or directory. In the namespace's own bucket, which others may
+    share, it is the shortest prefix of the key that does not contain the namespace; a key without
+    such a prefix needs the whole bucket. For an object inside the namespace it is the namespace.
     """
     if is_local(bucket) or bucket != bucket_of(namespace):
         return bucket
@@ -416,17 +420,17 @@ def real_path(uri: str) -> str:
 
 
 def lies_below(directory: str, name: str, roots: Iterable[str]) -> bool:
-    """Tell whether a file is in one of some directories, wherever symbolic links lead.
+    """Return whether a file is below one of some directories, after resolving symbolic links.
 
     Args:
-        roots: places; those that are no directories do not count.
+        roots: places; places that are not directories of this machine are ignored.
     """
     path = real_path(f"{directory}/{name}")
     return any(f"{path}/".startswith(f"{real_path(root)}/") for root in filter(is_local, roots))
 
 
 def check_host(bucket: str) -> None:
-    """Refuse a bucket whose name is the address of a machine."""
+    """Refuse a bucket whose name is an IP address or another address of a machine."""
     if re.fullmatch(_HOST_ADDRESS, parse(bucket).bucket.rpartition("/")[2], re.ASCII):
         raise OutsideAddress(
             f"never followed: an address in {bucket}",
@@ -435,7 +439,7 @@ def check_host(bucket: str) -> None:
 
 
 def normalise_place(text: str) -> str:
-    """Return the one spelling of a place."""
+    """Return the normalised spelling of a place."""
     return str(parse(text))
 
 
@@ -461,12 +465,12 @@ def remembered(txn: ReadTransaction, repository: Repository) -> tuple[str, ...]:
 
 
 def remember(repository: Repository, places: Iterable[str]) -> None:
-    """Allow places for one repository of this machine, from now on.
+    """Allow places for one repository of this machine permanently.
 
     The namespace itself is left out.
 
     Raises:
-        Refused: there would be more than `MAX_REMEMBERED`.
+        Refused: there would be more than `MAX_REMEMBERED` places.
     """
     wanted = [place for place in places if place != repository.record.storage_namespace]
     with repository.lake.kv.read() as txn:
@@ -484,7 +488,7 @@ def remember(repository: Repository, places: Iterable[str]) -> None:
 
 
 def trust_of(repository: Repository) -> Trust:
-    """Return what a repository of this machine may read outside its namespace."""
+    """Return the places that a repository of this machine may read outside its namespace."""
     configured = _normalised(repository.lake.runtime.trusted(repository.name))
     with repository.lake.kv.read() as txn:
         known = remembered(txn, repository)

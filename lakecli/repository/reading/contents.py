@@ -1,8 +1,9 @@
-"""Read an object's bytes and verify them; see whether objects outside are as they were recorded.
+"""Read an object's bytes and verify them; compare objects outside with their records.
 
-`recorded` says how objects outside the namespace are verified. In the namespace, the BLAKE3 by
-which an object is named proves damage. What lakeFS recorded of one proves only that bytes are the
-right ones, where they agree with it (`lakefs_digests`); else only the size can be verified.
+`recorded` describes how objects outside the namespace are verified. In the namespace, an object is
+named by its BLAKE3, and other bytes are damaged. The checksum that lakeFS recorded of an object can
+only prove that bytes are right, if they agree with it (`lakefs_digests`). Otherwise only the size
+can be verified.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
 
     Raises:
         NotFound: the data object is missing.
-        IntegrityError: the bytes are not those that were uploaded. Raised after the last piece,
-            or before the only one.
+        IntegrityError: the bytes are not those that were uploaded. Raised after the last piece; if
+            there is only one piece, before it.
     """
     store, key = locate(repository, entry)
     return read_located(repository.uri, store, key, entry)
@@ -63,8 +64,8 @@ def read_located(uri: str, store: ObjectStore, key: str, entry: Entry) -> Iterat
     """Yield an entry's bytes from a store, as `read_object` does.
 
     Raises:
-        IntegrityError: the bytes are not those that were uploaded. Raised after the last piece,
-            or before the only one. No more of them are yielded than the entry says.
+        IntegrityError: the bytes are not those that were uploaded. Raised after the last piece; if
+            there is only one piece, before it. No more bytes are yielded than the entry records.
     """
     digest = _proof_of(entry)
     if 0 < entry.size <= PIECE:
@@ -92,7 +93,7 @@ def read_located(uri: str, store: ObjectStore, key: str, entry: Entry) -> Iterat
 
 
 def read_small(uri: str, store: ObjectStore, key: str, *, size: int, digest: str | None) -> bytes:
-    """Return the bytes of a small object by one call, verified.
+    """Return the bytes of a small object, read with one request and verified.
 
     Args:
         digest: the BLAKE3 or MD5 that the bytes must have; ``None``: unknown.
@@ -113,22 +114,22 @@ def read_small(uri: str, store: ObjectStore, key: str, *, size: int, digest: str
 
 
 def _source(store: ObjectStore, digest: str | None) -> ObjectStore:
-    """Return the store to read all bytes from: a digest of them says what a store would."""
+    """Return the store to read all bytes from; with a digest, the store need not compare them."""
     return store.unverified if digest is not None and isinstance(store, AsRecorded) else store
 
 
 def _proof_of(entry: Entry) -> str | None:
-    """Return the digest without which bytes are damaged; ``None``: none is known."""
+    """Return the digest that undamaged bytes must have; ``None`` if it is not known."""
     return content_digest(entry) if is_external(entry) else digest_of(entry)
 
 
 def content_digest(entry: Entry) -> str | None:
     """Return the digest of an entry's bytes: a BLAKE3 in 64 hex digits, or an MD5 in 32.
 
-    lakecli names objects by their BLAKE3, and records that of a file outside the namespace. lakeFS
-    records the MD5 of files and of simple uploads, and for a multipart upload another value. What
-    was recorded of an object in another bucket is its ETag. Without a digest, only the size, and
-    outside the namespace what the store says, can be verified.
+    lakecli names objects by their BLAKE3, and records the BLAKE3 of a file outside the namespace.
+    lakeFS records the MD5 of files and of simple uploads, and another value for a multipart upload.
+    For an object in another bucket, the entry records the object's ETag. Without a digest, only the
+    size can be verified, and outside the namespace also what the store reports.
     """
     digest = digest_of(entry)
     if digest is not None:
@@ -141,15 +142,16 @@ def content_digest(entry: Entry) -> str | None:
 
 
 def digest_of(entry: Entry) -> str | None:
-    """Return the BLAKE3 of an entry's bytes, 64 hex digits, where its address says it."""
+    """Return the BLAKE3 of an entry's bytes, 64 hex digits, if its address contains it."""
     return None if is_external(entry) else data_digest(entry.physical_address)
 
 
 def with_attributes(entry: Entry, store: ObjectStore, key: str) -> Entry:
-    """Return an entry with what the store of an object outside the namespace serves it with.
+    """Return an entry with the attributes with which its store serves an object outside.
 
-    That is its content type and its Content-Encoding, unless the entry records them: a listing does
-    not have them. It takes a HEAD request, but none of a file or an object of the namespace.
+    The attributes are the content type and the Content-Encoding, unless the entry records them: a
+    listing does not have them. This takes a HEAD request, except for a file or an object of the
+    namespace.
     """
     has_both = entry.content_type and entry.content_encoding
     if not is_external(entry) or is_local(entry.physical_address) or has_both:
@@ -203,12 +205,12 @@ def _pieces(store: ObjectStore, key: str) -> Iterator[bytes]:
 
 
 class ExternalCheck(NamedTuple):
-    """Whether one object is as it was recorded.
+    """Whether one object is unchanged since it was recorded.
 
     Attributes:
         problem: the problem, or ``None``.
-        asked: whether it was requested; not if its place is not allowed.
-        archived: whether it cannot be read before the store restores it.
+        asked: whether the object was requested; it was not if its place is not allowed.
+        archived: whether the object cannot be read before the store restores it.
     """
 
     problem: str | None

@@ -1,8 +1,8 @@
-"""Which names Hadoop, and so Spark, Hive and Trino, take for the objects that have them.
+"""Which names Hadoop, and so Spark, Hive and Trino, read as the object that has the name.
 
-Hadoop takes the path of an object for a pattern, joins slashes that follow each other, resolves
-``.`` and ``..``, and leaves out files whose names say that they are hidden or markers. So a name
-may stand for another object, for several, or for none.
+Hadoop treats the path of an object as a pattern, joins slashes that follow each other, resolves
+``.`` and ``..``, and leaves out files whose names say that they are hidden or markers. So Hadoop
+may read another object by a name, or several objects, or none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def is_read(name: str) -> bool:
 
 
 def names_its_object(path: str) -> bool:
-    """Return whether Hadoop reads what has a path in a bucket or on disk, and nothing else.
+    """Return whether Hadoop reads exactly the object or file at a path, and nothing else.
 
     Measured with Hadoop 3 and Hive's SymlinkTextInputFormat in Spark 4.
     """

@@ -1,15 +1,15 @@
 """What the checksum that lakeFS recorded of an object in its namespace can prove.
 
-lakeFS records 32 hex digits for nearly every object, and their kind nowhere:
+lakeFS records 32 hex digits for nearly every object, but not what they are:
 
-- the MD5 of the bytes, of an upload in one piece;
-- of an upload in parts through its S3 gateway, the ETag of S3 without its ``-N``: the MD5 of the
-  MD5s of the parts, whose size is known only to the program that uploaded;
-- of an upload by a presigned URL, the ETag of the bucket, which is no digest of the bytes if the
+- of an upload in one piece: the MD5 of the bytes;
+- of a multipart upload through its S3 gateway: the ETag of S3 without its ``-N``, which is the MD5
+  of the MD5s of the parts, whose size only the uploading program knows;
+- of an upload by a presigned URL: the ETag of the bucket, which is not a digest of the bytes if the
   bucket encrypts with keys of its own (SSE-KMS, SSE-C).
 
-So bytes that agree in one of the first two ways are those that were uploaded. Bytes that do not
-agree prove nothing: they cannot be verified, except for their size.
+So if bytes agree in one of the first two ways, they are the uploaded bytes. If they do not agree,
+that proves nothing: only their size can be verified.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LakeFsHasher:
     """Computes the digests that lakeFS may have recorded of bytes.
 
     Args:
-        size: how many bytes there are: parts that are no smaller need not be tried.
+        size: the number of bytes; parts of this size or more need not be tried.
     """
 
     def __init__(self, size: int) -> None:

@@ -1,4 +1,4 @@
-"""What two refs have in common, from which a merge and a diff of two refs start."""
+"""The common ancestors of two refs, from which a merge and a diff of two refs start."""
 
 from itertools import combinations
 from typing import Final, NamedTuple
@@ -27,7 +27,7 @@ class MergePoints(NamedTuple):
 
     Attributes:
         bases: the best common ancestors: highest generation first, then newest, then smallest ID.
-        base: the trees of these, and how they are merged.
+        base: the trees of `bases`, and how they are merged.
     """
 
     bases: tuple[Commit, ...]
@@ -40,8 +40,8 @@ def find_merge_base(repository: Refs, source: str, destination: str) -> MergePoi
     """Return the commits that two ref expressions name, and their best common ancestors.
 
     Raises:
-        NotFound: one of them names nothing.
-        Refused: they have no common ancestor.
+        NotFound: an expression names nothing.
+        Refused: the commits have no common ancestor.
     """
     with repository.lake.kv.read() as txn:
         return find_merge_points(repository, txn, source=source, destination=destination)
@@ -50,7 +50,7 @@ def find_merge_base(repository: Refs, source: str, destination: str) -> MergePoi
 def find_merge_points(
     repository: Refs, txn: ReadTransaction, *, source: str, destination: str
 ) -> MergePoints:
-    """Return what `find_merge_base` does, within a transaction."""
+    """Do what `find_merge_base` does, within a transaction."""
     from_commit = commit_at(repository, txn, source)
     into_commit = commit_at(repository, txn, destination)
     refs = RefStore(txn, repository.key)
@@ -63,7 +63,7 @@ def find_merge_points(
 def merge_base_of(reader: CommitReader, bases: tuple[Commit, ...]) -> MergeBase:
     """Return the merge base of best common ancestors, with the trees that are needed to merge them.
 
-    A commit that is missing below them makes what it would decide undecided.
+    If a commit below them is missing, the part of the merge base that needs it is left undecided.
     """
     pairs: list[tuple[CommitId, CommitId]] = []
     ancestors = [_ancestors(bases, pairs)]
@@ -78,7 +78,7 @@ def merge_base_of(reader: CommitReader, bases: tuple[Commit, ...]) -> MergeBase:
 
 
 def _ancestors(commits: tuple[Commit, ...], pairs: list[tuple[CommitId, CommitId]]) -> Ancestors:
-    """Return the trees of commits that no other one of them reaches; note their pairs."""
+    """Return the trees of best common ancestors; add pairs that have to be merged to `pairs`."""
     trees = tuple(commit.metarange_id for commit in commits)
     if not trees:
         return Ancestors((EMPTY_TREE,), {})

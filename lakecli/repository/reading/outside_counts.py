@@ -81,7 +81,7 @@ def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[Counte
 
 
 def allowable(places: Iterable[CountedPlace], trust: Trust) -> list[str]:
-    """Return the places that are not allowed and could be."""
+    """Return the places that are not allowed but can be allowed."""
     return [
         place.uri
         for place in places
@@ -92,7 +92,7 @@ def allowable(places: Iterable[CountedPlace], trust: Trust) -> list[str]:
 def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:
     """Count the outside places in the default branch, from at most `ranges` ranges of its tree.
 
-    The ranges are spread evenly over the tree. Unreadable ones are skipped: `fsck` reports them.
+    The ranges are spread evenly over the tree. Unreadable ranges are skipped: `fsck` reports them.
     """
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)

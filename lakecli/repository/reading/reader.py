@@ -1,4 +1,4 @@
-"""Read many objects' entries of one ref: what is there at one moment, resolved and opened once.
+"""Read many objects' entries of one ref, as of one moment; the ref is resolved only once.
 
 ::
 
@@ -33,16 +33,16 @@ BATCH: Final = 1_000
 class Reader:
     """The entries of a ref as it was when the reader was opened; `Repository.reader` opens one.
 
-    Later commits and uploads do not change what it answers. Threads may share a reader: the tree of
-    a commit never changes, and one thread at a time reads the staging area. An iterator that it
-    returns belongs to one thread. Close it soon: while a reader of a branch with uncommitted
-    changes is open, the local store cannot reuse the space of what was deleted since. A closed
-    reader, and what is left of its iterators, raises `LakeError`.
+    Later commits and uploads do not change the results. Threads may share a reader: the tree of a
+    commit never changes, and one thread at a time reads the staging area. An iterator that a reader
+    returns belongs to one thread. Close a reader soon: while a reader of a branch with uncommitted
+    changes is open, the local store cannot reuse the space of records deleted since. After
+    closing, the reader and its unfinished iterators raise `LakeError`.
 
-    A path is text, or bytes where it is not UTF-8.
+    A path is text, or bytes if it is not UTF-8.
 
     Args:
-        filling: reads committed entries into memory, if that was asked for.
+        filling: reads committed entries into memory, if requested.
 
     Attributes:
         commit: the commit that the ref names.
@@ -64,7 +64,7 @@ class Reader:
         """Return the entry at a path.
 
         Raises:
-            NotFound: nothing is there.
+            NotFound: there is no object at the path.
         """
         key = os.fsencode(path)
         with self._turn:
@@ -77,7 +77,7 @@ class Reader:
         return None if value is None else decode_entry(value)
 
     def exists(self, path: bytes | str) -> bool:
-        """Tell whether an object is at a path."""
+        """Return whether there is an object at a path."""
         return self._values([os.fsencode(path)])[0] is not None
 
     def stat_many(self, paths: Iterable[bytes | str]) -> Iterator[Entry | None]:
@@ -98,6 +98,7 @@ class Reader:
 
         Args:
             prefix: only paths that begin with it; any text, not only whole components.
+            start: only paths at or after it.
         """
         with self._turn:
             self._check_open()
@@ -109,12 +110,12 @@ class Reader:
             self._check_open()
 
     def close(self) -> None:
-        """Answer no more questions, once a thread that reads the staging area has its answer."""
+        """Close the reader, after waiting for a thread that is reading the staging area."""
         with self._turn:
             self._is_closed = True
 
     def wait_filled(self, timeout: float | None = None) -> bool:
-        """Wait until the thread ends that reads entries into memory; no read has to wait for it.
+        """Wait until the thread that reads entries into memory ends; no read has to wait for it.
 
         Returns:
             Whether the committed entries below ``fill`` are all in memory. They are not if
@@ -131,13 +132,13 @@ class Reader:
             raise LakeError("the reader is closed")
 
     def _values(self, keys: list[bytes]) -> list[bytes | None]:
-        """Return the encoded value of each path, staged ones first."""
+        """Return the encoded value of each path; staged values hide committed ones."""
         with self._turn:
             self._check_open()
             return self._view.find_many(keys)
 
     def _one_at_a_time(self, found: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-        """Yield what an iterator over the staging area yields, while no other thread reads it."""
+        """Yield the items of an iterator over the staging area, without concurrent reads."""
         while True:
             with self._turn:
                 self._check_open()
@@ -155,7 +156,7 @@ def open_reader(
     fill: bytes | str | None = None,
     above: Mapping[bytes, bytes] = MappingProxyType({}),
 ) -> Iterator[Reader]:
-    """Open a reader; see `Repository.reader`, and for `above` `open_view`."""
+    """Open a reader; see `Repository.reader`, and `open_view` for `above`."""
     with ExitStack() as stack, ExitStack() as transaction:
         view = transaction.enter_context(open_view(repository, ref, above=above))
         filling = None

@@ -1,18 +1,18 @@
-"""Objects outside the namespace, and whether they are as they were recorded.
+"""Objects outside the namespace, and whether they are unchanged since they were recorded.
 
 An object that was imported without its bytes can be overwritten in its source. The import recorded
-its size, its time and a checksum; `Evidence` says what a checksum proves. Every reader gets an
-object by `locate`, whose store reads what was recorded and nothing else:
+its size, its time and a checksum; `Evidence` says what a checksum proves. Every reader opens an
+object by `locate`, which returns a store that reads only the recorded object:
 
 - From a bucket, each request has the recorded checksum as the condition `matching` of
-  `ObjectStore.get`. So the object that is read is the one that is compared, without a request more.
-- A file of this machine has no ETag. A whole file is hashed while it is read. Before a part of one
-  is read, the file is compared: one of the recorded time is not read, another one is hashed, and
-  the part is read only while it is still that file.
+  `ObjectStore.get`. So the store compares the object in the same request that reads it.
+- A file of this machine has no ETag. A whole file is hashed while it is read. Before a part of a
+  file is read, the file is compared: if it has the recorded time, it counts as unchanged, otherwise
+  it is hashed. The part is read only while the file remains the compared file.
 - A version of an object never changes, nor does a file that lakeFS has written itself.
 
-If the condition fails, the checksum may be no ETag of this store; then the object is compared as
-`compare` does it, and read only while it is still that object.
+If the condition fails, the checksum may not be an ETag of this store. Then `compare` compares the
+object, and it is read only while it remains the compared object.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ UNCERTAIN: Final = "it cannot be verified"
 
 
 class Recorded(NamedTuple):
-    """What an entry records of an object outside the namespace."""
+    """The size, time and checksum that an entry records of an object outside the namespace."""
 
     address: str
     size: int
@@ -87,15 +87,15 @@ def locate_recorded(
 def is_lakefs_file(address: str, checksum: str) -> bool:
     """Return whether an address is that of a file that lakeFS has written, not imported.
 
-    Such a file never changes, and its checksum may be that of a multipart upload, which only has
-    the form of an MD5.
+    Such a file never changes. Its checksum may be that of a multipart upload, which looks like an
+    MD5 but is not the MD5 of the bytes.
     """
     is_named = lakefs_object(address.rpartition("/")[2]) is not None
     return is_named and is_local(address) and is_md5(checksum)
 
 
 class AsRecorded(ReadOnlyStore):
-    """A store from which one object is read, as long as it is the recorded one.
+    """A store from which one object is read, as long as it is unchanged since it was recorded.
 
     Args:
         compared: the `matching` of objects that were compared before.
@@ -105,7 +105,7 @@ class AsRecorded(ReadOnlyStore):
 
     Raises:
         ObjectNotFound: any read: there is no such object.
-        IntegrityError: any read: the object changed, or nobody can say whether it did.
+        IntegrityError: any read: the object changed, or it is impossible to say whether it did.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class AsRecorded(ReadOnlyStore):
         return self._read(key, lambda tag: self._store.open(key, matching=tag))
 
     def changed(self) -> IntegrityError:
-        """Return the error of an object that is not the recorded one."""
+        """Return the error for an object that changed since it was recorded."""
         return changed(self._recorded.address, self._uri)
 
     def _uncertain(self, why: str) -> IntegrityError:
@@ -155,7 +155,7 @@ class AsRecorded(ReadOnlyStore):
             raise self._uncertain("its store does not say what it sends") from None
 
     def check(self, key: str) -> str:
-        """Compare the object, and return its `matching`; to have a store copy it, for example."""
+        """Compare the object; return its `matching`, for a copy by the store, for example."""
         try:
             info, problem = compare(self._store, key, self._recorded)
         except ConditionFailed:
@@ -172,7 +172,7 @@ class AsRecorded(ReadOnlyStore):
 
 
 def changed(address: str, uri: str) -> IntegrityError:
-    """Return the error of an object that is not the recorded one."""
+    """Return the error for an object that changed since it was recorded."""
     return IntegrityError(
         f"the object was changed since it was recorded: {address}",
         hint="import it again, or restore the version that was imported; see all of them: "
@@ -183,16 +183,16 @@ def changed(address: str, uri: str) -> IntegrityError:
 def compare(
     store: ObjectStore, key: str, recorded: Recorded, *, reads: bool = False
 ) -> tuple[ObjectInfo, str | None]:
-    """Compare an object with its record; return what it is, and the problem, or ``None``.
+    """Compare an object with its record; return its description, and the problem or ``None``.
 
-    What the store says decides, where it says something of the kind that was recorded. Else a
-    digest is computed, unless the time is the recorded one.
+    If the store reports a checksum of the recorded kind, it decides. Otherwise a digest is
+    computed, unless the object's time is the recorded time.
 
     Args:
-        reads: compute a digest even if the time is the recorded one.
+        reads: compute a digest even if the time is the recorded time.
 
     Raises:
-        ConditionFailed: it was replaced while it was read.
+        ConditionFailed: the object was replaced while it was read.
     """
     info = store.head(key)
     if info.size != recorded.size:
@@ -226,7 +226,7 @@ def _tag_of(info: ObjectInfo) -> str:
 
 
 def _digest(store: ObjectStore, key: str, checksum: str, tag: str) -> str:
-    """Return the digest of an object's bytes, of the same kind as a checksum."""
+    """Return the digest of an object's bytes, of the same kind as `checksum`."""
     hasher = hasher_of(checksum)
     with store.open(key, matching=tag) as source:
         while piece := source.read(PIECE):
@@ -235,7 +235,7 @@ def _digest(store: ObjectStore, key: str, checksum: str, tag: str) -> str:
 
 
 class Hasher(Protocol):
-    """What the standard library's hashes and BLAKE3 have in common."""
+    """The methods that the hashes of the standard library and of BLAKE3 share."""
 
     def update(self, data: bytes, /) -> object:
         """Add bytes."""
@@ -245,7 +245,7 @@ class Hasher(Protocol):
 
 
 def md5_of(info: ObjectInfo) -> str:
-    """Return the MD5 of an object's bytes where its store reports it, else ``""``."""
+    """Return the MD5 of an object's bytes if its store reports it, else ``""``."""
     etag = info.etag.strip('"')
     return info.md5 or (etag if is_md5(etag) else "")
 

@@ -1,11 +1,12 @@
 """How branches and tags moved, from the bucket and from the operation log of this clone.
 
-The moves of a shared ref are in the bucket. This clone keeps those that it has seen, and reads
-older ones only when they are needed. Its own moves after the newest shared one, not pushed yet, and
-before the first shared one come from its operation log; so do all moves of a ref that was never
-shared. Moves that were pushed together count as one, as all other clones saw them.
+The moves of a shared ref are in the bucket. This clone keeps the moves that it has read, and reads
+older ones only when they are needed. The clone's own moves come from its operation log: unpushed
+moves after the newest shared move, moves before the first shared move, and all moves of a ref that
+was never shared. Moves that were pushed together count as one, as all other clones saw them.
 
-`find_past_ref` says where a branch or tag stood, as the braces of a ref expression ask.
+`find_past_ref` finds a former position of a branch or tag, as the braces of a ref expression
+request it.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Past:
         return None
 
     def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
-        """Return where a ref stood in the bucket when this clone last looked, or ``None``."""
+        """Return a ref's position in the bucket when this clone last read it, or ``None``."""
         return TrackingStore(self._txn, self._repository.key).position(kind, name)
 
     def iter_moves(self, kind: RefKind, name: str) -> Iterator[LoggedMove]:
@@ -116,14 +117,14 @@ class Past:
         yield from _first(oldest, list(islice(self._iter_own(kind, name), len(own), None)))
 
     def _until(self) -> datetime | None:
-        """Return the date of the operation that the store is read as of, or ``None``."""
+        """Return the date of the past operation whose state is read; ``None``: the present."""
         if self._txn.past is None:
             return None
         latest = next(iter_operations(self._txn, self._repository.key), None)
         return None if latest is None else latest.at
 
     def _iter_shared(self, kind: RefKind, name: str) -> Iterator[RecordedMove]:
-        """Yield the moves in the bucket: those that this clone has kept, then older ones."""
+        """Yield the moves in the bucket: the moves that this clone has kept, then older moves."""
         last = None
         for move in iter_known_moves(self._txn, self._repository, kind, name):
             if last is not None and move.sequence != last - 1:
@@ -170,7 +171,7 @@ class Past:
 
 
 def _since(since: datetime, operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield operations, newest first, back to a date; pass over short runs of wrong dates."""
+    """Yield operations, newest first, back to a date; skip short runs of wrong dates."""
     older: list[Operation] = []
     for operation in operations:
         older.append(operation)
@@ -182,10 +183,10 @@ def _since(since: datetime, operations: Iterable[Operation]) -> Iterator[Operati
 
 
 def _after(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
-    """Return this clone's moves after the newest shared move, of those since its date.
+    """Return this clone's moves after the newest shared move, from its moves since that date.
 
-    A pushed move is dated a little before or after its push: it ends where the push went, and
-    later moves start there.
+    A pushed move can be dated a little before or after its push. So the moves are matched by their
+    commits: later moves start at the commit that was pushed.
     """
     for position in reversed(range(len(own))):
         if own[position].before == newest.after:
@@ -228,7 +229,7 @@ def _first(first: RecordedMove, own: list[LoggedMove]) -> list[LoggedMove]:
 
 
 def _moves_of(operation: Operation, kind: RefKind, name: str) -> Iterator[LoggedMove]:
-    """Yield the moves of a ref in one operation, the last first; staging alone is no move."""
+    """Yield the moves of a ref in one operation, the last first; staging alone is not a move."""
     for change in reversed(operation.refs):
         if (change.kind, change.name) != (kind, name):
             continue
@@ -251,13 +252,13 @@ def _logged(move: RecordedMove) -> LoggedMove:
 
 
 def find_past_ref(expression: RefExpression, reader: RefReader, past: Past) -> PastRef:
-    """Return the base of an expression with its braces.
+    """Resolve the base of an expression with its braces.
 
     Args:
-        expression: begins with a base and braces.
+        expression: an expression that begins with a base and braces.
 
     Raises:
-        NotFound: no such branch or tag, or it did not stand anywhere then.
+        NotFound: no such branch or tag, or it did not exist at that time.
         UsageError: the base is a commit, or the date in the braces is malformed.
     """
     branch, commit_id = None, None

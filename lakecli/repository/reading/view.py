@@ -1,8 +1,8 @@
 """The readable state of a ref: its committed tree, and for a branch the staging area on top.
 
 A view is consistent: branch record, staging and commit come from one read transaction, which stays
-open as long as the view. What is named and does not exist raises `NotFound`, with a hint that lists
-what there is; a workspace that takes no more writes raises `WorkspaceEnded`.
+open as long as the view. A name that does not exist raises `NotFound`, with a hint that lists the
+existing names; a workspace that accepts no more writes raises `WorkspaceEnded`.
 """
 
 import os
@@ -31,7 +31,7 @@ _NEIGHBOURS = 1_000
 class View:
     """A readable state of a repository; `open_view` and `view_of_branch` create it.
 
-    It belongs to one thread, as its transaction does.
+    Only one thread may use it, since it uses a transaction.
     """
 
     def __init__(
@@ -104,9 +104,9 @@ class View:
         return decode_entry(value)
 
     def nearest(self, path: bytes) -> bytes | None:
-        """Return a path beside this one with a similar name, or ``None``.
+        """Return a path in the same directory with a similar name, or ``None``.
 
-        It is among the first `_NEIGHBOURS` objects of the directory.
+        Only the first `_NEIGHBOURS` objects of the directory are searched.
         """
         directory = path[: path.rfind(b"/") + 1]
         beside = islice(self.scan(prefix=directory), _NEIGHBOURS)
@@ -155,7 +155,7 @@ def no_such_path(
     """Return the error for a path that a ref does not have.
 
     Args:
-        nearest: a path that the ref has, and that is probably meant.
+        nearest: a path that the ref has, and that the user probably meant.
     """
     if nearest is not None:
         return NotFound(
@@ -190,7 +190,7 @@ def branch_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
 
 
 def staged_on(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
-    """Return where changes are staged by a name: a branch, or a workspace that has its form."""
+    """Return the branch or workspace that has a name; a workspace is returned as a `Branch`."""
     workspace = _workspace_at(repository, txn, name)
     return branch_at(repository, txn, name) if workspace is None else workspace
 
@@ -204,13 +204,13 @@ def _workspace_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch |
 
 
 def check_branch(repository: Refs, name: str) -> None:
-    """Require a branch or workspace to stage on, where a ref expression is not allowed."""
+    """Require the name of a branch or workspace to stage on; other ref expressions are refused."""
     with repository.lake.kv.read() as txn:
         staged_on(repository, txn, name)
 
 
 def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> View:
-    """Return a branch or workspace with what is staged there, as long as the transaction lasts."""
+    """Return a view of a branch or workspace with its staged changes, within a transaction."""
     branch = staged_on(repository, txn, name)
     commit = RefStore(txn, repository.key).get_commit(branch.commit_id)
     return View(repository, txn, commit, (branch.staging_token, *branch.sealed_tokens), name)
@@ -220,8 +220,8 @@ def resolve_ref(repository: Refs, txn: ReadTransaction, expression: str) -> "Res
     """Resolve a ref expression for reading, with hints that name this repository.
 
     Raises:
-        UsageError: it is malformed.
-        NotFound: it names nothing, or is ambiguous.
+        UsageError: the expression is malformed.
+        NotFound: the expression names nothing, or is ambiguous.
     """
     from lakecli.refs.expression import parse_expression
     from lakecli.refs.resolve import resolve
@@ -265,7 +265,7 @@ def commit_at(repository: Refs, txn: ReadTransaction, expression: str) -> Commit
     """Resolve a ref expression where a commit is needed; a plain branch means its head.
 
     Raises:
-        UsageError: it is malformed, or names a staging area.
+        UsageError: the expression is malformed, or names a staging area.
     """
     from lakecli.refs.resolve import commit_of
 
@@ -273,7 +273,7 @@ def commit_at(repository: Refs, txn: ReadTransaction, expression: str) -> Commit
 
 
 def _nearest_ref(refs: RefStore, name: str) -> str | None:
-    """Return the branch or tag with the most similar name, among the first ones."""
+    """Return the branch or tag with the most similar name, among the first refs by name."""
     names = {each.name for each in islice(refs.iter_branches(), _NEIGHBOURS)}
     names.update(each.name for each in islice(refs.iter_tags(), _NEIGHBOURS))
     is_there = any(name.startswith(each) for each in names)
@@ -287,7 +287,7 @@ def open_view(
     """Open the state that a ref expression names; a plain branch includes its staging area.
 
     Args:
-        above: values and tombstones by path that are read on top of it.
+        above: values and tombstones by path, read on top of the state.
     """
     with repository.lake.kv.read() as txn:
         resolved = resolve_ref(repository, txn, expression)

@@ -1,12 +1,12 @@
-"""Exchanging refs and commits with the bucket: what the verbs of sharing are made of.
+"""Exchanging refs and commits with the bucket: the parts of push, fetch and pull.
 
 ::
 
-    publish       new commits are sent to the bucket, then the ref moves there; its refusals
-    references    the objects that new commits need are there, or are sent again
-    fetch         where refs stand in the bucket, which have changed, and their commits
+    publish       sends new commits to the bucket and then moves the ref there; its refusals
+    references    checks that the objects needed by new commits are there, or uploads them again
+    fetch         reads where refs are in the bucket, which have changed, and their commits
     automatic     fetch before a command, branches that move in the bucket first, push after it:
-                  moves made here that the bucket is still to get, and may get
+                  which local moves are still to be sent to the bucket, and which may be sent
 
 May import `stored_objects` and what is below.
 """

@@ -1,25 +1,25 @@
 """Automatic sharing: fetch before a command, move branches in the bucket first, push after it.
 
-A `Repository` has a `SharedMover` where the setting ``sync`` is ``auto``.
-`SharedMover.catch_up` finishes what an interrupted command left, fetches, and lets local refs
+A `Repository` has a `SharedMover` if the setting ``sync`` is ``auto``.
+`SharedMover.catch_up` finishes the work of interrupted commands, fetches, and lets local refs
 follow the bucket. Commits, merges and reverts move a branch in the bucket before they move it here.
-Every other move of a ref leaves a note in the transaction that makes it, which `finish` sends. A
-command that is killed leaves its notes and the intent of its move to the next one.
+Every other move of a ref leaves a note in the transaction that makes it, and `finish` sends the
+notes. If a command is killed, the next command finds its notes and the intent of its move.
 
-A branch follows the bucket if it has no commits of its own: it stands on an ancestor of the
-bucket's position, or where the bucket itself once stood. Uncommitted changes stay on it; committing
-them finds conflicts. A tag follows if it stands where the bucket's once stood. A ref that `undo` or
-`op restore` moved back to before a clone, fetch, pull or sync stays there until it moves in the
-bucket again, or until a pull.
+A branch follows the bucket if it has no commits of its own: it is at an ancestor of the bucket's
+position, or at a former position in the bucket. Uncommitted changes stay on it; committing them
+finds conflicts. A tag follows if it is at a former position in the bucket. If `undo` or
+`op restore` undid a clone, fetch, pull or sync, the moved ref stays until it moves in the bucket
+again, or until a pull.
 
-A note is sent only where the bucket stands on what the note moved the ref from, where that is a
-fast-forward, or where the bucket never had the ref (`judge`). Anything else is refused as `push`
-refuses it, once: the note is deleted, and the operation that moved the ref is undone here. It stays
-only if others have a part in the refused move, or came after it. Undo in the bucket sends notes,
-too, with or without automatic sharing.
+A note is sent only if the bucket's ref is at the position where the noted move began, if the move
+is a fast-forward there, or if the bucket never had the ref (`judge`). Any other note is refused
+with the error of `push`, once: the note is deleted, and the operation that moved the ref is undone
+here. The operation stays only if other refs or later operations depend on the refused move. Undo in
+the bucket sends notes, too, with or without automatic sharing.
 
-The way of a commit, what makes it durable and what a crash leaves:
-`lakecli.repository.commit_attempts`.
+`lakecli.repository.commit_attempts` describes the steps of a commit, when it is durable, and what a
+crash leaves.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ from lakecli.staging import area
 
 
 class SharedMover:
-    """Moves branches in the bucket before they move here, for the length of one command.
+    """Moves branches in the bucket before they move here, during one command.
 
     Args:
         command_id: random bytes that identify the command.
-        who: returns who moves refs, for the shared reflog; called when one may be moved.
-        put_back: undoes a move here that the bucket refuses.
+        who: returns who moves refs, for the shared reflog; called only when a ref may be moved.
+        put_back: undoes a local move that the bucket refuses.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SharedMover:
         self.resumed: list[tuple[UnsentMove, LakeError | None]] = []
 
     def catch_up(self, repository: Repository) -> CaughtUp:
-        """Finish what earlier commands left, fetch, and let local refs follow."""
+        """Finish the work of interrupted commands, fetch, and let local refs follow the bucket."""
         finished = finish_pending(repository)
         fetch(repository)
         errors: list[LakeError] = []
@@ -143,10 +143,10 @@ class SharedMover:
 def _check_ahead(
     txn: ReadTransaction, repository: Repository, branch: Branch, before: CommitId | None
 ) -> None:
-    """Refuse to move a branch in the bucket that lacks what the bucket has.
+    """Refuse to move a branch in the bucket if it has commits there that are missing here.
 
     Raises:
-        LostRace: they have diverged.
+        LostRace: the branches here and in the bucket have diverged.
     """
     refs = RefStore(txn, repository.key)
     if before is not None and not is_ancestor(refs, before, branch.commit_id):
@@ -157,13 +157,13 @@ def _check_ahead(
 
 
 def follow(repository: Repository) -> int:
-    """Move local refs that have nothing of their own to the positions of the bucket's.
+    """Move local refs without commits of their own to the positions of the bucket's refs.
 
-    New refs are made here. Refs that were deleted in the bucket are deleted here, except branches
-    with staged changes. Refs whose moves are still to be sent, and refs that are held, stay.
+    New refs are created here. Refs that were deleted in the bucket are deleted here, except branches
+    with staged changes. Refs with unsent moves, and refs that are held, stay.
 
     Returns:
-        How many refs moved.
+        The number of moved refs.
     """
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
@@ -193,10 +193,11 @@ def follow(repository: Repository) -> int:
 
 
 def _is_ready(repository: Repository, tracked: Tracked) -> bool:
-    """Unstage what equals the head on a branch that is to follow.
+    """Unstage records that equal the head, on a branch that is about to follow the bucket.
 
     Returns:
-        Whether it may follow; not if that cannot be found out, or is being committed.
+        Whether the branch may follow. It may not if a tree cannot be read, or if another process is
+        committing the staged records.
     """
     if tracked.kind is not RefKind.BRANCH or tracked.commit_id is None:
         return True
@@ -212,7 +213,7 @@ def _is_ready(repository: Repository, tracked: Tracked) -> bool:
 
 
 def _stays(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bool:
-    """Return whether a ref does not follow: a move of it is still to be sent, or it is held."""
+    """Return whether a ref does not follow: it has an unsent or unfinished move, or it is held."""
     key = (tracked.kind, tracked.name)
     return (
         unsent_moves.find_unsent(txn, repository, *key) is not None
@@ -273,7 +274,7 @@ _FOLLOW: Final = {RefKind.BRANCH: _follow_branch, RefKind.TAG: _follow_tag}
 def _has_nothing_of_its_own(
     txn: ReadTransaction, repository: Repository, local: Branch, tracked: Tracked
 ) -> bool:
-    """Return whether the bucket has or had all that a local branch has."""
+    """Return whether the bucket has, or had, all commits of a local branch."""
     refs = RefStore(txn, repository.key)
     if tracked.commit_id is not None:
         if refs.find_commit(tracked.commit_id) is None:
@@ -285,14 +286,14 @@ def _has_nothing_of_its_own(
 
 
 def _was_in_bucket(txn: ReadTransaction, repository: Repository, local: Branch | Tag) -> bool:
-    """Return whether the bucket's ref once stood where the local one does, as far as is known."""
+    """Return whether the bucket's ref was ever at the local ref's position, as far as is known."""
     kind = RefKind.BRANCH if isinstance(local, Branch) else RefKind.TAG
     moves = tracking.iter_known_moves(txn, repository, kind, local.name)
     return any(local.commit_id in (move.before, move.after) for move in moves)
 
 
 class SendDecision(Enum):
-    """Whether a move made here may be made in the bucket."""
+    """Whether a local move may be made in the bucket."""
 
     SEND = auto()
     NOTHING = auto()
@@ -302,13 +303,13 @@ class SendDecision(Enum):
 
 
 class Sent(NamedTuple):
-    """What became of a note.
+    """The result of sending a note.
 
     Attributes:
         verdict: ``NOTHING``: the bucket has the move, or nothing was left to send; ``REFUSE``: the
-            bucket stands elsewhere, and the note is gone.
+            bucket's ref is at another position, and the note was deleted.
         there: the position of the ref in the bucket, as far as is known.
-        way_back: the note of the way back, if another process undid the move here meanwhile.
+        way_back: the note of the reverse move, if another process undid the move here meanwhile.
     """
 
     verdict: SendDecision
@@ -330,15 +331,15 @@ def push_note(
     who: str,
     put_back: Callable[[Repository, UnsentMove, str], bool] | None = None,
 ) -> None:
-    """Make a noted move in the bucket, if that undoes nothing that others did.
+    """Make a noted move in the bucket, unless it would undo moves of others.
 
     Args:
-        who: who moves it, for the shared reflog.
-        put_back: called with the refused move and who made it; it undoes the operation that moved
-            the ref, and tells whether it did. ``None``: what was done here stays.
+        who: who moves the ref, for the shared reflog.
+        put_back: called with the refused move and `who`; it undoes the operation that moved the
+            ref, and returns whether it did. ``None``: the local move stays.
 
     Raises:
-        LostRace, AlreadyExists: it would; the note is gone.
+        LostRace, AlreadyExists: the move would undo moves of others; the note was deleted.
         OutcomeUnknown, Unreachable, PermissionDenied, …: the note stays.
     """
     try:
@@ -360,7 +361,7 @@ def push_note(
 
 
 def send_note(repository: Repository, note: UnsentMove, *, who: str) -> Sent:
-    """Make a noted move in the bucket as `push_note` does, and return what became of it.
+    """Make a noted move in the bucket as `push_note` does, and return the result.
 
     Raises:
         OutcomeUnknown, Unreachable, PermissionDenied, …: as `publish` raises them; the note stays.
@@ -407,7 +408,7 @@ def judge(
 def _judge_branch(
     txn: ReadTransaction, repository: Repository, move: UnsentMove, there: CommitId | None
 ) -> SendDecision:
-    """Decide as `judge` does on a branch that exists before, after, and elsewhere in the bucket."""
+    """Decide for `judge` on a branch that exists before and after the move, and in the bucket."""
     assert there is not None
     assert move.before is not None
     assert move.after is not None
@@ -423,7 +424,7 @@ def _judge_branch(
 
 
 def _was_there(txn: ReadTransaction, repository: Repository, move: UnsentMove) -> bool:
-    """Return whether the bucket's ref once stood where a move begins, as far as is known."""
+    """Return whether the bucket's ref was ever at the move's start, as far as is known."""
     moves = tracking.iter_known_moves(txn, repository, move.kind, move.name)
     return any(move.before in (each.before, each.after) for each in moves)
 
@@ -431,7 +432,7 @@ def _was_there(txn: ReadTransaction, repository: Repository, move: UnsentMove) -
 def _move(
     repository: Repository, note: UnsentMove, there: CommitId | None, *, who: str
 ) -> tuple[SendDecision, CommitId | None]:
-    """Make a move in the bucket; return what became of it, and where the ref stands there."""
+    """Make a move in the bucket; return the result, and the position of the ref there."""
     wanted = WantedMove(note.kind, note.name, there, note.after, who, note.operation)
     result = compare_and_publish(repository, wanted)
     if result.outcome == MoveOutcome.APPLIED:
@@ -447,7 +448,7 @@ def _move(
 
 
 def not_yet_sent(repository: Repository, note: UnsentMove, error: LakeError) -> LakeError:
-    """Return an error that says that a ref moved here, though not in the bucket."""
+    """Reword and return an error: the ref moved here, but not yet in the bucket."""
     _reword(error, f"{note.kind} {note.name} moved here, not yet in the bucket: {error.message}")
     help_first = "" if error.hint is None or isinstance(error, Unreachable) else f"{error.hint}; "
     error.hint = (
@@ -457,7 +458,7 @@ def not_yet_sent(repository: Repository, note: UnsentMove, error: LakeError) -> 
 
 
 def not_sent(repository: Repository, note: UnsentMove, there: CommitId | None) -> LakeError:
-    """Return the error for a move that the bucket does not get."""
+    """Return the error for a local move that is not made in the bucket."""
     error = refused(repository, note.kind, note.name, before=there, after=note.after)
     done = "moved" if note.after else "deleted"
     _reword(error, f"{note.kind} {note.name} was {done} here, not in the bucket: {error.message}")
@@ -465,7 +466,7 @@ def not_sent(repository: Repository, note: UnsentMove, there: CommitId | None) -
 
 
 def say_undone(error: LakeError, move: UnsentMove) -> None:
-    """Add to the error about a refused move that nothing of it is left here."""
+    """Add to the error about a refused move that the move was undone here."""
     _reword(error, f"{error.message}; this is undone here: {move.operation}")
 
 

@@ -1,13 +1,13 @@
 """Read the positions of the refs in the bucket, and their commits: Git's ``fetch``.
 
-A fetch lists the refs, and the packs if much is new. It reads the refs that moved since they were
-last seen, and the packs that have their commits. Local branches never move. New tags are made here
-if their name is free; a tag that differs is reported and stays.
+A fetch lists the refs, and also the packs if much is new. It reads the refs that moved since they
+were last seen, and the packs that have their commits. Local branches never move. New tags are
+created here if their name is free; a tag that differs is reported and stays.
 
-The commits of packs that are read are closed under ancestry in the local store. A pack is recorded
-as known once all ancestors of its commits are here. If a store lists a pack late, packs that build
-on it are read again by the next fetch, and the refs that need it keep their last known positions
-until then.
+A pack is recorded as known once all ancestors of its commits are here. So every commit of a known
+pack has its whole history in the local store. If a store lists a pack late, the next fetch reads
+the packs that build on it again, and the refs that need it keep their last known positions until
+then.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class RefUpdate(NamedTuple):
 
 
 class FetchReport(NamedTuple):
-    """What a fetch brought.
+    """The result of a fetch.
 
     Attributes:
         updated: branches and tags that moved since the last fetch, branches first, by name.
@@ -96,14 +96,14 @@ class FetchReport(NamedTuple):
 
 
 def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchReport:
-    """Bring the commits that this clone lacks, and record the positions of the bucket's refs.
+    """Fetch the commits that this clone lacks, and record the positions of the bucket's refs.
 
     Args:
         progress: counts the refs and commits that were read.
 
     Raises:
-        NewerRepository: only newer versions may read it.
-        OtherRepository: the namespace is no longer this repository's.
+        NewerRepository: only newer versions may read the repository.
+        OtherRepository: this repository no longer owns the namespace.
         Unreachable: the store does not answer.
         PermissionDenied: reading or listing is not allowed.
     """
@@ -129,7 +129,7 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
 
 
 def notify(repository: Repository, damaged: Sequence[InvalidRecord], *, hint: str = "") -> None:
-    """Leave a notice of each malformed object that was left out."""
+    """Add a notice for each malformed object that was left out."""
     hint = hint or (
         "what this clone knew of it is kept; examine and repair it: "
         f"`fsck --repair {repository.uri}`"
@@ -142,7 +142,7 @@ def notify(repository: Repository, damaged: Sequence[InvalidRecord], *, hint: st
 def _accept(
     txn: WriteTransaction, repository: Repository, back: Sequence[Tracked], packs: set[PackId]
 ) -> dict[tuple[RefKind, str], Tracked]:
-    """Forget what was known of refs that went back, unless another process fetched since."""
+    """Forget the records of refs that went back, unless another process has fetched since."""
     positions = TrackingStore(txn, repository.key)
     seen = [each for each in back if positions.find(each.kind, each.name) == each]
     if seen:
@@ -151,10 +151,11 @@ def _accept(
 
 
 class Unpacked:
-    """What unpacking brought.
+    """The result of unpacking packs.
 
     Attributes:
-        commits: how many commits were new here.
+        packs: the number of packs that were read.
+        commits: the number of commits that were new here.
         incomplete: commits that are here and cannot be used, since an ancestor is missing.
         damaged: packs, and records of packs, that were left out.
     """
@@ -179,11 +180,11 @@ def take_packs(
 ) -> Unpacked:
     """Read the packs that have the commits of refs.
 
-    A ref names the packs of its last moves. If they are few, only these are read, which leaves out
-    packs of lost races. Otherwise, or if they lack a commit, packs are listed and all new ones are
-    read, the largest first. A store may list a pack late, so packs that moves name are read by key
-    last; not earlier, since most were merged into larger ones long ago. A damaged pack is left out
-    and reported.
+    A ref names the packs of its last moves. If they are few, only these are read; this skips the
+    packs of lost races. Otherwise, or if they lack a commit, packs are listed and all new packs are
+    read, the largest first. A store may list a pack late, so the packs that moves name are finally
+    read by key. This is not done earlier, since most of them were merged into larger packs long
+    ago. A damaged pack is left out and reported.
     """
     unpacked = Unpacked()
     if not (lacking := _lacking(repository, refs)):
@@ -225,11 +226,11 @@ def take_new_packs(
     until: CommitId | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Unpacked:
-    """List the packs, and read those that are new here, the largest first.
+    """List the packs, and read the packs that are new here, the largest first.
 
     Args:
         named: packs that are read even if a late listing lacks them.
-        until: a commit; once it was read, no further pack is.
+        until: a commit; after it was read, no further pack is read.
         progress: counts the commits that were read.
     """
     with repository.lake.kv.read() as txn:
@@ -241,7 +242,7 @@ def take_new_packs(
 
 
 def _lacking(repository: Repository, refs: Iterable[RemoteRef]) -> list[RemoteRef]:
-    """Return the refs whose commit is in no known pack."""
+    """Return the refs whose commits are in no known pack."""
     with repository.lake.kv.read() as txn:
         packed = PackedStore(txn, repository.key)
         return [ref for ref in refs if ref.commit_id and packed.find_pack(ref.commit_id) is None]
@@ -283,8 +284,8 @@ def unpack(
     """Write the commits of packs into the local store, in batches.
 
     Args:
-        packs: the packs, which are read as they are asked for; damaged ones are left out.
-        until: a commit; the packs after the one that has it are not read.
+        packs: the packs, which are read while this function iterates; damaged packs are left out.
+        until: a commit; the packs after the pack that contains it are not read.
         progress: counts the commits that were written.
     """
     waiting: list[_WaitingPack] = []
@@ -337,7 +338,7 @@ def _missing_parents(repository: Repository, commits: list[Commit]) -> frozenset
 
 
 def _note_known(repository: Repository, packs: Iterable[_WaitingPack]) -> None:
-    """Record packs as known, together: each may need commits of another."""
+    """Record packs as known in one transaction, since each may need commits of another."""
     with repository.lake.kv.write() as txn:
         packed = PackedStore(txn, repository.key)
         for pack in packs:
@@ -347,7 +348,7 @@ def _note_known(repository: Repository, packs: Iterable[_WaitingPack]) -> None:
 def _note_complete(
     repository: Repository, waiting: Sequence[_WaitingPack], unpacked: Unpacked
 ) -> None:
-    """Record the packs whose needs came with others; add the commits of the rest to `unpacked`."""
+    """Record the packs whose missing parents are here now; note the others as incomplete."""
     pack_of = {commit_id: pack.id for pack in waiting for commit_id in pack.commit_ids}
     incomplete: set[PackId] = set()
     with repository.lake.kv.read() as txn:
@@ -375,7 +376,7 @@ def _track(
     unpacked: Unpacked,
     went_back: Mapping[tuple[RefKind, str], Tracked],
 ) -> tuple[RefUpdate, ...]:
-    """Record the positions of refs, make new tags, and return what changed."""
+    """Record the positions of refs, create new tags, and return what changed."""
     positions = TrackingStore(txn, repository.key)
     updated: list[RefUpdate] = []
     tags: list[RefChange] = []
@@ -431,7 +432,7 @@ def _change(
 def _take_tag(
     txn: WriteTransaction, repository: Repository, tag: Tag, changes: list[RefChange]
 ) -> Change | None:
-    """Make a tag here; if its name is taken, return that it differs."""
+    """Create a tag here; if its name is taken by another ref, return that it differs."""
     refs = RefStore(txn, repository.key)
     present = refs.find_tag(tag.name)
     if present is not None or refs.find_branch(tag.name) is not None:
@@ -447,10 +448,10 @@ class RefsInBucket(NamedTuple):
     """The refs of a bucket as they were read.
 
     Attributes:
-        listed: how many there are, deleted ones included.
+        listed: the number of refs, including deleted refs.
         refs: the refs that have changed since they were last seen.
         gone: refs that were seen before and no longer exist.
-        damaged: objects in the place of refs that are not valid refs.
+        damaged: objects at the keys of refs that are not valid refs.
     """
 
     listed: int
@@ -462,7 +463,7 @@ class RefsInBucket(NamedTuple):
 def find_back(
     repository: Repository, known: Mapping[tuple[RefKind, str], Tracked], remote: RefsInBucket
 ) -> list[Tracked]:
-    """Return refs, as they were seen last, that are older now."""
+    """Return the last seen state of each ref that is older now than it was then."""
     seen = list(remote.gone)
     moved = [(known.get((ref.kind, ref.name)), ref) for ref in remote.refs]
     pairs = [(before, ref) for before, ref in moved if before is not None]
@@ -481,18 +482,19 @@ def read_remote(
     checks_owner: bool = False,
     progress: Progress = NO_PROGRESS,
 ) -> RefsInBucket:
-    """Return the refs that moved since they were seen as `known` has them.
+    """Return the refs that moved since their state in `known`.
 
     Args:
-        known: where they were seen last.
-        wanted: tells whether to read a ref of a kind and a name; by default, all are read.
-        checks_owner: verify before reading that the namespace is still this repository's. It is if
-            every ref is listed as it was seen, since each version of a ref is of one write.
+        known: the last seen state of each ref.
+        wanted: returns whether to read a ref with this kind and name; by default, all are read.
+        checks_owner: verify before reading that this repository still owns the namespace. The check
+            is skipped if every ref is listed with its last seen version, since each version comes
+            from one write.
         progress: counts the refs that were read.
 
     A ref that the listing lacks is read by its key, since a store may list late: lakecli never
-    deletes a ref object, but replaces it by a tombstone. An object that is no valid ref is left out
-    and reported: it says nothing about the position of the ref.
+    deletes a ref object, but replaces it by a tombstone. An object that is not a valid ref is left
+    out and reported, since it does not show the position of the ref.
     """
     store = repository.store
     changed: list[ListedRef] = []
@@ -526,7 +528,7 @@ def read_remote(
 
 
 def find_gone_back(repository: Repository) -> list[tuple[RefKind, str]]:
-    """Read the refs that have changed, and return those that went back; nothing is recorded."""
+    """Read the refs that have changed, and return the refs that went back; nothing is recorded."""
     with repository.lake.kv.read() as txn:
         known = TrackingStore(txn, repository.key).by_ref()
     back = find_back(repository, known, read_remote(repository, known))

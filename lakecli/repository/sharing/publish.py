@@ -1,12 +1,12 @@
 """Moving one ref in the bucket, for push, undo and automatic sharing; and its refusals.
 
-First, all that the new commits refer to is verified to be in the bucket
-(`lakecli.repository.sharing.references`), and the commits that are in no pack are written as one.
-Then the ref moves (`lakecli.repository.journal.intents.make_move`).
+First, all objects that the new commits refer to are verified to be in the bucket
+(`lakecli.repository.sharing.references`), and the commits that are in no pack are written as one
+pack. Then the ref moves (`lakecli.repository.journal.intents.make_move`).
 
-A new pack takes in small ones: packs are merged geometrically, so that a clone reads few of them
-whatever the number of pushes. A replaced pack is deleted after a day: until then, another clone may
-read what it has listed before.
+A new pack includes the commits of small packs. Packs are merged geometrically, so that a clone
+reads few packs however many pushes there were. A replaced pack is deleted after a day: until then,
+another clone may read the packs that it has listed before.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ _COMMIT_SIZE: Final = 400
 
 
 class Unverified(Unreachable):
-    """A ref moved in the bucket; whether garbage collection has spared its objects is unknown."""
+    """A ref moved in the bucket, but garbage collection may have deleted objects that it needs."""
 
 
 def compare_and_publish(repository: Repository, wanted: WantedMove) -> MoveResult:
-    """Read a ref in the bucket, and `publish` its move if it stands where the move has to start.
+    """Read a ref in the bucket, and `publish` its move if the ref is at the move's start.
 
-    Where many commit to one branch, this saves most of the cost of a lost race.
+    If many clients commit to one branch, this saves most of the cost of a lost race.
     """
     ref = find_ref(repository.store, wanted.kind, wanted.name)
     if _is_lost(repository, wanted, ref):
@@ -83,27 +83,27 @@ def publish(
     has_fetched: bool = False,
     is_push: bool = True,
 ) -> MoveResult:
-    """Move a ref in the bucket, with all that its new position makes reachable.
+    """Move a ref in the bucket, after sending all that its new position makes reachable.
 
     Args:
         wanted: the move; the caller has compared the ref in the bucket with it.
-        has_fetched: whether this command has fetched all refs, and so compared them with those that
-            were seen before.
-        is_push: as `lakecli.repository.journal.intents.make_move` takes it.
+        has_fetched: whether this command has fetched all refs, and so has compared them with their
+            last seen state.
+        is_push: as in `lakecli.repository.journal.intents.make_move`.
 
     Returns:
-        As `lakecli.repository.journal.intents.make_move` does.
+        The result of `lakecli.repository.journal.intents.make_move`.
 
     Raises:
         CannotShare: the store has no working compare-and-set.
-        NewerRepository: the repository may be written by newer versions only.
+        NewerRepository: only newer versions may write to the repository.
         Swept: garbage was collected meanwhile; nothing was moved.
-        NotInBucket: something that the new commits refer to is missing there; nothing was moved,
-            unless the message says that the ref was.
+        NotInBucket: an object that the new commits refer to is missing in the bucket; nothing was
+            moved, unless the message says that the ref was.
         Unverified: the ref was moved, but then the store did not say whether a sweep has run.
-        OutcomeUnknown: the next command finds out whether it moved.
+        OutcomeUnknown: the next command finds out whether the ref moved.
         Unreachable: the store does not answer; nothing was moved.
-        PermissionDenied: writing there is not allowed; nothing was moved.
+        PermissionDenied: writing to the namespace is not allowed; nothing was moved.
     """
     check_writable(repository)
     collection = _settled(repository)
@@ -138,7 +138,7 @@ def publish(
 
 
 def _is_lost(repository: Repository, wanted: WantedMove, ref: RemoteRef | None) -> bool:
-    """Return whether a ref in the bucket does not stand where its move has to start.
+    """Return whether a ref in the bucket is not at the position where its move has to start.
 
     If an earlier command has begun a move of the ref, the answer is no: it may be this very move.
     """
@@ -158,10 +158,10 @@ def _new_commits(
 ) -> list[Commit]:
     """Return the commits that the bucket's refs do not reach, as far as this clone knows.
 
-    `before` was read a moment ago. Positions of other refs are believed if they have not moved
-    since they were seen: of a few commits, one ref each is read; otherwise, all refs are listed.
-    Where something may have been collected since, only the commits on which refs stand are believed
-    to be whole.
+    `before` was read a moment ago. The last seen position of another ref counts only if the ref has
+    not moved since. For a few commits, one ref is read for each; otherwise all refs are listed. If
+    garbage may have been collected since the last fetch, a known commit counts as complete only if
+    it is the present position of a ref.
     """
     known = set() if before is None else {before}
     with repository.lake.kv.read() as txn:
@@ -190,7 +190,7 @@ def _new_commits(
 def _still_stand(
     repository: Repository, tracked: Iterable[Tracked], ends: Collection[CommitId]
 ) -> bool:
-    """Return whether a ref stands on each of a few commits, by reading one ref for each."""
+    """Return whether a ref is still at each of a few commits, by reading one ref for each."""
     if len(ends) > _MOST_READ:
         return False
     seen = {each.commit_id: each for each in tracked if each.commit_id in ends}
@@ -204,9 +204,10 @@ def _still_stand(
 
 
 def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
-    """Return the trees of new commits, each with those of the parents of its oldest commit.
+    """Return the trees of new commits, each with the trees of the parents of its oldest commit.
 
-    So a tree that came again, by a revert, is not compared with what was made of it.
+    If a revert brings a tree back, the tree is thus compared with the tree before its first commit,
+    and not with the tree that the revert undid.
     """
     trees = {}
     with repository.lake.kv.read() as txn:
@@ -224,10 +225,10 @@ def _tree_of(repository: Repository, commit_id: CommitId) -> MetarangeId:
 
 
 def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | None:
-    """Return when the oldest entries were made whose data is trusted; ``None``: none is.
+    """Return the date from which entries' data is trusted to be there; ``None``: none is trusted.
 
-    Young data is trusted while nothing is condemned, unless the bucket went back in time since it
-    was uploaded.
+    Young data is trusted while no object is condemned, unless the bucket went back in time since
+    the data was uploaded.
     """
     if collection.phase is not Phase.IDLE:
         return None
@@ -239,9 +240,9 @@ def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | N
 
 
 def _pack(repository: Repository, commits: Sequence[Commit], after: CommitId) -> PackId | None:
-    """Write a pack if commits are in none; return the ID of the pack that has `after`.
+    """Write a pack if some commits are in no pack; return the ID of the pack that has `after`.
 
-    Packs that are recorded to have new commits and are not in the bucket are forgotten.
+    Packs that are recorded to have new commits, but are not in the bucket, are forgotten.
     """
     with repository.lake.kv.read() as txn:
         packed = PackedStore(txn, repository.key)
@@ -266,7 +267,7 @@ def _unpacked_commits(
     All commits that a packed commit reaches are in packs, too.
 
     Raises:
-        DamagedHistory: one of them is missing here.
+        DamagedHistory: a commit is missing here.
     """
     refs, packed = RefStore(txn, repository.key), PackedStore(txn, repository.key)
     if packed.find_pack(start) is not None:
@@ -285,13 +286,13 @@ def _unpacked_commits(
 def write_pack(
     repository: Repository, commits: Sequence[Commit], infos: Sequence[PackInfo]
 ) -> PackId:
-    """Write commits into the bucket as one pack, with those of small packs, and record it.
+    """Write commits into the bucket as one pack, with the commits of small packs, and record it.
 
     Args:
-        commits: one at least.
+        commits: the commits, at least one.
 
     Raises:
-        PermissionDenied: writing there is not allowed.
+        PermissionDenied: writing to the namespace is not allowed.
         Unreachable: the store does not answer.
     """
     store = repository.store
@@ -327,7 +328,7 @@ def write_pack(
 
 
 def _check_again(repository: Repository, wanted: WantedMove, trees: Trees, before: GcState) -> None:
-    """Verify again, once the ref has moved, if a sweep may have run meanwhile."""
+    """Verify the references again after the ref has moved, if a sweep may have run meanwhile."""
     name = wanted.name
     try:
         if not may_have_swept(before, read_state(repository.store)):
@@ -352,15 +353,15 @@ def _check_again(repository: Repository, wanted: WantedMove, trees: Trees, befor
 
 
 class NonFastForward(LostRace):
-    """The bucket has commits on the branch that this clone's branch does not reach."""
+    """The bucket has commits on the branch that are missing on this clone's branch."""
 
 
 class StaleLease(LostRace):
-    """The ref does not stand where a forced push expected it."""
+    """The ref is not at the position that a forced push expected."""
 
 
 def stale(repository: Repository, name: str, commit_id: CommitId | None) -> StaleLease:
-    """Return the error for a ref that does not stand in the bucket where it was expected."""
+    """Return the error for a ref that is not at its expected position in the bucket."""
     where = "was deleted" if commit_id is None else f"stands on {commit_id}"
     return StaleLease(
         f"{name} is not where it was expected in the bucket: it {where}",
@@ -376,12 +377,12 @@ def refused(
     before: CommitId | None,
     after: CommitId | None,
 ) -> LakeError:
-    """Return the error for a move that would undo or delete what others did.
+    """Return the error for a move that would undo or delete moves of others.
 
     Args:
         kind: a branch or a tag.
-        before: its position in the bucket; ``None``: it was deleted there.
-        after: the position it should have; ``None``: it should be deleted.
+        before: the ref's position in the bucket; ``None``: it was deleted there.
+        after: the position that the move would give it; ``None``: the move would delete it.
     """
     if after is None:
         return stale(repository, name, before)

@@ -1,16 +1,17 @@
-"""Verify that all that a ref is to make reachable is in the bucket, and upload again what lacks.
+"""Verify that all objects that a ref will make reachable are in the bucket; restore missing ones.
 
-A ref never moves to a commit whose tree or objects are missing in the bucket: a cache, a restored
-disk or garbage collection may have falsified what this clone knows. This module looks for the
-tables that the new commits have and their parents lack, and for the data objects of the entries
-that they changed.
+A ref never moves to a commit whose tree or objects are missing in the bucket. This clone's records
+may be wrong: because of a cache, a restored disk or garbage collection. So this module looks in the
+bucket for the tables of the new commits that their parents lack, and for the data objects of the
+entries that the new commits changed.
 
-What the bucket lacks and this machine still has is uploaded again: ranges and metaranges from the
-cache, data objects from large files that were uploaded from here and have not changed. Each object
-is verified by its digest before and after it is uploaded.
+Objects that the bucket lacks and this machine still has are uploaded again: ranges and metaranges
+from the cache, and data objects from large files that were uploaded from here and have not changed.
+Each object is verified by its digest before and after it is uploaded.
 
 The garbage collection of lakeFS deletes the objects of expired commits, and keeps the commits. So
-in a namespace that was taken over from it, objects that only earlier commits need may be missing.
+in a namespace that was taken over from lakeFS, objects that only earlier commits need may be
+missing.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ MAX_LISTED: Final = 1_000
 
 
 class NotInBucket(IntegrityError):
-    """What a ref is to make reachable is not in the storage namespace."""
+    """An object that a ref would make reachable is not in the storage namespace."""
 
 
 class _Wanted(NamedTuple):
@@ -83,18 +84,18 @@ def check_references(
     bucket lost objects, so no data is trusted then.
 
     Args:
-        trees: those of the commits which the bucket's refs do not reach; trees of parents that are
-            not among them are trusted.
+        trees: the trees of the commits that the bucket's refs do not reach, each with the trees of
+            its parents. Trees of parents that are not among the former are trusted.
         head: the tree of the commit that the ref is to move to.
-        older_than: data objects of entries made later are trusted except for a sample, since
-            garbage collection spares what is that young; ``None``: none are trusted.
+        older_than: data objects of entries made later are trusted, except for a sample, since
+            garbage collection keeps such young objects; ``None``: none are trusted.
 
     Returns:
-        Whether data may have been left out: it was trusted, and there is more than the sample. If
-        the bucket went back in time, the sample may be younger than what is missing.
+        Whether data may have been left unchecked: it was trusted, and there is more than the
+        sample. If the bucket went back in time, the sample may be younger than the missing objects.
 
     Raises:
-        NotInBucket: listing the paths whose objects are missing.
+        NotInBucket: objects are missing; the error lists their paths.
     """
     restored: set[str] = set()
     while missing := _missing_tables(repository, trees):
@@ -140,7 +141,7 @@ def check_references(
 
 
 def _head_alone(trees: Trees, head: MetarangeId) -> Trees:
-    """Return the tree of the head, to be compared with the trees that are trusted, if it is new."""
+    """Return the head's tree, if it is new, with the trusted trees to compare it with."""
     parents = chain.from_iterable(trees.values())
     trusted = [tree for tree in dict.fromkeys(parents) if tree not in trees]
     return {head: trusted} if head in trees else {}
@@ -157,7 +158,7 @@ def _missing_tables(repository: Repository, trees: Trees) -> list[str]:
 
 
 def _absent(store: ObjectStore, keys: Iterable[str]) -> list[str]:
-    """Return the keys without an object."""
+    """Return the keys that have no object in the store."""
     wanted = set(keys)
     if len(wanted) >= LISTED_FROM:
         for info in store.list(SSTABLES):
@@ -168,20 +169,20 @@ def _absent(store: ObjectStore, keys: Iterable[str]) -> list[str]:
 def _wanted(
     entries: Iterable[tuple[Entry, bytes]], older_than: datetime | None
 ) -> Iterator[_Wanted]:
-    """Yield the data objects of entries that are not trusted; some may come more than once."""
+    """Yield the data objects of entries that are not trusted; duplicates are possible."""
     for entry, path in entries:
         if older_than is None or entry.modified_at < older_than:
             yield _Wanted(entry.physical_address, entry.size, path)
 
 
 def _youngest(entries: Iterable[tuple[Entry, bytes]]) -> list[_Wanted]:
-    """Return the data of the youngest entries, `SAMPLE` at most."""
+    """Return the data objects of the youngest entries, at most `SAMPLE`."""
     young = nlargest(SAMPLE, entries, key=lambda item: item[0].modified_at)
     return [_Wanted(entry.physical_address, entry.size, path) for entry, path in young]
 
 
 def _entries(repository: Repository, trees: Trees) -> Iterator[tuple[Entry, bytes]]:
-    """Yield the entries, with their paths, that trees brought in and that have data here."""
+    """Yield the new entries of trees, with their paths, if their data is in the namespace."""
     for tree, parents in trees.items():
         for path, entry in new_entries(repository.trees, tree, parents):
             if not is_external(entry):
@@ -189,7 +190,7 @@ def _entries(repository: Repository, trees: Trees) -> Iterator[tuple[Entry, byte
 
 
 def _missing_data(repository: Repository, wanted: Iterator[_Wanted]) -> list[_Wanted]:
-    """Return data objects, `MAX_LISTED` at most, that are missing or of another size."""
+    """Return the data objects that are missing or have another size, at most `MAX_LISTED`."""
     batch: dict[tuple[str, int], bytes] = {}
     for item in wanted:
         batch.setdefault((item.key, item.size), item.path)
@@ -229,7 +230,7 @@ def _is_data_there(store: ObjectStore, item: _Wanted) -> bool:
 
 
 def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
-    """Return the items that pass a test, several of which run at a time."""
+    """Return the items that pass a test; several tests run at a time."""
     with ThreadPoolExecutor(PARALLELISM) as pool:
         return [item for item, passes in zip(items, pool.map(test, items), strict=True) if passes]
 
@@ -237,7 +238,7 @@ def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
 def _send_data(
     repository: Repository, lacking: Sequence[_Wanted], restored: set[str]
 ) -> list[bytes]:
-    """Upload data objects again; return the paths of those that this machine does not have."""
+    """Upload data objects again; return the paths of objects that this machine does not have."""
     sizes = {each.key: each.size for each in lacking}
     sent = _upload_again(repository, "data", sizes, restored)
     return [item.path for item in lacking if item.key not in sent]
@@ -246,12 +247,12 @@ def _send_data(
 def _upload_again(
     repository: Repository, kind: str, sizes: Mapping[str, int | None], restored: set[str]
 ) -> set[str]:
-    """Upload objects again, unless that was done before; return the keys of those that were.
+    """Upload objects that were not uploaded again before; return the keys of the uploaded objects.
 
     Args:
         kind: ``table`` or ``data``.
-        sizes: the keys of the objects; of data, with their sizes.
-        restored: the keys of all objects that this push has uploaded again, which grows.
+        sizes: the size of each object by its key; ``None`` for tables.
+        restored: the keys of all objects that this push has uploaded again; new keys are added.
     """
     repair = repair_tables if kind == "table" else repair_data
     damaged = [
@@ -265,7 +266,7 @@ def _upload_again(
 
 
 def _notify_collected(repository: Repository, count: str) -> None:
-    """Leave a notice of objects that only earlier commits need."""
+    """Add a notice of missing objects that only earlier commits need."""
     repository.notify(
         Notice(
             f"{count} objects that only earlier commits need are not in {repository.store.uri}: "
@@ -277,7 +278,7 @@ def _notify_collected(repository: Repository, count: str) -> None:
 
 
 def _notify(repository: Repository, restored: Collection[str]) -> None:
-    """Leave a notice of what was uploaded again."""
+    """Add a notice of the objects that were uploaded again."""
     tables = sum(key.startswith(SSTABLES) for key in restored)
     repository.notify(
         Notice(
