@@ -72,7 +72,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> Non
 
 
 def _without_buckets(runtime: Runtime) -> Runtime:
-    """Return a runtime that opens an empty store for each bucket, so that no bucket is contacted."""
+    """Return a runtime that opens an empty store for every bucket, so that none is contacted."""
 
     def open_store(uri: str, region: str) -> ObjectStore:
         return runtime.open_store(uri, region) if is_local(uri) else MemoryStore()
@@ -83,12 +83,12 @@ def _without_buckets(runtime: Runtime) -> Runtime:
 def candidates(context: Context, kind: str, typed: str) -> Iterator[str]:
     """Yield the candidates that begin with the typed text.
 
-    A text without ``lakefs://`` is relative to the base URI. If there is none, it is relative to the
-    linked directory or to the default repository, if the command accepts such words.
+    A text without ``lakefs://`` is relative to the base URI. If there is none, the text is relative
+    to the linked directory or to the default repository, if the command accepts such words.
 
     Args:
-        kind: the kind of the word; `IN_PLACE` at its end means that the command also accepts the URI
-            of a storage namespace.
+        kind: the kind of the word; `IN_PLACE` at its end means that the command also accepts the
+            URI of a storage namespace.
         typed: the beginning of the word.
     """
     if kind == "setting":
@@ -222,7 +222,7 @@ def _clones(context: Context) -> dict[str, str]:
 
 
 def _find(context: Context, namespace: str) -> Repository | None:
-    """Return the clone of a namespace; without a clone, the repository in a directory, or ``None``."""
+    """Return the clone of a namespace, or a repository that is in a directory, or ``None``."""
     uri = normalise(namespace.replace(_ENCODED_AT, "@"))
     name = _clones(context).get(uri)
     if name is not None:
@@ -338,7 +338,7 @@ def _marks(repository: Repository, txn: ReadTransaction, base: str) -> Iterator[
 
 
 def _steps(repository: Repository, txn: ReadTransaction, typed: str) -> Iterator[str]:
-    """Yield refs for the ancestors (``~``) or the parents (``^``) of the commit before that sign."""
+    """Yield refs for the ancestors (``~``) or parents (``^``) of the commit before the sign."""
     step = _LAST_STEP.fullmatch(typed)
     if step is None:
         return
@@ -417,8 +417,8 @@ def _iter_files(
 ) -> Iterator[str]:
     """Yield the files and directories that begin with the typed text, in the same form.
 
-    The names come from the commit that the directory was synced with last, so they include files that
-    were deleted since.
+    The names come from the commit that the directory was synced with last, so they include files
+    that were deleted since.
 
     Args:
         repository: the repository that the directory is linked with.

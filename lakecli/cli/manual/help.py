@@ -41,7 +41,7 @@ def command_help(command: CommandHelp) -> Iterator[str]:
 
 
 def root_help(commands: Sequence[CommandHelp], topics: Sequence[str]) -> Iterator[str]:
-    """Yield the help of the whole program: the first commands to try, then the names of all others."""
+    """Yield the help of the whole program: the first commands to try, and all other names."""
     yield "Usage: lakecli COMMAND [ARGUMENTS] [OPTIONS]"
     yield ""
     yield PURPOSE + "."

@@ -221,8 +221,8 @@ def _is_word(typed: str, word: str, *, is_first: bool) -> bool:
 def meant_repository(text: str, line: Sequence[str], context: Context) -> str | None:
     """Return a hint with the URI that a text without ``lakefs://`` probably means.
 
-    The first word of the text resembles the name of a repository on this machine, or is the name of a
-    repository to create.
+    The first word of the text resembles the name of a repository on this machine, or is the name of
+    a repository to create.
     """
     name, _, rest = text.partition("/")
     known = [record.name for record in context.lake().repositories()]

@@ -1,10 +1,10 @@
-"""Answers of commands: text for people, JSON for programs, and how both look.
+"""Output of commands: text for people, JSON for programs, and the layout of both.
 
 ::
 
     output          the only way to stdout and stderr
     text            sizes, dates, quoted names
-    tables          aligned on a terminal; terminal: its pager, and documents that are escaped
+    tables          aligned on a terminal; terminal: its pager, and escaped documents
     records         JSON answers of several commands; schemas: the documentation of all
     progress        plain lines; progress_bar: on a terminal
     logs            --log-level, and the requests that --verbose counts

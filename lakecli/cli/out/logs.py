@@ -1,7 +1,7 @@
-"""What a run logs: ``--log-level``, ``--log-format``, ``--log-output``, and ``--verbose``.
+"""The log of a run: ``--log-level``, ``--log-format``, ``--log-output``, and ``--verbose``.
 
-The library logs through `logging`, below the name ``lakecli``. Only these messages are logged, not
-those of the clouds' SDKs, which contain signatures.
+The library logs through `logging`, below the name ``lakecli``. Only these messages are logged.
+Messages of the clouds' SDKs are not, because they contain signatures.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _QUERY: Final = re.compile(r"(https?://[^\s?\"'<>]*)\?[^\s\"'<>]+", re.IGNORECAS
 
 
 def is_open() -> bool:
-    """Tell whether a run is logged already: commands within a command are logged with it."""
+    """Return whether an outer run has a log; a command that runs within another shares its log."""
     return any(isinstance(each, _Calling) for each in logging.getLogger("lakecli").handlers)
 
 
 def harmless(text: str) -> str:
-    """Return a text without the queries and users of URLs, which may be secret."""
+    """Return a text without the queries and user names in URLs, which may be secret."""
     return without_passwords(_QUERY.sub(r"\1?...", text))
 
 
@@ -59,7 +59,7 @@ class Logs:
     """The log of one run; `close` ends it.
 
     Raises:
-        UsageError: no such level or format.
+        UsageError: the level or the format is unknown.
         PermissionDenied: a file of ``--log-output`` cannot be written.
     """
 
@@ -104,17 +104,17 @@ class Logs:
         return handlers
 
     def _count(self, record: logging.LogRecord) -> None:
-        """Count a request by its method."""
+        """Count a message about a request by the method of the request."""
         if record.name == REQUESTS:
             self._requests[record.__dict__["fields"]["method"]] += 1
 
     def _show(self, record: logging.LogRecord) -> None:
-        """Show a message of the library, if it is not about a single request."""
+        """Show a message of the library, unless it is about a single request."""
         if record.name not in (REQUESTS, "lakecli.cli"):
             self._out.debug(harmless(f"{record.name}: {record.getMessage()}"))
 
     def _file(self, place: str) -> Callable[[str], None]:
-        """Open a file, and return what writes a line to it at once."""
+        """Open a file, and return a function that writes a line to it and flushes it."""
         file = _opened(place)
         self._files.append(file)
 
@@ -128,7 +128,7 @@ class Logs:
         self._log.log(LEVELS[level], "%s", text)
 
     def steps(self, on_step: Callable[[str], None]) -> Callable[[str], None]:
-        """Return a function that logs each step of a protocol, and passes it on."""
+        """Return a function that logs each step of a protocol and then calls `on_step` with it."""
 
         def log_step(name: str) -> None:
             self._log.debug("step", extra={"fields": {"step": name}})
@@ -141,11 +141,11 @@ class Logs:
         self._log.error("%s", message, extra={"fields": {"kind": kind}})
 
     def add_reads(self, reads: Reads) -> None:
-        """Add the reads of the trees of one repository to those of the run."""
+        """Add the reads of one repository's trees to the counts of the run."""
         self._reads = {tier: count + self._reads.get(tier, 0) for tier, count in reads.items()}
 
     def close(self, exit_code: int) -> None:
-        """Log the end of the run; with ``--verbose`` show its reads of trees and its requests."""
+        """Log the end of the run; with ``--verbose``, show the numbers of reads and requests."""
         counts = self._requests
         total = counts.total()
         seconds = round(monotonic() - self._begun, 3)
@@ -174,7 +174,7 @@ def _chosen(option: str, value: str, among: Sequence[str] | dict[str, int]) -> s
 
 
 def _opened(place: str) -> TextIO:
-    """Open a file of the log, which only its owner may read, at its end."""
+    """Open a log file for appending; a new file can be read only by its owner."""
     if not place:
         raise UsageError("--log-output names no file", hint="--log-output FILE, or - for stderr")
     try:
@@ -187,7 +187,7 @@ def _opened(place: str) -> TextIO:
 
 
 class _Calling(logging.Handler):
-    """Passes each message to a function."""
+    """A handler that passes each message to a function."""
 
     def __init__(self, call: Callable[[logging.LogRecord], None]) -> None:
         super().__init__()
@@ -204,7 +204,7 @@ def _write_line(
     now: Callable[[], datetime],
     is_json: bool,
 ) -> None:
-    """Write a message as a line, as lakectl does."""
+    """Write a message as one line, in lakectl's format or as JSON."""
     fields = {
         "time": f"{now():%Y-%m-%dT%H:%M:%SZ}",
         "level": record.levelname.lower(),

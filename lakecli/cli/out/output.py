@@ -1,13 +1,14 @@
-"""Answers of a command: text for people or JSON for programs on stdout, the rest on stderr.
+"""Output of a command: text for people or JSON for programs on stdout, messages on stderr.
 
 A command never prints. It passes its answer both as fields and as a function that returns lines of
-text; `Output` selects one. Tables are aligned and as wide as the terminal at most; elsewhere rows
-are joined by tabs, as lakectl does. Long answers on a terminal go through a pager. stdout is
-flushed before anything is written to stderr, so that a combined log is in order.
+text; `Output` selects one of them. On a terminal, tables are aligned and at most as wide as the
+terminal. Otherwise the cells of a row are joined by tabs, as in lakectl. Long answers on a terminal
+are shown in a pager. stdout is flushed before anything is written to stderr, so that a combined log
+is in order.
 
-Text from a bucket is untrusted. `Output` is the only way to stdout and stderr, and all text passes
-`Output._shown`, which escapes characters that a reader does not see; a test forbids any other way.
-Bytes (``fs cat``) are written unchanged.
+Text from a bucket is untrusted. `Output` is the only way to stdout and stderr, and
+`Output._shown` escapes invisible characters in all text; a test forbids any other way. Bytes
+(``fs cat``) are written unchanged.
 """
 
 from __future__ import annotations
@@ -58,15 +59,15 @@ def _itself(item: object) -> object:
 
 
 class Output:
-    """The answer of one command.
+    """The output of one command.
 
     Attributes:
         json: whether stdout has JSON only.
         quiet: whether progress and notes are hidden.
         terminal: whether stdout is a terminal, so that tables are aligned.
-        color: whether it also shows colours.
-        repository: the URI of the one repository that is open, for hints.
-        whole: whether IDs and cells of tables are shown whole.
+        color: whether stdout is a terminal with colors.
+        repository: the URI that hints name; ``None`` unless exactly one repository is open.
+        whole: whether IDs and cells of tables are never shortened.
     """
 
     def __init__(
@@ -111,9 +112,10 @@ class Output:
         *,
         text: Callable[[], Iterable[str]] | None = None,
     ) -> None:
-        """Answer with one object: its fields as JSON, or the lines of `text`.
+        """Write one object: its fields as JSON, or the lines of `text`.
 
-        A record that takes imports or work comes from a function, which is called for JSON only.
+        If the record is expensive to make, pass a function that returns it; the function is called
+        only in JSON mode.
         """
         if self.json:
             from lakecli.cli.out.records import to_json
@@ -131,11 +133,17 @@ class Output:
         text: Callable[[T], str] | None = None,
         texts: Callable[[list[T]], Iterable[str]] | None = None,
     ) -> int:
-        """Answer with one JSON object or one text per item, and return the number of items.
+        """Write one JSON object or one text per item, and return the number of items.
 
-        A text may have several lines; a newline is appended. On a terminal each item is shown at
-        once; a program gets several at a time, as it does of any output that goes through a buffer.
-        Instead of `text`, `texts` makes those of all items that go out together.
+        A text may have several lines; a newline is appended. On a terminal each item is written
+        immediately; elsewhere several items are written together, as with any buffered output.
+
+        Args:
+            items: the items.
+            record: a function that returns the JSON record of an item.
+            text: a function that returns the text of an item.
+            texts: used instead of `text`: a function that returns the texts of several items, which
+                are written together.
         """
         put, count = self.lister(record=record, text=text, texts=texts), 0
         try:
@@ -153,7 +161,7 @@ class Output:
         text: Callable[[T], str] | None = None,
         texts: Callable[[list[T]], Iterable[str]] | None = None,
     ) -> Callable[[T], None]:
-        """Return what answers with an item, as `stream` does; the next answer writes the rest."""
+        """Return a function that writes items as `stream` does; other output flushes the rest."""
         make: Callable[[T], object] | None = text
         of_many: Callable[[list[Any]], Iterable[str]] = list if texts is None else texts
         if self.json:
@@ -186,10 +194,15 @@ class Output:
         style: Callable[[T], str] | None = None,
         kept: Collection[str] = (),
     ) -> None:
-        """Answer with a table: aligned on a terminal, else one tab-joined row per line, no header.
+        """Write a table: aligned on a terminal, else one tab-joined row per line, no header.
 
-        `style` returns which of `STYLES` the row of an item has on a terminal. Where that is too
-        narrow, the columns `kept` are not cut, by default the first one.
+        Args:
+            columns: the headers.
+            items: the items, one for each row.
+            row: a function that returns the cells of an item.
+            record: a function that returns the JSON record of an item.
+            style: a function that returns the style of an item's row on a terminal; see `STYLES`.
+            kept: the columns that are not cut if the terminal is too narrow; by default the first.
         """
         if self.json or not self.terminal:
             self.stream(items, record=record, text=lambda item: "\t".join(_cells(row(item))))
@@ -209,13 +222,13 @@ class Output:
             self._write((line if style is None else self.style(line, style(item))) + "\n")
 
     def date(self, when: datetime) -> str:
-        """Return a time for a table; on a terminal to the minute."""
+        """Return a time for a table; on a terminal without seconds and time zone."""
         is_short = self.terminal and not self.whole
         return format_.local_date(when)[: len("2026-11-28 13:12") if is_short else None]
 
     @property
     def width(self) -> int:
-        """The columns of the terminal, also behind a pager; 80 if it does not tell."""
+        """The number of columns of the terminal, even with a pager; 80 if unknown."""
         if self._columns.isdecimal() and int(self._columns) > 0:
             return int(self._columns)
         try:
@@ -224,9 +237,9 @@ class Output:
             return _COLUMNS
 
     def start_pager(self) -> None:
-        """Send what follows on stdout through the pager, if stdout is a terminal.
+        """If stdout is a terminal, send all further output on stdout through the pager.
 
-        `finish_pager` waits for it.
+        `finish_pager` waits for the pager.
         """
         if not self._pager or self._paging is not None or not self._is_on_screen():
             return
@@ -249,7 +262,7 @@ class Output:
             return False
 
     def finish_pager(self) -> None:
-        """Wait until the user has left the pager, if there is one; safe to repeat."""
+        """Wait until the user has left the pager, if one runs; safe to repeat."""
         if self._paging is not None:
             paging, self._paging = self._paging, None
             paging.finish()
@@ -258,11 +271,15 @@ class Output:
     def page(
         self, items: Iterable[T], *, amount: int, name: Callable[[T], str] | None = None
     ) -> Iterable[T]:
-        """Yield the first `amount` items; if there are more, hint how to get them.
+        """Yield the first `amount` items; if there are more, print a hint how to get them.
 
-        0 and -1 mean all. The hint goes to stderr for text and JSON, so that no list is cut
-        silently. `name` returns the value of ``--after`` that continues after an item, where the
-        command has that option.
+        The hint goes to stderr for text and JSON, so that no list is cut silently.
+
+        Args:
+            items: the items.
+            amount: the maximum number of items; 0 and -1 mean all.
+            name: a function that returns the value of ``--after`` that continues after an item;
+                ``None`` if the command lacks this option.
         """
         if amount <= 0:
             yield from items
@@ -279,24 +296,24 @@ class Output:
             break
 
     def say(self, *lines: str) -> None:
-        """Write lines that lakectl prints besides its answer; nothing in JSON mode."""
+        """Write lines that lakectl prints in addition to its answer; write nothing in JSON mode."""
         if not self.json:
             for line in lines:
                 self._write(format_.harmless(line) + "\n")
 
     def plain(self, text: str) -> None:
-        """Write text unchanged; what comes from a bucket must be escaped, or asked for as it is."""
+        """Write text unchanged; callers escape text from a bucket, unless raw text is wanted."""
         self._stdout.write(text)
 
     def binary(self) -> BinaryIO:
-        """Flush stdout, and return it for bytes."""
+        """Flush stdout, and return it as a binary stream."""
         self.flush()
         return self._stdout.buffer
 
     def document(self) -> BinaryIO:
-        """Flush stdout, and return it for a document that programs read.
+        """Flush stdout, and return it as a binary stream for a document that programs read.
 
-        A terminal gets its hidden characters escaped.
+        If stdout is a terminal, hidden characters are escaped.
         """
         if not self.stdout_terminal:
             return self.binary()
@@ -314,7 +331,7 @@ class Output:
             self._write_error(format_.one_line(message))
 
     def warn(self, message: str, hint: str | None = None) -> None:
-        """Write a warning to stderr: ``warning: …``, and maybe a hint."""
+        """Write a warning to stderr (``warning: …``), followed by a hint if there is one."""
         if self.heard is not None:
             self.heard("warning", message)
         label = self._style_error("warning:", "yellow")
@@ -323,9 +340,9 @@ class Output:
             self.hint(hint)
 
     def hint(self, message: str) -> None:
-        """Write a hint to stderr: ``hint: …``; what the library advises becomes commands.
+        """Write a hint to stderr: ``hint: …``; calls of verbs are turned into commands.
 
-        It may continue on indented lines, for example with candidates.
+        A hint may continue on indented lines, for example with candidates.
         """
         lines = as_commands(message, self.repository).split("\n  ")
         self._write_error("hint: " + "\n  ".join(map(format_.one_line, lines)))
@@ -344,7 +361,7 @@ class Output:
             self.hint(hint)
 
     def ask(self, question: str) -> None:
-        """Write a question to stderr and stay on its line."""
+        """Write a question to stderr without a newline."""
         self.flush()
         self._put_error(self._shown(format_.one_line(question)))
 
@@ -371,7 +388,7 @@ class Output:
     # -- looks -------------------------------------------------------------------------------
 
     def style(self, text: str, name: str) -> str:
-        """Return `text` in one of `STYLES` where stdout shows colours, else unchanged."""
+        """Return `text` in one of `STYLES` if stdout shows colors, else unchanged."""
         return self._styled(text, name) if self.color else text
 
     def _style_error(self, text: str, name: str) -> str:
@@ -384,7 +401,7 @@ class Output:
         return f"{self._mark}{name};{text}{self._mark};"
 
     def _shown(self, text: str) -> str:
-        """Return text for a terminal: hidden characters escaped, our styles inserted."""
+        """Return text for a terminal: hidden characters are escaped, marks of styles replaced."""
         if not self._mark or self._mark not in text:
             return format_.harmless(text)
         first, *rest = text.split(self._mark)
@@ -400,13 +417,13 @@ class Output:
     ) -> Iterator[Progress]:
         """Show the progress of a long operation on stderr while the context is open.
 
-        A bar on a terminal, else one plain line every few seconds; nothing with ``--quiet``, or
-        while another operation has a bar.
+        On a terminal this is a bar, elsewhere one plain line every few seconds. Nothing is shown
+        with ``--quiet``, or while another operation has a bar.
 
         Args:
             verb: the operation, such as ``upload``.
-            items: how many objects there are, if known.
-            hidden: whether it is not to be shown.
+            items: the number of objects, if known.
+            hidden: whether to show nothing.
         """
         if hidden or self.quiet or self._bar is not None:
             yield NO_PROGRESS
@@ -428,7 +445,7 @@ class Output:
     # -- streams -----------------------------------------------------------------------------
 
     def _write_held(self) -> None:
-        """Write the items that `stream` holds; those before one that has no text, if it fails."""
+        """Write the items that `stream` buffers; if making a text fails, write those before it."""
         if self._held:
             items, self._held = self._held, []
             lines: list[str] = []
@@ -474,7 +491,7 @@ class Output:
 
 
 class Guarded(TextIOBase):
-    """A text stream for code other than `Output`: it escapes whatever is written to it."""
+    """A text stream for code other than `Output`; it escapes all text that is written to it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -491,11 +508,11 @@ class Guarded(TextIOBase):
             self._stream.flush()
 
     def fileno(self) -> int:
-        """Return the descriptor below."""
+        """Return the file descriptor of the underlying stream."""
         return self._stream.fileno()
 
     def isatty(self) -> bool:
-        """Return whether it is a terminal."""
+        """Return whether the underlying stream is a terminal."""
         return self._stream.isatty()
 
     def writable(self) -> bool:
@@ -504,10 +521,10 @@ class Guarded(TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding of the stream below."""
+        """The encoding of the underlying stream."""
         return self._stream.encoding
 
 
 def _cells(row: Sequence[str]) -> list[str]:
-    """Return the cells of a row, each on one line and without tabs."""
+    """Return the cells of a row with hidden characters, tabs and line breaks escaped."""
     return [format_.one_line(cell) for cell in row]

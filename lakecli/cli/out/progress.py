@@ -34,19 +34,19 @@ class Rate:
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)], maxlen=RATE_MARKS)
 
     def note(self, now: float, size: int) -> None:
-        """Record the total number at a time of the clock."""
+        """Record the total number at a time, unless the last record is very recent."""
         if now - self._marks[-1][0] >= RATE_STEP:
             self._marks.append((now, size))
 
     def of(self, size: int) -> float | None:
-        """Return the rate after `size` in total; ``None`` if it is too early."""
+        """Return the rate, given the total number so far; ``None`` if the time is too short."""
         start, before = self._marks[0]
         seconds = self._clock() - start
         return (size - before) / seconds if seconds >= RATE_STEP and size > before else None
 
 
 class CountingProgress(Progress):
-    """Counts what is done and what is to do; safe to use from several threads."""
+    """Counts the finished work and the total work; safe to use from several threads."""
 
     def __init__(self, *, items: int | None, clock: Callable[[], float] = monotonic) -> None:
         self._items, self._size = items, 0
@@ -57,7 +57,7 @@ class CountingProgress(Progress):
         self._rate, self._item_rate, self._part_rate = Rate(clock), Rate(clock), Rate(clock)
 
     def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
-        """Count what was done."""
+        """Add to the counts of finished work, and show them."""
         with self._lock:
             self._done_items += items
             self._done_size += size
@@ -76,7 +76,11 @@ class CountingProgress(Progress):
             self._size += size
 
     def _done(self, of: str) -> str:
-        """Return how many objects and parts are finished; parts are left out without a total."""
+        """Return a text with the finished objects and, if their total is known, the parts.
+
+        Args:
+            of: the separator between the finished number and the total.
+        """
         objects = f"{self._done_items}{of}{self._items}" if self._items else f"{self._done_items}"
         parts = f"{self._done_parts}{of}{self._parts} parts"
         if self._parts and not (self._items or self._done_items):
@@ -84,7 +88,7 @@ class CountingProgress(Progress):
         return f"{objects} objects, {parts}" if self._parts else f"{objects} objects"
 
     def _speed(self) -> str:
-        """Return ``, `` and the rate, where it is known: by objects where no bytes move."""
+        """Return ``, `` and the rate, or ``""`` if unknown; in objects if there are no bytes."""
         if self._size or self._done_size:
             rate = self._rate.of(self._done_size)
             return "" if rate is None else f", {human_size(int(rate))}/s"
@@ -94,7 +98,10 @@ class CountingProgress(Progress):
         return f", {rate:.1f} objects/s" if rate < _SLOW else f", {rate:,.0f} objects/s"
 
     def _measure(self) -> tuple[int, int, Rate]:
-        """Return total, done and rate of bytes, else of objects, else of parts; 0: no total."""
+        """Return total, finished number and rate: of bytes, else of objects, else of parts.
+
+        The first of these with a known total is used. A total of 0 means that it is unknown.
+        """
         if self._size:
             return self._size, self._done_size, self._rate
         if self._items or not self._parts:
@@ -102,7 +109,7 @@ class CountingProgress(Progress):
         return self._parts, self._done_parts, self._part_rate
 
     def _left(self) -> str:
-        """Return ``, `` and the time that is left, where it is known."""
+        """Return ``, `` and the remaining time, or ``""`` if that is unknown."""
         total, done, rate = self._measure()
         speed = rate.of(done)
         if speed is None or total <= done:
@@ -110,7 +117,11 @@ class CountingProgress(Progress):
         return f", {human_seconds((total - done) / speed)} left"
 
     def _show(self, now: float) -> None:
-        """Show the counts at a time of the clock; the lock is held."""
+        """Show the counts; called with the lock held.
+
+        Args:
+            now: the time of the clock.
+        """
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""The progress bar on a terminal, by Rich; imported only where stderr is one."""
+"""The progress bar on a terminal, drawn by Rich; imported only if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REDRAW: Final = 0.05
 
 
 class BarProgress(CountingProgress):
-    """A bar by bytes if sizes are known, else by objects; removed at the end."""
+    """A progress bar that counts bytes if sizes are known, else objects; removed at the end."""
 
     def __init__(self, verb: str, stderr: TextIO, *, items: int | None) -> None:
         super().__init__(items=items)

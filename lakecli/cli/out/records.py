@@ -1,11 +1,11 @@
-"""JSON answers: records of the library as they are, and the records that only commands have.
+"""JSON answers: records of the library, and classes for answers that the library has no record for.
 
-`answers` names the record at the command. A record of the library, a named tuple or a dataclass, is
-answered with all its fields, or with those that `VIEWS` lists. What no record of the library has is
-a class that ends in ``Json``, beside its command: mypy compares it with what the command answers.
-`lakecli.cli.out.schemas` derives the documentation from both: ``BranchStatus`` is documented as
-"branch status", and ``ListedBranchJson`` as "listed branch". Fields are snake_case. Times stay
-datetimes and paths bytes here; `to_json` writes them.
+The decorator `answers` declares the record of a command. The answer has all fields of a record of
+the library (a named tuple or a dataclass), or those that `VIEWS` lists. For other answers, the
+module of the command has a class whose name ends in ``Json``; mypy compares it with the dictionary
+that the command makes. `lakecli.cli.out.schemas` derives the documentation from both:
+``BranchStatus`` is documented as "branch status", and ``ListedBranchJson`` as "listed branch".
+Fields are snake_case. Here times are datetimes and paths are bytes; `to_json` converts them.
 """
 
 import os
@@ -51,9 +51,9 @@ class Answer:
     """A JSON answer of a command.
 
     Args:
-        each: any number of objects, one a line; else exactly one.
-        option: the option that selects this answer; ``""`` for the usual one.
-        also: a class whose fields some of the objects have, too.
+        each: whether there are any number of objects, one per line; otherwise exactly one.
+        option: the option that selects this answer; ``""`` for the default answer.
+        also: a class with further fields, which only some of the objects have.
     """
 
     def __init__(self, record: type, *, each: bool, option: str, also: type | None) -> None:
@@ -77,7 +77,7 @@ def record_name(record: type) -> str:
 def answers(
     record: type, *, each: bool = False, option: str = "", also: type | None = None
 ) -> Callable[[T], T]:
-    """Name a JSON answer of the command below; see `Answer`."""
+    """Return a decorator that declares a JSON answer of a command; see `Answer`."""
 
     def name(command: T) -> T:
         named = (
@@ -91,18 +91,19 @@ def answers(
 
 
 def fields_of(record: Any) -> dict[str, object]:  # noqa: ANN401 - a record of any class
-    """Return the fields that the answer has of a record of the library."""
+    """Return the fields of a record of the library that an answer contains."""
     view = view_of(type(record))  # type: ignore[arg-type]  # every class can be hashed
     assert view is not None, record
     return {name: attrgetter(path)(record) for name, path in view.items()}
 
 
 def pick(answer: type[T], /, *sources: object, **given: object) -> T:
-    """Return an answer whose fields are `given`, and otherwise attributes of the `sources`.
+    """Return an answer whose fields come from `given`, or else from attributes of the `sources`.
 
     Args:
-        sources: the first one that has an attribute of a field's name gives the field.
-        given: fields that the sources lack or hold in another form.
+        answer: the class of the answer.
+        sources: objects; a field is taken from the first object with an attribute of its name.
+        given: fields that the sources lack or have in another form.
     """
     picked = {}
     for name in answer.__annotations__:
@@ -113,9 +114,10 @@ def pick(answer: type[T], /, *sources: object, **given: object) -> T:
 
 @cache
 def view_of(record: type) -> Mapping[str, str] | None:
-    """Return the fields of an answer and their attributes of a record of the library.
+    """Return the fields of an answer, each with the attribute of the record that has its value.
 
-    ``None``: the class is no record.
+    Returns:
+        ``None`` if the class is not a record of the library.
     """
     if record.__name__ in VIEWS:
         listed = VIEWS[record.__name__].split()
@@ -130,12 +132,12 @@ def view_of(record: type) -> Mapping[str, str] | None:
 
 
 def to_json(record: object) -> str:
-    """Return one line of JSON: times as RFC 3339, bytes as text with surrogate escapes."""
+    """Return one line of JSON, with times in RFC 3339 and bytes as text with surrogate escapes."""
     return _ENCODER.encode(_plain(record))
 
 
 def _plain(value: Any) -> object:  # noqa: ANN401 - as above
-    """Return a value with the records of the library in it as dictionaries."""
+    """Return a value in which each record of the library is replaced by a dictionary."""
     if isinstance(value, str | int | bytes | None):
         return value
     if isinstance(value, Mapping):
@@ -216,7 +218,7 @@ class FailureJson(TypedDict):
 
 
 def entry_record(path: bytes, entry: Entry, *, physical_address: str) -> EntryJson:
-    """Return the JSON answer about an object; the address is the full URI."""
+    """Return the JSON record of an object; the address is the full URI."""
     # Not by `pick`: a listing has one for each object.
     return {
         "path": path,

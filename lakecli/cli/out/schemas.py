@@ -4,13 +4,14 @@ The answers themselves are plain dictionaries. Models of pydantic would describe
 but ``branch list --json`` would take three quarters longer.
 
 The manual pages print the descriptions, and every test that runs a command with ``--json`` checks
-its answer against them. They are derived from the classes that `lakecli.cli.out.records.answers`
-names at the commands: names and types of fields from the annotations, meanings from the section
-``Attributes:`` of the docstring, or from the docstring of a property. A class that adds fields to a
-record of the library names it: "The other fields are those of `Record`".
+its answer against them. They are derived from the classes that the decorator
+`lakecli.cli.out.records.answers` declares. Names and types of fields come from the annotations,
+meanings from the section ``Attributes:`` of the docstring or from the docstring of a property. A
+class that adds fields to a record of the library names that record: "The other fields are those of
+`Record`".
 
 A field is never left out, unless its type says ``optional``; without a value it is null or empty.
-New fields may be added; none changes its meaning or disappears.
+New fields may be added, but no field changes its meaning or is removed.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def _type_name(hint: Any) -> str:  # noqa: ANN401 - a type as `get_type_hints` r
 
 
 def _documented(record: type) -> str:
-    """Return the name of a record, which is documented with what it refers to."""
+    """Return the name of a record, and document the record and the records that it refers to."""
     name = record_name(record)
     if name not in _DOCUMENTED:
         _DOCUMENTED[name] = _fields(record)
@@ -100,7 +101,10 @@ def _documented(record: type) -> str:
 
 
 def _names(record: type) -> dict[str, Any]:
-    """Return what the annotations of a class may name: some names are imported for types only."""
+    """Return the names that annotations of a class may use.
+
+    They include all classes of lakecli, because modules import some only under ``TYPE_CHECKING``.
+    """
     return _CLASSES | vars(sys.modules[record.__module__])
 
 
@@ -121,7 +125,11 @@ def _plain(text: str) -> str:
 
 
 def _field_of_record(record: Any, path: str) -> tuple[str, str]:  # noqa: ANN401 - as above
-    """Return the type and the meaning of an attribute, or of one of an attribute."""
+    """Return the type and the meaning of an attribute.
+
+    Args:
+        path: the name of the attribute, or a dotted path to an attribute of an attribute.
+    """
     head, _, rest = path.partition(".")
     attribute = getattr(record, head, None)
     if isinstance(attribute, property):
@@ -155,7 +163,7 @@ def _fields(record: Any) -> Record:  # noqa: ANN401 - mypy has no name for a Typ
 
 
 def _reached() -> Iterator[tuple[str, Record]]:
-    """Yield the records of all answers, and those that these refer to, by name."""
+    """Yield the records of all answers, and the records that they refer to, by name."""
     for named in ANSWERS.values():
         for each in named:
             _documented(each.record)

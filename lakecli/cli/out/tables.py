@@ -1,4 +1,4 @@
-"""Tables for a terminal, by rich: as wide as the terminal at most, numbers to the right."""
+"""Tables for a terminal, drawn by Rich: at most as wide as the terminal, numbers right-aligned."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def aligned_lines(
     whole: bool,
     kept: Collection[int] = (0,),
 ) -> list[str]:
-    """Return a line for the headers and one for each row, without colour.
+    """Return a line for the headers and one for each row, without color.
 
     Args:
         columns: the headers.
-        rows: their cells, each on one line.
-        width: of the terminal.
-        whole: whether cells and IDs are shown whole, however wide that is.
-        kept: the numbers of the columns that are never cut, even if that makes a line too long;
-            the longer cells of others end in ``…``.
+        rows: the cells of each row, without line breaks.
+        width: the width of the terminal.
+        whole: whether cells and IDs are never shortened, even if lines become too long.
+        kept: the numbers of the columns that are never cut, even if lines become too long; in other
+            columns, longer cells end in ``…``.
     """
     if not whole:
         rows = [[_LONG_ID.sub(r"\1", cell) for cell in row] for row in rows]
@@ -72,7 +72,7 @@ def aligned_lines(
 
 
 def _narrow(widths: list[int], room: int, least: int) -> None:
-    """Narrow the widest columns until all fit into the room, or none is wider than `least`."""
+    """Narrow the widest columns until all fit into `room`, or none is wider than `least`."""
     while sum(widths) > room and max(widths, default=0) > least:
         widest = widths.index(max(widths))
         others = [least, *(each for each in widths if each < widths[widest])]

@@ -1,4 +1,4 @@
-"""What only a terminal needs: a pager for long answers, and documents that are escaped."""
+"""Output for terminals only: a pager for long answers, and documents that are escaped."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ _NONE: Final = ("", "cat")
 
 
 def find_pager(environ: Mapping[str, str]) -> str:
-    """Return the command line of the pager; empty if there is to be none."""
+    """Return the command line of the pager; empty if no pager is to be used."""
     chosen = environ.get("LAKECLI_PAGER", environ.get("PAGER", _DEFAULT)).strip()
     is_dumb = environ.get("TERM", "") in {"", "dumb"}
     return "" if chosen in _NONE or is_dumb else chosen
 
 
 class Pager:
-    """A pager that runs; what is written to `stream` is shown by it.
+    """A running pager, which shows the text that is written to `stream`.
 
-    With git's options, which ``LESS`` in the environment overrides, ``less`` ends by itself if all
-    fits on the screen, shows colours and leaves the text there.
+    By default ``less`` gets the same options as in Git; ``LESS`` in the environment overrides them.
+    With them ``less`` ends by itself if the text fits on the screen, shows colors, and leaves the
+    text on the screen.
 
     Raises:
         OSError, ValueError: there is no such program, or the command line is malformed.
@@ -51,7 +52,7 @@ class Pager:
 
 
 class EscapedBytes:
-    """A binary file for documents: UTF-8 that is written to it reaches a terminal escaped."""
+    """A binary file for documents on a terminal; it escapes hidden characters in UTF-8 text."""
 
     def __init__(self, target: BinaryIO) -> None:
         self._target = target
@@ -59,7 +60,7 @@ class EscapedBytes:
         self._held = ""
 
     def write(self, data: bytes) -> int:
-        """Write bytes; a line may end as on Windows, as those of CSV do."""
+        """Write bytes; the line ending CRLF, as in CSV, is written as LF."""
         text = self._held + self._decoder.decode(data)
         self._held = "\r" if text.endswith("\r") else ""
         shown = harmless(text.removesuffix(self._held).replace("\r\n", "\n"))

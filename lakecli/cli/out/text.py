@@ -1,4 +1,4 @@
-"""Values as text: sizes, dates, paths, metadata, tables."""
+"""Text for values: sizes, dates, paths, metadata, tables."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def human_seconds(seconds: float) -> str:
 
 
 def local_date(when: datetime) -> str:
-    """Return a time in the local zone: ``2026-03-01 12:00:00 +0000 UTC``."""
+    """Return a time in the local time zone: ``2026-03-01 12:00:00 +0000 UTC``."""
     seconds = int(when.timestamp())
     before, change, after = zones_of(seconds // _DAY)
     offset, name = before if seconds < change else after
@@ -83,9 +83,13 @@ Zone: TypeAlias = tuple[int, str]
 
 @lru_cache(_CACHED)
 def zones_of(day: int) -> tuple[Zone, int, Zone]:
-    """Return the local zone at the start of a day since 1970, when it changes, and the next one.
+    """Return the local time zone at the start of a day, the time of its change, and the next zone.
 
-    If it does not change that day, it changes at the day's end, to itself.
+    If the zone does not change on that day, the time is the end of the day, and both zones are
+    equal.
+
+    Args:
+        day: the number of days since 1970.
     """
     start, end = day * _DAY, (day + 1) * _DAY
     before, after = _zone_at(start), _zone_at(end - 1)
@@ -114,10 +118,10 @@ def rfc3339(when: datetime) -> str:
 
 
 def quote_path(path: bytes | str) -> str:
-    r"""Return a path as git prints it: unchanged, or quoted if a terminal could misread it.
+    r"""Return a path as Git prints it: unchanged, or quoted if a terminal could misread it.
 
-    Quoted are paths with double quotes, backslashes, bytes that are not UTF-8, or characters that
-    a reader does not see: ``"a\nb"``, ``"\377"``, ``"a\342\200\213b"``.
+    A path is quoted if it has double quotes, backslashes, bytes that are not UTF-8, or invisible
+    characters: ``"a\nb"``, ``"\377"``, ``"a\342\200\213b"``.
     """
     text = path if isinstance(path, str) else path.decode("utf-8", "surrogateescape")
     if is_visible(text) and '"' not in text and "\\" not in text:
@@ -127,7 +131,7 @@ def quote_path(path: bytes | str) -> str:
 
 
 def quote_paths(paths: Sequence[bytes]) -> Sequence[str]:
-    """Return many paths as `quote_path` does; those without unusual ones at the cost of one."""
+    """Return many paths as `quote_path` does; fast if no path needs quotes."""
     text = b"\0".join(paths).decode("utf-8", "surrogateescape")
     is_usual = text.count("\0") == len(paths) - 1 and '"' not in text and "\\" not in text
     if is_usual and is_visible(text, besides="\0"):
@@ -180,7 +184,7 @@ def metadata_lines(metadata: Mapping[str, str]) -> Iterator[str]:
 
 
 def _shown_message(commit: Commit) -> str:
-    """Return a message in its lines, with hidden characters escaped."""
+    """Return a commit's message with its line breaks, and with hidden characters escaped."""
     return "\n".join(one_line(line.expandtabs()) for line in commit.message.split("\n"))
 
 
@@ -198,7 +202,7 @@ def commit_lines(commit: Commit, *, branch: str) -> Iterator[str]:
 
 
 def log_lines(commit: Commit, *, show_metarange: bool = False) -> Iterator[str]:
-    """Yield one commit as ``log`` and ``show commit`` print it; the first line is empty.
+    """Yield the lines that ``log`` and ``show commit`` print for a commit; the first line is empty.
 
     As in lakectl, every line of the metadata is followed by a line with a tab.
     """
@@ -225,7 +229,7 @@ def log_lines(commit: Commit, *, show_metarange: bool = False) -> Iterator[str]:
 def entry_lines(
     path: bytes, entry: Entry, *, physical_address: str, expires_at: datetime | None = None
 ) -> Iterator[str]:
-    """Yield one object as ``fs stat`` and ``fs upload`` print it."""
+    """Yield the lines that ``fs stat`` and ``fs upload`` print for an object."""
     yield f"Path: {quote_path(path)}"
     yield f"Modified Time: {local_date(entry.modified_at)}"
     yield f"Size: {entry.size} bytes"
@@ -239,7 +243,7 @@ def entry_lines(
 
 
 def place_lines(places: Sequence[CountedPlace]) -> Iterator[str]:
-    """Yield a line for each of the first places outside a namespace."""
+    """Yield a line for each place outside a namespace; after the first few, only their number."""
     for place in places[:_SHOWN_PLACES]:
         allowed = "" if place.allowed else " (not allowed)"
         yield f"{one_line(place.uri)}: {place.objects} objects{allowed}"
@@ -265,5 +269,5 @@ def short_age(when: datetime, now: datetime) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text of at most so many characters; ``…`` stands for what was cut off."""
+    """Return a text cut to at most `width` characters; a text that was cut ends in ``…``."""
     return text if len(text) <= width else text[: width - 1] + "…"

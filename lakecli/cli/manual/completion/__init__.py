@@ -96,7 +96,7 @@ def completion_script(shell: str, commands: Sequence[CommandHelp]) -> str:
 
 
 def _spellings(options: Iterable[ParameterHelp]) -> list[tuple[str, str, str | None]]:
-    """Return the spellings of options, each with its summary and the completer of its value, if any."""
+    """Return the spellings of options, each with its summary and its value's completer, if any."""
     found = []
     for option in options:
         value = completer(option.kind, option.choices) if option.metavar else None
