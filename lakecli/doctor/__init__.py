@@ -1,14 +1,14 @@
 """Checks of a store, for `lakecli doctor` and before a repository is first shared.
 
-`lakecli.repository.doctor`, the verb, adds those of this machine and of the repository.
+`lakecli.repository.doctor`, the verb, adds checks of this machine and of the repository.
 
 ::
 
-    probe       one run of all checks; presigned URLs and clocks are tried here
-    conditions  checks of conditional writes: what sharing depends on
-    checks      each other check of what the store does, and its result
-    evidence    what such tests have shown, kept in the namespace for all clones
-    demands     the setting with which a bucket does what it refused
+    probe       one run of all checks; presigned URLs and clocks are checked here
+    conditions  checks of conditional writes, on which sharing depends
+    checks      each other check of the store, and the result of a check
+    evidence    the results of earlier checks, kept in the namespace for all clones
+    demands     finds the setting that a bucket requires
 
 May import `sstable`, `kv`, `stores`, `settings` and what is below.
 """

@@ -1,9 +1,10 @@
-"""What can be checked of a store, the result of a check, and the objects that checks write.
+"""The checks of a store, the result of a check, and the objects that checks write.
 
-One function for each check, which writes keys of its own and raises what is wrong as an error;
-`lakecli.doctor.probe` orders them so that each depends only on earlier checks. Here are
-permissions, the consistency of reads, and what the store does with names, parts, checksums and
-deletions; conditional writes, on which all sharing depends, are in `lakecli.doctor.conditions`.
+Each check is a function that writes its own keys and raises an error if something is wrong.
+`lakecli.doctor.probe` orders the checks so that each depends only on earlier ones. This module
+checks permissions, the consistency of reads, and the store's treatment of names, parts, checksums
+and deletions. Checks of conditional writes, on which all sharing depends, are in
+`lakecli.doctor.conditions`.
 """
 
 from __future__ import annotations
@@ -56,9 +57,10 @@ BROKEN: Final = "broken"
 
 
 class BrokenPromise(Unsupported):
-    """The store did what it must not do if several machines are to write there.
+    """Raised if the store violates a guarantee that concurrent writers need.
 
-    Where the lack of an ability is an answer, this is a fault, which another test may not show.
+    A store that lacks an ability reports this with a plain `Unsupported`. A broken promise is a
+    fault, which another run of the same check may not show.
     """
 
     def __init__(self, message: str, hint: str = CONDITIONS_FIX) -> None:
@@ -66,7 +68,7 @@ class BrokenPromise(Unsupported):
 
 
 class CheckVerdict(StrEnum):
-    """The result of a check, from good to bad; ``skipped`` is no result."""
+    """The verdict of a check, from good to bad; ``skipped`` means that the check did not run."""
 
     OK = "ok"
     SKIPPED = "skipped"
@@ -105,7 +107,7 @@ def ok(name: str, seen: str, **details: str) -> Check:
 
 
 def skipped(name: str, why: str) -> Check:
-    """Return a check that was not made."""
+    """Return a check that was skipped."""
     return Check(name, CheckVerdict.SKIPPED, why)
 
 
@@ -118,8 +120,8 @@ def failed(name: str, error: LakeError, *, fix: str = "", **details: str) -> Che
     """Return a failed check.
 
     Args:
-        error: what happened; its hint takes precedence over `fix`.
-        fix: used if the error has no hint.
+        error: the failure; its hint has precedence over `fix`.
+        fix: the fix if the error has no hint.
     """
     if isinstance(error, BrokenPromise):
         details = {BROKEN: error.message, **details}
@@ -127,10 +129,10 @@ def failed(name: str, error: LakeError, *, fix: str = "", **details: str) -> Che
 
 
 class ScratchObjects:
-    """The objects of one run under its own prefix, which are deleted at its end in any case.
+    """The objects that one run writes below its own prefix, and deletes at its end in any case.
 
     Args:
-        prefix: the prefix of this run only; it ends with a slash.
+        prefix: the prefix, which only this run uses; it ends with a slash.
     """
 
     def __init__(self, store: ObjectStore, prefix: str) -> None:
@@ -152,7 +154,7 @@ class ScratchObjects:
         return upload
 
     def remove(self) -> None:
-        """Delete everything; a second call does nothing."""
+        """Delete all objects and abort all uploads; a second call does nothing."""
         try:
             self._remove()
         except LakeError:
@@ -161,7 +163,7 @@ class ScratchObjects:
         self._forget()
 
     def remove_after_failure(self) -> None:
-        """Delete everything after an error or an interruption, without hiding it."""
+        """Delete everything after an error or an interruption; ignore errors of the deletion."""
         with suppress(LakeError):  # the first error is the one to report
             try:
                 self.remove()
@@ -202,11 +204,11 @@ def check_write(scratch: ScratchObjects) -> Check:
 
 
 def check_read(scratch: ScratchObjects, *, is_written: bool) -> Check:
-    """Read the object of `check_write`, or request it although it was not written.
+    """Read the object of `check_write`; if it was not written, only request it.
 
     Raises:
-        IntegrityError: other bytes came back.
-        BrokenPromise: it is not found.
+        IntegrityError: the bytes differ from those written.
+        BrokenPromise: the object was written, but is not found.
     """
     key = scratch.prefix + OBJECT
     try:
@@ -221,7 +223,7 @@ def check_read(scratch: ScratchObjects, *, is_written: bool) -> Check:
 
 
 def check_overwrite(scratch: ScratchObjects) -> Check:
-    """Write over an object."""
+    """Replace an object."""
     key = scratch.key("overwritten")
     scratch.store.put(key, b"first", ANY)
     scratch.store.put(key, b"the second", ANY)
@@ -229,7 +231,11 @@ def check_overwrite(scratch: ScratchObjects) -> Check:
 
 
 def check_read_after_write(scratch: ScratchObjects) -> Check:
-    """Read new and replaced objects at once; old contents, or none, are a `BrokenPromise`."""
+    """Read new and replaced objects immediately after writing them.
+
+    Raises:
+        BrokenPromise: the object is not found or has its old contents.
+    """
     for number in range(2):
         key = scratch.key(f"fresh-{number}")
         for body in (b"new", b"replaced"):
@@ -246,7 +252,7 @@ def check_read_after_write(scratch: ScratchObjects) -> Check:
 
 
 def check_list_after_write(scratch: ScratchObjects) -> Check:
-    """List a new object at once."""
+    """List a new object immediately after writing it."""
     name = "list-after-write"
     key = scratch.key("listed")
     scratch.store.put(key, BODY, ANY)
@@ -275,10 +281,10 @@ _APART: Final = ("x/y", "x//y", "x/./y", "x/z/../y", "o", "o/inner")
 
 
 def check_names(scratch: ScratchObjects) -> Check:
-    """Write objects whose names a file system would take for one; read and list them.
+    """Write, read and list objects with names that a file system would treat as the same path.
 
-    lakecli has no such keys of its own, but paths in a repository may be such names, and `export`
-    gives them to objects.
+    lakecli's own keys have no such names. But paths in a repository may have them, and `export`
+    copies objects to keys with the same names.
     """
     name, store = "names", scratch.store
     kept: list[str] = []
@@ -313,7 +319,7 @@ def check_names(scratch: ScratchObjects) -> Check:
 
 
 def _put_once(store: ObjectStore, key: str, body: bytes) -> None:
-    """Write a new object by a request that is not repeated: some servers answer names with 500."""
+    """Write a new object without retries, as some servers answer some names with status 500."""
     try:
         store.put(key, body, ABSENT)
     except Unsupported:
@@ -328,7 +334,7 @@ def _body_of(store: ObjectStore, key: str) -> bytes | None:
 
 
 def check_delete_matching(scratch: ScratchObjects) -> Check:
-    """Delete an object by a version that it no longer has, and by the one that it has."""
+    """Delete an object by a stale version, which must be refused, and by its current version."""
     name, store = "delete-matching", scratch.store
     if not isinstance(store, DeletesMatching):
         return ok(name, "this kind of store has none; gc run relies on its lease alone")
@@ -351,7 +357,7 @@ def check_delete_matching(scratch: ScratchObjects) -> Check:
 
 
 def check_multipart(scratch: ScratchObjects) -> Check:
-    """Send an object in parts, see them and the upload listed, and join them."""
+    """Upload an object in parts, list the parts and the unfinished upload, and complete it."""
     from google_crc32c import value as crc32c
 
     name = "multipart"
@@ -385,7 +391,11 @@ def check_multipart(scratch: ScratchObjects) -> Check:
 
 
 def _send_large(scratch: ScratchObjects, key: str, why: Unsupported) -> Check:
-    """Send an object of a size that goes in parts elsewhere, as one stream."""
+    """Upload a large object as one stream, because the store does not support parts.
+
+    Args:
+        why: the error that the upload in parts raised.
+    """
     size = PART_SIZE + 1
     scratch.store.put(key, BytesIO(bytes(size)), ANY)
     if scratch.store.head(key).size != size:
@@ -400,7 +410,7 @@ def _send_large(scratch: ScratchObjects, key: str, why: Unsupported) -> Check:
 def _why_unlisted(
     uploads: PartUploads, prefix: str, upload: UploadId
 ) -> tuple[str, str | None] | None:
-    """Return why an unfinished upload is not listed, and what to do; ``None`` if it is."""
+    """Return why an unfinished upload is not listed, and the fix; ``None`` if it is listed."""
     try:
         found = islice(uploads.iter_unfinished(prefix), _MAX_UPLOADS)
         if any(each.id == upload for each in found):
@@ -411,7 +421,7 @@ def _why_unlisted(
 
 
 def check_checksums(scratch: ScratchObjects) -> Check:
-    """Send bytes with the checksum of other bytes, as a whole object or as a part."""
+    """Send bytes with a wrong checksum, as a whole object or as a part."""
     name = "checksums"
     try:
         is_sent = _send_garbled(scratch)
@@ -430,7 +440,7 @@ def check_checksums(scratch: ScratchObjects) -> Check:
 
 
 def _send_garbled(scratch: ScratchObjects) -> bool:
-    """Return whether the store can be sent a wrong checksum."""
+    """Send bytes with a wrong checksum; return false if the store's API takes no checksums."""
     from google_crc32c import value as crc32c
 
     key = scratch.key("garbled")
@@ -446,14 +456,22 @@ def _send_garbled(scratch: ScratchObjects) -> bool:
 
 
 def distance(shown: datetime, before: datetime, after: datetime) -> timedelta:
-    """Return how far a clock is ahead that showed whole seconds between two moments here."""
+    """Return how far another clock is ahead of this machine's; negative if it is behind.
+
+    If the clocks may agree, return 0.
+
+    Args:
+        shown: the time of the other clock, in whole seconds.
+        before: this machine's time before the other clock was read.
+        after: this machine's time after the other clock was read.
+    """
     if shown > after:
         return shown - after
     return min(shown + timedelta(seconds=1) - before, timedelta(0))
 
 
 def must_equal(found: bytes, expected: bytes, what: str) -> None:
-    """Raise `IntegrityError` unless the bytes that were read are those expected."""
+    """Raise `IntegrityError` if the bytes that were read differ from the expected bytes."""
     if found != expected:
         raise IntegrityError(
             f"{what} was read with other bytes than were written",

@@ -1,13 +1,15 @@
 """Checks of conditional writes, on which all sharing depends.
 
 With one writer, a store that ignores conditions looks like one that honours them. So these checks
-send writes that must be refused, one after the other and many at once, and read the object back.
+send writes that must be refused, both one after the other and many at once, and read the object
+back.
 
-Many stores compare first and write then: whether two writers get through is a matter of chance, and
-one race says little. So the size of the evidence is stated. `RACES` races of each kind find a store
-that fails one race in ten with a probability of 1 - 0.9 ** 66, more than 99.9 %. Bodies are as
-large as those of refs (`BODY_SIZE`): on S3Proxy 4.1, whose files are compared first and written
-then, 29 of 40 races of these had several winners, and 28 of 40 with bodies four times as large.
+Many stores first compare the version and then write. Whether two concurrent writers both succeed is
+then a matter of chance, and a single race says little. So the strength of the evidence is stated:
+`RACES` races of each kind find a store that fails one race in ten with a probability of
+1 - 0.9 ** 66, more than 99.9 %. Bodies are as large as those of refs (`BODY_SIZE`). On S3Proxy 4.1,
+which compares and then writes files, 29 of 40 races with such bodies had several winners, and 28 of
+40 with bodies four times as large.
 """
 
 from __future__ import annotations
@@ -59,13 +61,17 @@ _START_TIMEOUT: Final = 30.0
 
 
 def check_create_only(scratch: ScratchObjects) -> Check:
-    """Create a key twice; it is a `BrokenPromise` if the second is not refused, or the first is."""
+    """Create a key twice; the second write must be refused.
+
+    Raises:
+        BrokenPromise: the first write was refused, or the second one was not.
+    """
     _patiently(scratch, "create-only", _try_create_only)
     return ok("create-only", "a second create-only write is refused")
 
 
 def check_match(scratch: ScratchObjects) -> Check:
-    """Write with the current version, with a stale one, and with one of a missing object."""
+    """Write with the current version, a stale version, and a version of a missing object."""
     _patiently(scratch, "compare-and-set", _try_match)
     return ok("compare-and-set", "stale versions are refused, the current one is accepted")
 
@@ -75,9 +81,9 @@ class Races:
     """The outcome of races, none of which had two winners.
 
     Attributes:
-        run: races of each kind that took place.
-        won: races of each kind that had a winner.
-        winnerless: races of both kinds that had no winner, and so prove nothing.
+        run: the number of races of each kind that took place.
+        won: the number of races of each kind that had a winner.
+        winnerless: the number of races of both kinds without a winner, which prove nothing.
     """
 
     wanted: int
@@ -87,7 +93,7 @@ class Races:
 
     @property
     def check(self) -> Check:
-        """The result of the check."""
+        """The races as the result of a check."""
         size = {"races": str(self.won), "writers": str(WRITERS)}
         if self.winnerless:
             return warning(
@@ -111,11 +117,15 @@ class Races:
 def run_races(
     scratch: ScratchObjects, wanted: int, elapsed: Callable[[], float] = elapsed
 ) -> Races:
-    """Let many writers race for one key, time and again; exactly one must win.
+    """Run races of many writers for one key; exactly one writer must win each race.
+
+    Args:
+        wanted: the number of races of each kind; fewer are run if the time limit is reached.
+        elapsed: a function that returns the current time in seconds.
 
     Raises:
-        BrokenPromise: two won, or the winner's bytes are not there.
-        Unreachable: the store answered none of them.
+        BrokenPromise: two writers won a race, or the winner's bytes were not stored.
+        Unreachable: the store answered no writer of a race.
     """
     begun = elapsed()
     races = Races(wanted)
@@ -148,7 +158,7 @@ def run_races(
 
 
 def _patiently(scratch: ScratchObjects, name: str, look: Callable[[ScratchObjects, str], T]) -> T:
-    """Repeat a check once, on another key, if the store did not answer.
+    """Run a check; if the store did not answer, run it once more on another key.
 
     The adapters send conditional writes only once, and some stores need a second between two writes
     of a key.
@@ -196,10 +206,12 @@ def _race_to_create(scratch: ScratchObjects, name: str) -> bool:
 
 
 def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
-    """Start all writers at once, each with its own bytes, and read back which bytes are stored.
+    """Start all writers of a race together, and return whether one of their bodies was stored.
+
+    Each writer sends its own bytes, so the stored bytes show the winner.
 
     Raises:
-        BrokenPromise: more than one won, or the stored bytes are not the winner's.
+        BrokenPromise: more than one writer won, or the stored bytes are not the winner's.
         Unreachable: no writer got a response.
     """
     bodies = [(b"writer %d " % number).ljust(BODY_SIZE, b".") for number in range(WRITERS)]
@@ -228,10 +240,14 @@ def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
 def _write_at_once(
     store: ObjectStore, writes: Sequence[tuple[str, bytes, Condition]]
 ) -> list[Version | Unreachable | None]:
-    """Return each writer's result: a version, ``None`` if it lost, or an error if unknown.
+    """Write from many threads at once, and return the result of each write, in order.
 
-    The writers start when this thread has handed all of them to the pool. Until then the pool may
-    not know a thread that it has just started, and an interruption would not wait for that thread.
+    A result is the new version, ``None`` if the condition failed, or an error if the outcome is
+    unknown.
+
+    The writers start only after this thread has handed all of them to the pool. Otherwise the pool
+    might not know a thread that it has just started, and an interruption would not wait for that
+    thread.
     """
     barrier = Barrier(len(writes) + 1)
 

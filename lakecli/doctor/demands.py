@@ -1,7 +1,7 @@
-"""Find the setting that a bucket demands, by trying it: S3's refusals do not name it.
+"""Find the setting that a bucket requires by trying settings, because S3's errors do not name it.
 
-Google's name a payer or a key, and Azure's an encryption scope; there the hint of the error says
-which setting to change.
+Google's errors name a payer or a key, and Azure's an encryption scope. For these, the hint of the
+error names the setting to change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakecli.stores.contract import ObjectStore
 
 
 class Remedy(NamedTuple):
-    """A setting with which the bucket does what it refused."""
+    """A setting that makes a bucket accept a request that it refused."""
 
     demand: Demand
     value: str
@@ -40,10 +40,11 @@ REMEDIES: Final[Mapping[str, tuple[Remedy, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """What may be tried with one bucket.
+    """The settings that can be tried with one bucket.
 
     Attributes:
-        reopen: opens the store with another account.
+        account: the present settings for access to the bucket.
+        reopen: a function that opens the store with other settings.
     """
 
     bucket: str
@@ -51,10 +52,11 @@ class Remedies:
     reopen: Callable[[Account], ObjectStore]
 
     def find(self, check: str, attempt: Callable[[ObjectStore], object]) -> Remedy | None:
-        """Return the first setting with which an attempt succeeds.
+        """Return the first setting with which a request succeeds, or ``None``.
 
         Args:
             check: the name of the check that was refused.
+            attempt: a function that sends the request to a store.
         """
         for remedy in REMEDIES.get(check, ()):
             if self.bucket.startswith(f"{remedy.demand.partition('.')[0]}://"):
@@ -65,7 +67,7 @@ class Remedies:
         return None
 
     def command(self, remedy: Remedy) -> str:
-        """Return the command that changes a setting, and keeps its values for other buckets."""
+        """Return the command that sets a remedy for this bucket and keeps other buckets' values."""
         values = {
             place: value for name, place, value in self.account.demands if name == remedy.demand
         }

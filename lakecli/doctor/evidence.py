@@ -1,22 +1,22 @@
-"""What tests of a namespace have shown: whether several machines may write to it, and how surely.
+"""The results of earlier checks of a namespace: whether several machines may write to it.
 
 The results are one object in the namespace, ``_lakecli/sharing.json``, so that only the first clone
-runs the races, and every clone knows what one of them saw::
+runs the races, and every clone knows the result::
 
     {"format": 1, "results": [
       {"place": "s3.example.org s3://lake/sales", "reason": "", "races": 66,
        "at": "2026-11-28T12:00:00Z", "by": "Ada Lovelace <ada@example.org>", "again": false}]}
 
-They are in the order in which they were written, and mean:
+The results are in the order in which they were written:
 
-- A failure has a reason. It outweighs whatever passed before and comes after, and ends only by a
-  later pass that somebody asked for, with ``again``.
-- The races of all passes since the last failure add up, for each place: server and namespace. A
-  copied namespace brings the object along, and its new place has not been tested.
+- A failure has a reason. It has precedence over earlier and later passes. Only a later pass that a
+  user requested, with ``again``, ends it.
+- The races of all passes since the last failure are added up for each place, which is a server and
+  a namespace. A copy of a namespace contains the object, too, but its place has not been tested.
 
-A failure is written unconditionally, as conditions may be what fails, and kept by who saw it until
-it is found there. A pass is written by compare-and-set. An older lakecli does not know the object,
-and leaves it alone.
+A failure is written unconditionally, because conditional writes may be what fails. The machine that
+saw the failure also keeps it until the object contains it. A pass is written by compare-and-set. An
+older lakecli does not know the object, and does not change it.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class Result(NamedTuple):
     """The result of one test.
 
     Attributes:
-        place: where, see `place_of`.
-        reason: why the namespace cannot be shared; ``""`` if nothing was wrong.
-        races: races of each kind that had one winner.
-        at: when, by the clock of the machine that ran it.
-        by: who ran it, or ``""``.
-        again: somebody asked for it, to end a failure.
+        place: the server and namespace that were tested; see `place_of`.
+        reason: why the namespace cannot be shared; ``""`` if the test passed.
+        races: the number of races of each kind that had one winner.
+        at: the time of the test, by the clock of the machine that ran it.
+        by: the person who ran the test, or ``""``.
+        again: whether a user requested the test to end a failure.
     """
 
     place: str
@@ -87,7 +87,7 @@ class Result(NamedTuple):
 
     @property
     def described(self) -> str:
-        """When and by whom, for a message."""
+        """The time of the test and the person who ran it, for a message."""
         return f"{self.at:%Y-%m-%d %H:%M} UTC" + (f" by {self.by}" if self.by else "")
 
 
@@ -112,13 +112,13 @@ _EVIDENCE: Final = Record({"results": list_of(_result, MOST_RESULTS)})
 
 
 class SharingEvidence(NamedTuple):
-    """The results that a namespace holds, in the order in which they were written."""
+    """The results that are recorded in a namespace, in the order in which they were written."""
 
     results: Sequence[Result] = ()
 
     @property
     def failure(self) -> Result | None:
-        """The failure that nothing has ended, or ``None``."""
+        """The last failure that no later requested pass has ended, or ``None``."""
         found = None
         for result in self.results:
             if result.reason:
@@ -138,7 +138,7 @@ class SharingEvidence(NamedTuple):
         return total
 
     def adding(self, result: Result) -> SharingEvidence:
-        """Return the evidence with one more result, or itself if that result changes nothing."""
+        """Return the evidence with a new result, or `self` if the result changes nothing."""
         says_something = result.races > 0 and self.failure is None
         if not (result.reason or result.again or says_something):
             return self
@@ -152,11 +152,11 @@ def place_of(store: ObjectStore) -> str:
 
 
 def read_evidence(store: ObjectStore) -> SharingEvidence:
-    """Return the evidence of a namespace, by one GET.
+    """Return the evidence of a namespace, with one GET request.
 
     Raises:
         IntegrityError: the object is not valid.
-        Refused: a newer lakecli wrote it.
+        Refused: a newer lakecli wrote the object.
     """
     try:
         return _parse(store, store.get(SHARING, start=0, length=MAX_SHARING_SIZE + 1))
@@ -165,14 +165,14 @@ def read_evidence(store: ObjectStore) -> SharingEvidence:
 
 
 def record(store: ObjectStore, result: Result, retries: Retries = _RETRIES) -> SharingEvidence:
-    """Add a result to the evidence of a namespace, and return what it then holds.
+    """Add a result to the evidence of a namespace, and return the new evidence.
 
     A result with ``again`` also replaces an object that is not valid.
 
     Raises:
         IntegrityError: the object is not valid.
-        Refused: a newer lakecli wrote it.
-        Unreachable: others write it all the time.
+        Refused: a newer lakecli wrote the object.
+        Unreachable: other machines changed the object at every attempt.
     """
     for _ in retries.attempts():
         known, condition = _read_to_change(store, replaces=result.again)

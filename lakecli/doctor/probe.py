@@ -1,9 +1,9 @@
 """One run of the checks of a store: permissions, conditional writes, consistency, URLs, the clock.
 
-The checks use small objects under a prefix of their own, which are deleted at the end, also after a
-failure or an interruption; nothing else is touched. A run sends at most `requests` requests. If the
-store stops answering, or after `TIME_LIMIT`, the rest is skipped; a check that gets no answer while
-others do is a failed one among others.
+The checks use small objects below a prefix of their own, which are deleted at the end, also after a
+failure or an interruption. No other objects are changed. A run sends at most `requests` requests.
+If the store stops answering, or after `TIME_LIMIT`, the remaining checks are skipped. If only one
+check gets no answer, that check fails, and the run continues.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ from lakecli.stores.uri import is_local
 
 
 def requests(races: int) -> int:
-    """Return the most requests of a run with `races` races of each kind, without retries."""
+    """Return the maximum number of requests of a run with `races` races of each kind.
+
+    Retries are not counted.
+    """
     return 90 + races * (2 * conditions.WRITERS + 3)
 
 
@@ -71,18 +74,18 @@ _SERVER_FAULT: Final = 500
 
 
 class FetchedUrl(NamedTuple):
-    """The response to a GET; header names are in lower case."""
+    """The response to an HTTP request; names of headers are in lower case."""
 
     status: int
     body: bytes
     headers: Mapping[str, str] = NO_METADATA
 
     def date(self) -> datetime | None:
-        """Return the server's time, or ``None`` if it sent none."""
+        """Return the server's time, or ``None`` if the response has none."""
         return date_of(self.headers.get("date", ""))
 
     def problem(self) -> LakeError | None:
-        """Return the error of a response, or ``None`` if it is a success."""
+        """Return the error that a response means, or ``None`` for a success."""
         if self.status == _OK:
             return None
         code = _CODE.search(self.body)
@@ -95,16 +98,18 @@ class FetchedUrl(NamedTuple):
 
 
 def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) -> FetchedUrl:
-    """Get a URL, without credentials, retries and redirects.
+    """Get a URL without credentials, and without following redirects or retrying.
 
     Proxies come from the environment.
 
     Args:
-        preflight: ask instead, as a browser does, whether a page may send to the URL.
+        preflight: send a CORS preflight request instead, as a browser does before a page uploads
+            to the URL.
 
     Raises:
-        Unreachable: no response. The message does not contain the URL, which is a secret.
-        UsageError: it is no HTTP URL.
+        Unreachable: there was no response. The message does not contain the URL, which is a
+            secret.
+        UsageError: the URL is not an HTTP URL.
     """
     from urllib3.exceptions import HTTPError, LocationParseError
     from urllib3.util import parse_url
@@ -148,7 +153,7 @@ def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) ->
 
 
 def _on_objects(check: Callable[[ScratchObjects], Check]) -> Callable[[Probe], Check]:
-    """Make a check of a probe from a check that needs only the scratch objects."""
+    """Return a check for `Probe` that calls a check which needs only the scratch objects."""
     return lambda probe: check(probe.scratch)
 
 
@@ -156,11 +161,12 @@ class Probe:
     """One run of the checks.
 
     Args:
-        clock: returns the present, as an aware UTC datetime.
-        new_id: returns 16 random bytes.
-        greet: makes the first request and returns the store to use; ``None`` uses `store`.
-        remedies: settings that the bucket may demand; ``None`` tries none.
-        races: given the store, returns how many races of each kind to run.
+        clock: a function that returns the current time as an aware UTC datetime.
+        new_id: a function that returns 16 random bytes.
+        greet: a function that sends the first request and returns the store to use; ``None`` to
+            use `store`.
+        remedies: the settings to try if the bucket refuses a request; ``None`` to try none.
+        races: a function that takes the store and returns the number of races of each kind.
     """
 
     def __init__(
@@ -187,7 +193,7 @@ class Probe:
         self._sent: tuple[datetime, datetime] | None = None
 
     def run(self) -> Generator[Check]:
-        """Yield the result of each check of `NAMES`; close the iterator to end early.
+        """Yield the result of each check in `NAMES`; close the iterator to end early.
 
         A `LakeError` becomes a failed check. Any other error ends the run after the clean-up.
         """
@@ -201,7 +207,7 @@ class Probe:
 
     @property
     def store(self) -> ObjectStore:
-        """The store that is checked: after the first request, the one that `greet` returned."""
+        """The store that is checked; after the first request, the store that `greet` returned."""
         return self.scratch.store
 
     @property
@@ -223,7 +229,7 @@ class Probe:
             return failed(name, error)
 
     def _remedied(self, name: str, error: PermissionDenied) -> Check:
-        """Return the failed check of a refusal, with the setting that helps, if one does."""
+        """Return a failed check for a refused request; its fix is the setting that helps, if any."""
         if self._remedies is None:
             return failed(name, error)
         remedy = self._remedies.find(name, self._attempts(name))
@@ -240,7 +246,7 @@ class Probe:
         return lambda store: list(islice(store.list(DOCTOR), 1))
 
     def _answers(self) -> bool:
-        """Return whether the store answers the request that it answered first."""
+        """Return whether the store still answers a listing, as it did at the start of the run."""
         try:
             next(iter(self.store.list(DOCTOR)), None)
         except Unreachable:
@@ -250,7 +256,11 @@ class Probe:
         return True
 
     def _obstacle_to(self, name: str, needs: Sequence[str]) -> str:
-        """Return why a check is skipped, or ``""``."""
+        """Return why a check is skipped, or ``""`` if it is not.
+
+        Args:
+            needs: the names of earlier checks that must not have failed.
+        """
         if name == "delete" and self.scratch.keys:
             return ""  # always
         if not self._obstacle and self._now() - self._begun > TIME_LIMIT:
@@ -405,7 +415,7 @@ class Probe:
         return failed("clock", error, seconds=str(seconds))
 
     def _measure(self) -> timedelta | None:
-        """Return how far the store's clock is ahead, 0 if it may be right; ``None``: unknown."""
+        """Return how far the store's clock is ahead: 0 if it may be right, ``None`` if unknown."""
         key = self.scratch.prefix + checks.OBJECT
         if self._sent is not None and self._verdicts["read"] is CheckVerdict.OK:
             return checks.distance(self.store.head(key).modified_at, *self._sent)
