@@ -127,7 +127,7 @@ class Mark:
         self._tables_left = len(tables)
 
     def _data(self) -> Iterator[PartListing]:
-        """Yield each part with the records of old objects that are not in use; count all objects."""
+        """Yield each part with the records of its old unused objects; count all objects."""
         work, live = self._reach.work, self._reach.live
         parts = all_parts(work)
         later: set[str] = set()

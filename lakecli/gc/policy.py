@@ -105,7 +105,7 @@ class Work(NamedTuple):
 
 
 class NotTakenOver(UsageError):
-    """The user confirmed that lakeFS has stopped, but the namespace was not taken over from lakeFS."""
+    """The stop of lakeFS was confirmed for a namespace that was not taken over from lakeFS."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(

@@ -282,7 +282,7 @@ class GcStatus(NamedTuple):
         return int(self.grace.total_seconds())
 
     def with_grace(self, grace: timedelta) -> GcStatus:
-        """Return the status for a machine with another grace period: a longer one delays the sweep."""
+        """Return the status for a machine whose grace period, if longer, delays the sweep."""
         if self.sweep_at is None:
             return self
         return self._replace(sweep_at=self.sweep_at + max(grace - self.grace, timedelta()))

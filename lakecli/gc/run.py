@@ -444,7 +444,7 @@ class Sweep:
                 self._spared += sum(pool.map(lease.delete, batches(several, BATCH)))
 
     def _check_lakefs(self) -> None:
-        """Refuse to sweep lakeFS's objects if it wrote after its confirmed stop or its last dump."""
+        """Refuse to sweep objects of lakeFS if it wrote after its confirmed stop or last dump."""
         work = self._work
         if work.lakefs is None:
             return
@@ -455,7 +455,7 @@ class Sweep:
         self._reach.check_not_ahead(later)
 
     def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
-        """Follow what came into use since `prepare`: refs, recent tables, and keeps, in this order."""
+        """Follow what is in use since `prepare`: refs, recent tables, keeps, in this order."""
         work, reach = self._work, self._reach
         roots = _follow_roots(reach, self.refs)
         self.refs = roots.refs
@@ -524,7 +524,7 @@ class Sweep:
         return found
 
     def _data(self) -> Generator[Iterable[Garbage]]:
-        """Yield garbage data objects, part by part; yield empty batches while waiting for a part."""
+        """Yield garbage data objects, part by part, and empty batches while waiting for a part."""
         work, parts = self._work, []
         for name in self.marks.data_parts():
             kind = kind_of_part(name)

@@ -1,8 +1,8 @@
-"""Which commit to test next to find the first bad one, as ``git bisect`` chooses it.
+"""Choose the commit to test next to find the first bad one, as ``git bisect`` does.
 
-Candidates are the commits that the bad one reaches and no good one does. Testing one of them leaves
-the candidates that it reaches if it is bad, and the others if it is good. The best one to test
-leaves as few as possible either way, on any graph.
+Candidates are the commits that the bad one reaches and no good one does. If the tested commit is
+bad, the candidates that it reaches are left; if it is good, the other candidates. The best commit
+to test leaves as few candidates as possible in either case, on any graph.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ class Bisection(NamedTuple):
 
     Attributes:
         candidates: the commits that may be the first bad one, newest first.
-        current: the commit to test; ``None`` if there is none left.
-        left: how many candidates are left if it is good.
+        current: the commit to test; ``None`` if no commit is left to test.
+        left: how many candidates are left if `current` is good.
         steps: about how many tests are left after this one.
-        is_merge_base: whether it is a common ancestor, tested because a good commit is not an
-            ancestor of the bad one.
+        is_merge_base: whether `current` is a common ancestor, tested because a good commit is not
+            an ancestor of the bad one.
         found: the first bad commit.
-        untested: if only skipped commits are left: the first bad one is one of these.
+        untested: if only skipped commits are left: the commits of which one is the first bad
+            commit.
     """
 
     candidates: Sequence[Commit]
@@ -55,7 +56,7 @@ def bisection(
     """Return the state of a search.
 
     Args:
-        first_bad: the commit that was called bad first, if that is another one.
+        first_bad: the commit that was called bad first; ``None``: `bad` itself.
 
     Raises:
         Refused: the bad commit is an ancestor of a good one.
@@ -86,7 +87,7 @@ def bisection(
 
 
 def estimate_steps(count: int) -> int:
-    """Return about how many tests find one of `count` commits, besides the one that is next."""
+    """Return about how many tests find one of `count` commits, without counting the next test."""
     if count < _SMALL:
         return 0
     power = count.bit_length() - 1
@@ -101,10 +102,13 @@ def _untested_base(
     good: Collection[CommitId],
     skipped: Collection[CommitId],
 ) -> Commit | None:
-    """Return a common ancestor to test: good commits elsewhere prove nothing about it.
+    """Return a common ancestor of good and bad commits to test first, or ``None``.
+
+    Such a test is needed if a good commit is not an ancestor of the bad one: then it does not prove
+    that the common ancestor is good.
 
     Raises:
-        Refused: it has been tested, and is bad.
+        Refused: the common ancestor has been tested, and is bad.
     """
     elsewhere = [each for each in good if not is_ancestor(reader, each, first_bad)]
     if not elsewhere:
@@ -122,9 +126,10 @@ def _untested_base(
 
 
 def _weights(candidates: Sequence[Commit]) -> dict[CommitId, int]:
-    """Return how many of the candidates each of them reaches, itself included.
+    """Return for each candidate how many candidates it reaches, itself included.
 
-    Sets of candidates are the bits of an integer; one is kept until all children have used it.
+    A set of candidates is stored as the bits of an integer, and kept until all children have used
+    it.
 
     Args:
         candidates: children before their parents.
@@ -150,9 +155,9 @@ def _weights(candidates: Sequence[Commit]) -> dict[CommitId, int]:
 
 
 def _away_from_skipped(able: Sequence[Commit], bad: CommitId) -> Commit:
-    """Return a commit that is likely far from skipped ones, which others near them may break too.
+    """Return a commit that is likely far from skipped ones: their neighbours may be broken, too.
 
-    It is chosen as Git does: by a number that looks random, but is always the same.
+    As in Git, the commit is chosen by a number that looks random, but is always the same.
     """
     count = len(able)
     number = (count * 1_103_515_245 + 12_345) % (1 << 32) // 65_536 % _PRN_MODULO

@@ -7,9 +7,10 @@ A ref expression is a base, then modifiers applied from left to right::
     modifier   := a row of MODIFIERS; those that take a number read decimal digits, 1 if there
                   are none; those in braces take what fits into them: ``@{3 days ago}``
 
-Nothing is looked up here: a parsed expression may still name nothing; `resolve` looks it up.
+This module looks nothing up: a parsed expression may name a ref or commit that does not exist.
+`resolve` looks it up.
 
-The times in ``main@{…}``: ISO 8601, a word such as ``yesterday``, or how long ago. A time without
+A time in ``main@{…}`` is ISO 8601, a word such as ``yesterday``, or how long ago. A time without
 an offset is UTC, and a date without a time is its midnight.
 """
 
@@ -31,8 +32,9 @@ class ModifierRule(NamedTuple):
         summary: its meaning, for help texts; ``n`` stands for its number.
         takes_number: whether digits may follow.
         alone: whether it must be the only modifier, because it applies to a branch, not a commit.
-        within: regular expression of the text in its braces; the first rule that matches applies.
-            Such a modifier must come first, because it applies to a branch or tag, not a commit.
+        within: a regular expression for the text in the braces of the modifier; the first rule that
+            matches applies. Such a modifier must come first, because it applies to a branch or tag,
+            not a commit.
     """
 
     symbol: str
@@ -110,7 +112,7 @@ class Modifier(NamedTuple):
 
     @property
     def rule(self) -> ModifierRule:
-        """Its row in `MODIFIERS`."""
+        """The modifier's row in `MODIFIERS`."""
         return _RULES[self.symbol]
 
 
@@ -131,14 +133,14 @@ class RefExpression(NamedTuple):
         return any(modifier.rule.within for modifier in self.modifiers)
 
     def __str__(self) -> str:
-        """Return the text it was parsed from."""
+        """Return the text that the expression was parsed from."""
         return self.base + "".join(modifier.text for modifier in self.modifiers)
 
 
 def split_range(text: str) -> tuple[str, str, str] | None:
-    """Split ``A..B`` or ``A...B`` into A, the dots and B; ``None`` if it has no dots.
+    """Split ``A..B`` or ``A...B`` into A, the dots and B; ``None`` if `text` has no ``..``.
 
-    Names of branches and tags, and modifiers, have no two dots.
+    Names of branches and tags, and modifiers, never contain ``..``.
 
     Raises:
         UsageError: a side is missing, or there are other dots.
@@ -157,8 +159,8 @@ def parse_expression(text: str) -> RefExpression:
     """Parse a ref expression.
 
     Raises:
-        UsageError: it is malformed; the message shows the expression, the faulty part and its
-            position, counted from 1.
+        UsageError: the expression is malformed; the message shows it, its faulty part and the
+            position of this part, counted from 1.
     """
     if not text:
         raise UsageError("empty ref expression", hint="name a branch, a tag or a commit ID")
@@ -194,7 +196,7 @@ def parse_expression(text: str) -> RefExpression:
 
 
 def _match(pattern: str, text: str, position: int) -> str:
-    """Return what a pattern that always matches finds at `position`."""
+    """Return the match at `position` of a pattern that always matches."""
     found = re.compile(pattern).match(text, position)
     assert found is not None
     return found[0]
@@ -287,7 +289,7 @@ def parse_when(text: str, now: datetime) -> datetime:
     """Parse a time and return it in UTC; `now` is the present.
 
     Raises:
-        UsageError: it is not a time, or one before the year 1.
+        UsageError: `text` is not a time, or is a time before the year 1.
     """
     words = " ".join(text.lower().split())
     try:
@@ -310,7 +312,12 @@ def _written_closely(found: re.Match[str]) -> str:
 
 
 def _before(now: datetime, count: int, seconds: int, months: int) -> datetime:
-    """Return the time some units before `now`; in a shorter month, its last day."""
+    """Return the time `count` units before `now`, with the last day of a month that is too short.
+
+    Args:
+        seconds: the length of a unit in seconds.
+        months: the length of a unit in calendar months.
+    """
     total = now.year * _MONTHS_IN_YEAR + now.month - 1 - count * months
     year, month = divmod(total, _MONTHS_IN_YEAR)
     first = now.replace(year=year, month=month + 1, day=1)

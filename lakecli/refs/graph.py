@@ -1,10 +1,10 @@
 """Ancestry: merge bases, ancestor tests, and the distance between two commits.
 
-Everything here relies on one invariant: a commit's generation is above that of each of its parents.
-In descending order of generation, a commit is visited after all of its descendants. So everything
-about it is known by then, whatever the dates say, and a walk can stop at the generation of the
-answer. Each step to a parent checks the invariant, and raises `DamagedHistory` if it does not hold
-or the parent is missing.
+Everything in this module relies on one invariant: a commit's generation is above that of each of
+its parents. In descending order of generation, a commit is visited after all of its descendants.
+So it is known by then how the commit is reached, whatever the dates say, and a walk can stop at the
+generation of the answer. Each step to a parent checks the invariant, and raises `DamagedHistory` if
+the invariant is violated or the parent is missing.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ def iter_merge_bases(
 ) -> Iterator[Commit]:
     """Yield the best common ancestors: highest generation first, then newest, then smallest ID.
 
-    As in ``git merge-base --all``, no other common ancestor descends from one of them.
-    With `others`, they are those of `left` and a merge of all the rest.
+    As in ``git merge-base --all``, no other common ancestor descends from a yielded one. With
+    `others`, the common ancestors are those of `left` and of a merge of all other commits.
 
     A commit is visited after all of its descendants. If both sides reached it, but not through
-    another common ancestor, no common ancestor descends from it. Once one side has no commits of
-    its own left, the rest is reached by the other side alone, or is an ancestor of a base.
+    another common ancestor, no common ancestor descends from it. The walk ends once one side has no
+    more commits that only it reaches: every remaining commit is reached by the other side alone, or
+    is an ancestor of a base.
     """
     frontier = _Frontier(reader)
     frontier.add(get_commit(reader, left), _LEFT)
@@ -53,7 +54,7 @@ def iter_merge_bases(
 def is_ancestor(reader: CommitReader, ancestor: CommitId, descendant: CommitId) -> bool:
     """Return whether `descendant` reaches `ancestor` through parents; a commit reaches itself.
 
-    Visits only commits of a generation above the ancestor's.
+    Visits only commits whose generation is above the ancestor's.
     """
     if ancestor == descendant:
         return True
@@ -89,7 +90,7 @@ def iter_unreached(
 ) -> Iterator[Commit]:
     """Yield the commits that `start` reaches and none of `excluded` does, children first.
 
-    Excluded commits that this clone does not have exclude nothing.
+    Excluded commits that this clone does not have are ignored.
     """
     frontier = _Frontier(reader)
     frontier.add(get_commit(reader, start), _LEFT)
@@ -107,7 +108,7 @@ def iter_unreached(
 def iter_known_unreached(
     reader: CommitReader, start: CommitId, excluded: Iterable[CommitId]
 ) -> Iterator[Commit]:
-    """Yield what `iter_unreached` yields, up to where the history is broken."""
+    """Yield the same commits as `iter_unreached`, but stop where the history is broken."""
     with suppress(DamagedHistory):
         yield from iter_unreached(reader, start, excluded)
 
@@ -115,9 +116,9 @@ def iter_known_unreached(
 def iter_reached(
     reader: CommitReader, starts: Iterable[CommitId]
 ) -> Iterator[tuple[CommitId, Commit | None]]:
-    """Yield some commits and everything they reach, each once, in no particular order.
+    """Yield some commits and all commits that they reach, each once, in no particular order.
 
-    The history may be broken: ``None`` stands for a missing commit.
+    The history may be broken: a missing commit is yielded as ``None``.
     """
     waiting = list(starts)
     seen: set[CommitId] = set()
@@ -158,7 +159,7 @@ class _Frontier:
         self._found[commit.id] = (commit, reached)
 
     def add_parents(self, commit: Commit, reached: int) -> None:
-        """Add the parents of a visited commit; read those that are new."""
+        """Add the parents of a visited commit; read the parents that were not found before."""
         for parent_id in commit.parents:
             known = self._found.get(parent_id)
             parent = known[0] if known else get_parent(self._reader, commit, parent_id)

@@ -1,7 +1,8 @@
 r"""The log: the commits that one commit reaches, every commit before its parents, newest first.
 
-lakeFS orders by date alone, so a parent may stand before one of its children: of one second, if its
-ID is the larger one. Where dates agree with ancestry, the order is the same.
+lakeFS orders by date alone. So if a parent and its child have the same second, lakeFS may list the
+parent before the child: it lists the larger ID first. Where dates agree with ancestry, both orders
+are the same.
 
 `iter_graph_lines` draws the history beside a log, in plain ASCII.
 
@@ -17,8 +18,8 @@ Every column leads to a commit further down::
 Each connecting line makes one change, so that a drawing is unambiguous:
 
 - ``|\`` opens a column for another parent; columns to its right shift with ``\``
-- ``|\|`` and ``|/|`` lead to an existing column; a distant one takes several lines, which cross the
-  columns between
+- ``|\|`` and ``|/|`` lead to an existing column; a distant column takes several lines, which cross
+  the columns between
 - ``|/`` ends a column that joins another; columns to its right shift with ``/``
 """
 
@@ -48,10 +49,12 @@ def iter_log(
 ) -> Iterator[Commit]:
     """Yield `start` and its ancestors, each commit before its parents, otherwise newest first.
 
-    Of the same date, the larger ID is first. Commits are read lazily.
+    If dates are equal, the larger ID comes first. Commits are read lazily.
 
     Args:
-        since: leave out older commits and everything reached only through them.
+        since: leave out older commits and commits that are reached only through them.
+        stop_at: end the log after this commit.
+        after: leave out the commits up to and including this one.
         hidden: leave out this commit and all its ancestors.
 
     Raises:
@@ -76,7 +79,7 @@ def iter_log(
 
 
 class _Ancestors:
-    """A commit and its ancestors, looked up no further down than needed."""
+    """A commit and its ancestors; ancestors are only looked up as far down as a query requires."""
 
     def __init__(self, reader: CommitReader, start: CommitId) -> None:
         self._reader = reader
@@ -140,10 +143,10 @@ class _Newest:
 
 
 class _CountingWalk:
-    """The commits that were found and not yielded yet, with the number of their children.
+    """The commits that were found and not yielded yet, with the number of their unyielded children.
 
-    The walk proceeds by generation, ahead of what is yielded. A commit has all of its children once
-    the walk has passed its generation.
+    The walk goes by generation, ahead of the yielded commits. All children of a commit are known
+    once the walk has passed the commit's generation.
     """
 
     def __init__(self, part: _HistoryPart, first: Commit) -> None:
@@ -153,7 +156,7 @@ class _CountingWalk:
         self._ahead = [(-first.generation, first.id)]
 
     def explore(self, generation: int, *, most: float = inf) -> bool:
-        """Proceed to a generation, unless more than `most` commits are found; return whether."""
+        """Explore all commits down to a generation; return false if it finds more than `most`."""
         ahead, found, children = self._ahead, self._found, self._children
         while ahead and -ahead[0][0] >= generation:
             if len(found) > most:
@@ -171,11 +174,11 @@ class _CountingWalk:
         return True
 
     def is_ready(self, commit: Commit) -> bool:
-        """Return whether a commit was not yielded, and all children found so far were."""
+        """Return whether a commit is not yielded yet, but all of its children found so far are."""
         return self._children.get(commit.id) == 0
 
     def remove(self, commit: Commit) -> Iterator[Commit]:
-        """Forget a commit that was yielded; yield the parents that become ready."""
+        """Remove a commit that was yielded; yield the parents that become ready."""
         del self._found[commit.id], self._children[commit.id]
         for parent_id in self._part.parent_ids(commit):
             if parent_id in self._found:
@@ -188,9 +191,10 @@ def _iter_children_first(part: _HistoryPart, start: CommitId) -> Iterator[Commit
     """Yield commits before their parents, otherwise by date.
 
     The newest ready commit comes next, once the walk has passed its generation. For a branch that
-    began long ago and was merged recently, that may be the whole history. If it is more than
-    `MOST_AHEAD` commits, the branch waits, and the ready commit of the highest generation comes
-    next: nothing that is still to be found descends from it.
+    began long ago and was merged recently, the walk may have to read the whole history. If that is
+    more than `MOST_AHEAD` commits, the commits of the branch are postponed. The ready commit of the
+    highest generation comes next instead, since no commit that is still to be found descends from
+    it.
     """
     ready = [_Newest(commit) for commit in part.starts(start)]
     if not ready:
@@ -216,8 +220,8 @@ class GraphLine(NamedTuple):
     """One line of a drawing.
 
     Attributes:
-        drawing: without trailing white space.
-        commit: the commit whose asterisk the line holds; ``None`` on connecting lines.
+        drawing: the line without trailing white space.
+        commit: the commit whose asterisk is on this line; ``None`` on connecting lines.
     """
 
     drawing: str
@@ -232,9 +236,9 @@ def iter_graph_lines(
     Columns that lead to a commit which is not among `commits` continue to the last line.
 
     Args:
-        commits: each before its parents, as `history.iter_log` yields them.
-        is_shown: whether a commit gets an asterisk. Lines pass through the others, so that a commit
-            is connected to its nearest shown ancestors.
+        commits: the commits, each before its parents, as `iter_log` yields them.
+        is_shown: whether a commit gets an asterisk. Lines pass through the other commits, so that a
+            commit is connected to its nearest shown ancestors.
     """
     columns: list[CommitId] = []
     # The last column, if it ended on the last line: the next commit there is not its parent.
@@ -263,7 +267,7 @@ def iter_graph_lines(
 
 
 def _connect(columns: list[CommitId], column: int, parents: list[CommitId]) -> Iterator[str]:
-    """Continue a column to the commit's parents: update `columns`, yield the connecting lines."""
+    """Continue a column to a commit's parents: update `columns` and yield the connecting lines."""
     if not parents:
         del columns[column]
         if column < len(columns):

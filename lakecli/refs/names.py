@@ -1,8 +1,8 @@
 """The names that branches and tags may have.
 
-A name must be usable in ref expressions, in a URI (so no ``/``), and as one object key, where
-``[a-z0-9._-]`` stand for themselves and every other byte takes three characters. A refused name
-raises `UsageError`, whose hint has the rule.
+A name must be usable in ref expressions, in a URI (so it has no ``/``), and as one object key. In
+the key, ``[a-z0-9._-]`` are written as they are and every other byte takes three characters. A
+refused name raises `UsageError`, whose hint has the rule.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def is_full_commit_id(text: str) -> bool:
 
 
 def is_commit_prefix(text: str) -> bool:
-    """Return whether a commit ID may begin with `text`, in which case does not matter."""
+    """Return whether `text` can be the beginning of a commit ID, in either case."""
     return 0 < len(text) <= _ID_SIZE and not text.strip(_HEX_DIGITS)
 
 
@@ -77,7 +77,7 @@ def check_tag_name(name: str) -> None:
 
 
 def _branch_faults(name: str) -> Iterator[tuple[str, str]]:
-    """Yield each fault of a branch name, and the rule it breaks."""
+    """Yield each fault of a branch name, with the rule that it violates."""
     if not name:
         yield "it is empty", _BRANCH_HINT
     for position, char in enumerate(name):
@@ -87,7 +87,7 @@ def _branch_faults(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _tag_faults(name: str) -> Iterator[tuple[str, str]]:
-    """Yield each fault of a tag name, and the rule it breaks."""
+    """Yield each fault of a tag name, with the rule that it violates."""
     if not name:
         yield "it is empty", "a tag has at least one character"
     for char in name:

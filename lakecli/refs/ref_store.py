@@ -1,13 +1,13 @@
 """Branches, tags and commits: how they are read, and how the local store keeps them.
 
-Everything else in this package reads them through protocols, `CommitReader` and those of `resolve`,
-so resolution, merge bases and logs work on any storage; tests keep commits in a dict. `get_parent`
-follows a commit to one of its parents.
+The other modules of this package read them through protocols, `CommitReader` and those of
+`resolve`. So resolution, merge bases and logs work on any storage; tests keep commits in a dict.
+`get_parent` follows a commit to one of its parents.
 
-`RefStore` has those of a repository in the local store, as of one transaction. Keys are the
-repository's 16 UUID bytes and then the name, or the commit's 32 raw ID bytes. Values are compact
-JSON with times as unix seconds: quick to load, and what a later version adds to a branch or tag
-survives being rewritten by this one.
+`RefStore` has the branches, tags and commits of a repository in the local store, as of one
+transaction. Keys are the repository's 16 UUID bytes and then the name, or the commit's 32 raw ID
+bytes. Values are compact JSON with times as unix seconds, which is quick to load. Fields of a
+branch or tag that a later version added are kept when this version rewrites the record.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CommitReader(Protocol):
 
 
 class DamagedHistory(IntegrityError):
-    """A commit of the history is missing, or contradicts its parents."""
+    """A commit of the history is missing, or its generation is not above that of its parents."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, hint="look for more damage: `fsck REPOSITORY`")
@@ -56,7 +56,8 @@ def get_parent(reader: CommitReader, child: Commit, id: CommitId) -> Commit:
     """Return one of the parents of a commit.
 
     Raises:
-        DamagedHistory: this clone does not have it, or its generation is not below its child's.
+        DamagedHistory: this clone does not have the parent, or the parent's generation is not below
+            the child's.
     """
     parent = reader.find_commit(id)
     if parent is None:
@@ -85,7 +86,7 @@ class RefStore:
         return None if data is None else _load_branch(name, data)
 
     def iter_branches(self, *, prefix: str = "", after: str = "") -> Iterator[Branch]:
-        """Yield the branches under `prefix` from the first behind `after`."""
+        """Yield the branches whose names start with `prefix` and sort after `after`."""
         for name, data in self._scan(Table.BRANCHES, prefix, after):
             yield _load_branch(name, data)
 
@@ -103,7 +104,7 @@ class RefStore:
         return None if data is None else _load_tag(name, data)
 
     def iter_tags(self, *, prefix: str = "", after: str = "") -> Iterator[Tag]:
-        """Yield the tags under `prefix` from the first behind `after`."""
+        """Yield the tags whose names start with `prefix` and sort after `after`."""
         for name, data in self._scan(Table.TAGS, prefix, after):
             yield _load_tag(name, data)
 
@@ -123,7 +124,7 @@ class RefStore:
             yield RefKind.TAG, tag.name, tag.commit_id
 
     def position(self, kind: RefKind, name: str) -> CommitId | None:
-        """Return the commit of a branch or tag; ``None`` if there is none of that name."""
+        """Return the commit of a branch or tag; ``None`` if there is no ref of that name."""
         found = self.find_branch(name) if kind is RefKind.BRANCH else self.find_tag(name)
         return None if found is None else found.commit_id
 
@@ -208,7 +209,7 @@ class RefStore:
 
 
 def branch_fields(branch: Branch) -> dict[str, Any]:
-    """Return the fields of a branch's record but its name, as JSON."""
+    """Return the fields of a branch's record as JSON, without the name."""
     return {
         "commit_id": branch.commit_id,
         "staging_token": branch.staging_token.hex(),
@@ -217,7 +218,7 @@ def branch_fields(branch: Branch) -> dict[str, Any]:
 
 
 def tag_fields(tag: Tag) -> dict[str, Any]:
-    """Return the fields of a tag's record but its name, as JSON."""
+    """Return the fields of a tag's record as JSON, without the name."""
     return {"commit_id": tag.commit_id}
 
 

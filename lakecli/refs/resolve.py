@@ -1,11 +1,11 @@
-"""From a ref expression to a commit.
+"""Resolve a ref expression to a commit.
 
 The base is the first of these that matches: 64 hex digits, which are always a commit; a branch; a
 tag; up to 63 hex digits that begin exactly one commit ID. Hex digits may be of either case, as in
 Git; names of branches and tags are compared exactly.
 
-Where braces follow, the base is a branch or a tag, and may be one that only the bucket has. The
-moves of refs say where it stood (`lakecli.repository.reading.reflog`).
+If a modifier with braces follows, the base is a branch or a tag, possibly one that only the bucket
+has. The reflog (`lakecli.repository.reading.reflog`) gives its earlier positions.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ _MESSAGE_WIDTH = 50
 
 
 class RefReader(CommitReader, Protocol):
-    """Commits, branches and tags of one repository, as of one moment."""
+    """Commits, branches and tags of one repository, all read at one moment."""
 
     def find_branch(self, name: str) -> Branch | None:
         """Return the branch, or ``None``."""
@@ -39,11 +39,13 @@ class RefReader(CommitReader, Protocol):
 
 
 class PastRef(NamedTuple):
-    """A branch or tag with braces behind it; `lakecli.repository.reading.reflog` finds it.
+    """A branch or tag followed by braces, as `lakecli.repository.reading.reflog` found it.
 
     Attributes:
-        branch: the branch, if it is one of this clone.
-        base_id: where the ref stands in this clone; if only the bucket has it, where it stood then.
+        branch: the branch, if this clone has it.
+        base_id: the commit that the ref points to in this clone; if only the bucket has the ref,
+            the commit that it pointed to at the time in the braces.
+        commit: the commit that the braces name.
     """
 
     kind: RefKind
@@ -73,9 +75,9 @@ class Resolved(NamedTuple):
         name: the name of the branch or tag, or the full commit ID of the base.
         base_id: the commit of the base, before any modifier; for a base that only the bucket has,
             the commit that the braces name.
-        branch: the branch, if the base is one, whatever the modifiers.
+        branch: the branch if the base is a branch, with or without modifiers.
         staging: whether reads include the branch's staging area: a plain branch, or ``$``.
-        steps: one per modifier, in order.
+        steps: one result per modifier, in order.
     """
 
     commit: Commit
@@ -88,7 +90,7 @@ class Resolved(NamedTuple):
 
 
 class AmbiguousRef(NotFound):
-    """A prefix that several commit IDs share.
+    """Several commit IDs share the given prefix.
 
     Attributes:
         candidates: some of those commits, by ID; `MAX_CANDIDATES` at most.
@@ -103,12 +105,12 @@ def resolve(expression: RefExpression, reader: RefReader, past: PastRef | None =
     """Resolve an expression for reading.
 
     Args:
-        past: the base with its braces, if it has some.
+        past: the resolved base and braces, if the expression has braces.
 
     Raises:
         NotFound: the base names nothing (without a hint: the caller knows the repository to list),
             or a modifier goes past the first commit or the last parent.
-        UsageError: ``@`` or ``$`` follows something other than a branch.
+        UsageError: ``@`` or ``$`` follows a base that is not a branch.
         DamagedHistory: a commit on the way is missing.
     """
     assert expression.asks_for_moves == (past is not None), expression
@@ -147,10 +149,10 @@ def resolve(expression: RefExpression, reader: RefReader, past: PastRef | None =
 
 
 def commit_of(resolved: Resolved, expression: str) -> Commit:
-    """Return what an expression names where a commit is needed; a plain branch means its head.
+    """Return the commit that an expression names; a plain branch means its head.
 
     Raises:
-        UsageError: it asks for a staging area (``$``), which is no commit.
+        UsageError: the expression names a staging area (``$``), which is not a commit.
     """
     if resolved.staging and resolved.steps:
         raise UsageError(

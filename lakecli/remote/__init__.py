@@ -1,4 +1,4 @@
-"""What clones share in the bucket: refs and how they move, commit packs, the reflog.
+"""The data that clones share in the bucket: refs and how they move, commit packs, the reflog.
 
 ::
 

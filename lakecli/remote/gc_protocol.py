@@ -1,8 +1,6 @@
 """Garbage collection as all clones see it: one small object, changed by compare-and-set.
 
-The object of the state of garbage collection: a small JSON object, validated before it is used.
-
-::
+This object, the state of garbage collection, is in JSON, and validated before it is used::
 
     {"format": 1, "phase": "condemned", "epoch": 3, "mark": "3-5f…", "grace": 1209600,
      "write_id": "0f…"}
@@ -24,7 +22,8 @@ times by the dates that the bucket gives to the objects.
 
 The phases: *idle* → *condemned* (unreachable objects are listed, nothing is deleted) → *sweeping*
 (after the grace period, listed objects are deleted unless they are reachable or kept by then) →
-*idle*. Each condemnation begins a new epoch; a condemnation that is undone ends idle, in its epoch.
+*idle*. Each condemnation begins a new epoch. If a condemnation is undone, the state becomes idle in
+the same epoch.
 
 Rules that protect writers from the collector:
 
@@ -35,10 +34,10 @@ Rules that protect writers from the collector:
   then reads the state again. If the state has not changed, the sweep will see the keep, because it
   changes the state before it reads the keeps and the refs.
 - While the state is *sweeping*, no writer refers to existing objects; see `wait_for_sweep`.
-- A sweep belongs to the process that changed the state, for `LEASE` from the date of its object.
-  That process renews the state in time and starts no deletion that might outlast the lease. Nobody
-  else takes the sweep over, or ends it, before the lease has ended. So a machine that was suspended
-  deletes nothing after others have begun to use the objects again.
+- The process that changed the state owns the sweep, for `LEASE` from the date of the state's
+  object. The owner renews the state in time and starts no deletion that might outlast the lease. No
+  other process takes the sweep over, or ends it, before the lease has ended. So a machine that was
+  suspended deletes nothing after others have begun to use the objects again.
 - Whatever the state says, a sweep computes reachability itself, and measures waiting times by the
   dates of the objects in the bucket.
 
@@ -107,7 +106,7 @@ class GcState(NamedTuple):
         epoch: the number of condemnations so far.
         mark: name of the lists of condemned objects; ``""`` while idle.
         grace: how long this epoch waits between condemning and sweeping.
-        write_id: random ID of the change that led here.
+        write_id: random ID of the write that created this state.
         extra: fields that this version does not know, as JSON; ``""`` if there are none.
     """
 
@@ -145,7 +144,7 @@ _RECORD: Final = Record(
 
 
 class DamagedState(IntegrityError):
-    """The state is not valid, or not known to this version."""
+    """The state is not valid, or this version does not know its format."""
 
 
 class NewerState(DamagedState):
@@ -153,15 +152,15 @@ class NewerState(DamagedState):
 
 
 def state_record(store: ObjectStore) -> bytes:
-    """Return the object of the state; if it is too large, at least one byte too many."""
+    """Return the bytes of the state's object, cut one byte after the size limit."""
     return store.get(GC_STATE, start=0, length=MAX_STATE_SIZE + 1)
 
 
 def read_state(store: ObjectStore) -> GcState:
-    """Return the state of garbage collection, by one GET.
+    """Return the state of garbage collection, with one GET.
 
     Raises:
-        DamagedState: it is not valid, or a newer lakecli wrote it.
+        DamagedState: the state is not valid, or a newer lakecli wrote it.
     """
     try:
         return parse_state(state_record(store))
@@ -170,10 +169,10 @@ def read_state(store: ObjectStore) -> GcState:
 
 
 def parse_state(data: bytes) -> GcState:
-    """Parse the object of the state.
+    """Parse the state's object.
 
     Raises:
-        NewerState: a newer lakecli wrote it.
+        NewerState: a newer lakecli wrote the state.
         DamagedState: a field is missing or not valid.
     """
     try:
@@ -204,7 +203,7 @@ def parse_state(data: bytes) -> GcState:
 
 
 def dump_state(state: GcState) -> bytes:
-    """Return the bytes of a state's object."""
+    """Return a state as the bytes of its object."""
     fields: dict[str, Any] = json.loads(state.extra) if state.extra else {}
     fields |= {
         "format": FORMAT,
@@ -218,7 +217,7 @@ def dump_state(state: GcState) -> bytes:
 
 
 def _check_mark(values: Mapping[str, Any]) -> None:
-    """Raise `Invalid` unless the mark fits the phase and the epoch."""
+    """Raise `Invalid` unless the mark matches the phase and the epoch."""
     mark = values["mark"]
     if values["phase"] == Phase.IDLE:
         if mark:
@@ -257,8 +256,8 @@ class ObservedState(NamedTuple):
     """A state that was read in order to change it.
 
     Attributes:
-        version: the version of its object; ``None`` if there is none.
-        since: when it was written, by the store's clock; ``None`` if there is none.
+        version: the version of the state's object; ``None`` if the object does not exist.
+        since: when the object was written, by the store's clock; ``None`` if it does not exist.
     """
 
     state: GcState
@@ -269,7 +268,7 @@ class ObservedState(NamedTuple):
 def may_have_swept(before: GcState, after: GcState) -> bool:
     """Return whether a sweep may have deleted objects between two readings of the state.
 
-    If so, the existence of objects that were found must be checked again.
+    If so, the caller must check again that the objects it found still exist.
     """
     if Phase.SWEEPING in (before.phase, after.phase):
         return True
@@ -313,8 +312,8 @@ def look(store: ObjectStore) -> ObservedState:
 def look_at_damage(store: ObjectStore) -> ObservedState:
     """Return an idle state with which `move` can replace a damaged one.
 
-    Its epoch is greater than any that left objects beside the state, so that every writer that read
-    an earlier state notices the change.
+    Its epoch is greater than the epoch of any object beside the state, so that every writer that
+    read an earlier state notices the change.
     """
     info = store.head(GC_STATE)
     epochs = [0]
@@ -374,10 +373,11 @@ def keep_prefix(epoch: int) -> str:
 
 
 def write_keep(store: ObjectStore, epoch: int, keep_id: str, keys: Collection[str]) -> None:
-    """Ask the sweep of an epoch to spare objects; read the state again afterwards.
+    """Ask the sweep of an epoch to spare objects; the caller must read the state again afterwards.
 
     Args:
-        keys: of data objects, ranges or metaranges; objects that these refer to are spared too.
+        keys: the keys of data objects, ranges or metaranges. Objects that these ranges and
+            metaranges refer to are spared, too.
     """
     remaining = iter(sorted(keys))
     number = 0
@@ -391,8 +391,8 @@ def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
     """Yield the keys that a sweep must spare; some may come more than once.
 
     Args:
-        epoch: the epoch of the keeps; ``None`` for all. A sweep reads all, so that a false epoch in
-            the state cannot make it miss a keep.
+        epoch: the epoch of the keeps; ``None`` for all epochs. A sweep reads the keeps of all
+            epochs, so that a wrong epoch in the state cannot make it miss a keep.
 
     Raises:
         IntegrityError: a list exceeds the size limit, so the keys to spare are not known.
@@ -413,11 +413,11 @@ def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
 
 
 def iter_expired(store: ObjectStore) -> Iterator[str]:
-    """Yield the metaranges that garbage collection ever deleted.
+    """Yield the metaranges that garbage collection has ever deleted.
 
-    Some may have been written again since. A missing metarange is no damage if it is among them. A
-    list that is not valid is skipped: the metaranges it should name count as missing then, and
-    nothing is deleted.
+    Some of them may have been written again since. If a missing metarange is among them, it is not
+    damage. A list that is not valid is skipped: then its metaranges count as missing, and nothing
+    is deleted.
     """
     for info in store.list(EXPIRED):
         yield from read_expired(store, info.key)

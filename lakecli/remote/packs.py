@@ -9,8 +9,8 @@ format are::
     replaces  IDs of the packs whose commits it also holds, 32 bytes each, ascending
 
 Its records are commits as in lakeFS's dumps: ``CommitData`` messages, with the commit's ID as the
-identity. A record's key and its identity are the 64 hex digits of the ID. Version 1 means that the
-main parent is the first one.
+identity. A record's key and its identity are the 64 hex digits of the ID. In a commit of version 1,
+the main parent is the first parent.
 
 Eight packs of similar size are merged into one. So the number of packs grows with the logarithm of
 their total size, and each commit is rewritten only a few times.
@@ -71,7 +71,7 @@ class DamagedPack(IntegrityError):
 
 
 class PackInfo(NamedTuple):
-    """A pack in the listing; `size` is in bytes."""
+    """A pack in a listing of the bucket; `size` is in bytes."""
 
     id: PackId
     size: int
@@ -83,9 +83,10 @@ class Pack(NamedTuple):
 
     Attributes:
         id: 64 hex digits.
-        replaces: IDs of the packs whose commits it also holds.
-        commits: ordered by ID.
-        bad: invalid records, which were left out; no other pack may replace such a pack.
+        replaces: IDs of the packs whose commits this pack also has.
+        commits: the commits, ordered by ID.
+        bad: invalid records, which are not among the commits. A pack with invalid records is never
+            replaced.
     """
 
     id: PackId
@@ -97,7 +98,8 @@ class Pack(NamedTuple):
 def list_packs(store: ObjectStore) -> list[PackInfo]:
     """Return the packs in the bucket, in the order of their keys; other objects are left out.
 
-    It takes one LIST per thousand. A store may list late, so a pack missing here may exist.
+    One LIST request returns a thousand packs. A store's listing may lag behind, so a pack that is
+    missing in the result may exist.
     """
     return [
         PackInfo(PackId(pack_id), info.size, info.modified_at)
@@ -107,10 +109,10 @@ def list_packs(store: ObjectStore) -> list[PackInfo]:
 
 
 def read_pack(store: ObjectStore, pack_id: PackId) -> Pack:
-    """Read a pack by one GET, verify it, and recompute the IDs of its commits.
+    """Read a pack with one GET, verify it, and recompute the IDs of its commits.
 
     Raises:
-        DamagedPack: it cannot be read, or its bytes do not match its name.
+        DamagedPack: the pack cannot be read, or its bytes do not match its name.
     """
     try:
         data = get_bounded(store, pack_key(pack_id), MAX_PACK_SIZE)
@@ -130,14 +132,14 @@ def read_new_packs(
     *,
     also: Collection[PackId] = (),
 ) -> Iterator[Pack | InvalidRecord]:
-    """Yield the packs that are not known and not replaced by one that was read, largest first.
+    """Yield unknown packs, largest first, without packs that one yielded before replaces.
 
     In place of a damaged pack, its ID and the defect are yielded. A pack deleted between listing
     and reading was replaced by another, so the packs are then listed again.
 
     Args:
-        also: IDs named by the moves of refs: they are read even if a late listing lacks them, and
-            skipped if another pack replaced them.
+        also: IDs of packs that the moves of refs name. These packs are read even if a listing that
+            lags behind lacks them, and skipped if another pack replaced them.
     """
     done = set(known)
     listed = True
@@ -153,7 +155,7 @@ def read_new_packs(
 
 
 def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack | InvalidRecord]:
-    """Yield packs, except deleted ones and those replaced by one that was read before.
+    """Yield packs, except deleted packs and packs that one read before replaces.
 
     In place of a damaged pack, its ID and the defect are yielded.
     """
@@ -165,7 +167,10 @@ def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack
 def _read_each(
     store: ObjectStore, ids: Iterable[PackId], done: set[PackId]
 ) -> Iterator[tuple[PackId, Pack | InvalidRecord | None]]:
-    """Yield each pack that is not `done`, or replaced by one before; ``None`` for a deleted one."""
+    """Yield each pack that is not in `done`; ``None`` for a deleted one.
+
+    The packs that are read, and the packs that they replace, are added to `done`.
+    """
     for pack_id in ids:
         if pack_id in done:
             continue
@@ -182,7 +187,7 @@ def _read_each(
 
 
 def read_all_packs(store: ObjectStore) -> Iterator[Pack | DamagedPack]:
-    """Yield all packs, also those that others replace; in place of a damaged one, the error.
+    """Yield all packs, even replaced ones; in place of a damaged pack, yield the error.
 
     If a pack was deleted between listing and reading, the packs are listed again.
     """
@@ -203,10 +208,10 @@ def read_all_packs(store: ObjectStore) -> Iterator[Pack | DamagedPack]:
 
 
 def find_replaceable_pack(store: ObjectStore, pack_id: PackId) -> Pack | None:
-    """Return a pack whose commits another one can take over; ``None``: what it has is unknown.
+    """Return a pack that another pack can replace; ``None`` if not all of its commits are known.
 
-    A missing or damaged pack is one of these, and so is one with records that this version cannot
-    read: they may be commits of a later version.
+    Not all commits are known if the pack is missing or damaged, or has records that this version
+    cannot read: these may be commits of a later version.
     """
     try:
         pack = read_pack(store, pack_id)
@@ -218,10 +223,10 @@ def find_replaceable_pack(store: ObjectStore, pack_id: PackId) -> Pack | None:
 def write_pack(
     store: ObjectStore, commits: Sequence[Commit], *, replaces: Sequence[PackId] = ()
 ) -> PackId:
-    """Write commits as one pack and return its ID; repeating it changes nothing.
+    """Write commits as one pack and return its ID; repeating the call changes nothing.
 
     Args:
-        commits: in any order, each once.
+        commits: the commits in any order, each once.
 
     Raises:
         NotText: a commit has text that is not UTF-8.
@@ -241,7 +246,8 @@ def write_pack(
 def choose_replaced(packs: Sequence[PackInfo], new_size: int) -> list[PackId]:
     """Return the packs that a new pack should replace, to keep their number small; often none.
 
-    At most seven packs of each level remain. A level ends at eight times the size of the previous.
+    At most seven packs of each level remain. Each level has an upper limit of size that is eight
+    times the limit of the previous level.
     """
     levels: dict[int, list[PackInfo]] = {}
     for info in packs:
@@ -309,19 +315,19 @@ _SHOWN: Final = 64
 
 
 class TooLong(Refused):
-    """A commit that exceeds the limits of what lakecli reads."""
+    """A commit exceeds the limits of what lakecli reads."""
 
 
 class NotText(Refused):
-    """A commit with text that is not UTF-8, which the format cannot hold."""
+    """A commit has text that is not UTF-8, which the format cannot store."""
 
 
 def encode_commit(commit: Commit) -> bytes:
     """Return the value that records a commit under its ID.
 
     Raises:
-        TooLong: its message, or the whole commit, exceeds the limit.
-        NotText: its message, committer or metadata are not UTF-8.
+        TooLong: the commit's message, or the whole commit, exceeds the limit.
+        NotText: the commit's message, committer or metadata are not UTF-8.
     """
     size = len(commit.message.encode("utf-8", "surrogateescape"))
     if size > MAX_MESSAGE_SIZE:
@@ -360,10 +366,10 @@ def encode_commit(commit: Commit) -> bytes:
 
 
 def decode_commit(key: bytes, value: bytes) -> Commit:
-    """Return the commit that a record holds, with its ID recomputed.
+    """Return the commit of a record, with its ID recomputed.
 
     Raises:
-        MalformedValue: it is not a commit, its ID does not match, or a field is not valid.
+        MalformedValue: the record is not a commit, its ID does not match, or a field is not valid.
     """
     identity, data = decode_value(value)
     commit = decode_commit_data(key, data)
@@ -375,12 +381,12 @@ def decode_commit(key: bytes, value: bytes) -> Commit:
 
 
 def decode_commit_data(key: bytes, data: bytes) -> Commit:
-    """Return the commit that a message describes, its ID computed anew and compared with the key.
+    """Return the commit that a message describes; its ID is recomputed and compared with the key.
 
     The generation may be 0, as in the commits of old lakeFS servers.
 
     Raises:
-        MalformedValue: the message is malformed, or its fields make another ID.
+        MalformedValue: the message is malformed, or the ID computed from its fields is different.
     """
     if len(data) > MAX_COMMIT_SIZE:
         raise MalformedValue(f"the commit at {key[:_SHOWN]!r} has {len(data):,} bytes")

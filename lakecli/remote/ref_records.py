@@ -63,7 +63,7 @@ _MOVE: Final = Record(
 
 
 def move_of(value: object) -> "RecordedMove":
-    """Validate and return a move; raises `Invalid`."""
+    """Validate a value of JSON and return it as a move; raises `Invalid`."""
     fields = _MOVE.read(value)
     assert isinstance(value, dict)
     unknown = _MOVE.unknown(value)
@@ -103,11 +103,11 @@ class InvalidRecord(NamedTuple):
 
 
 class NotOurs(IntegrityError):
-    """An object at the key of a ref or of its moves that lakecli did not write."""
+    """An object at the key of a ref or of its moves was not written by lakecli."""
 
 
 class NewerRecord(NotOurs):
-    """A record that a newer lakecli wrote."""
+    """A newer lakecli wrote the record."""
 
 
 class Unwritable(Refused):
@@ -121,8 +121,8 @@ class RecordedMove(NamedTuple):
         write_id: random ID of the intended move, 32 hex digits.
         before: the old commit; ``None`` if the ref did not exist or was deleted.
         after: the new commit; ``None`` if the move deletes the ref.
-        who: the committer who moved it, ``Name <email>``.
-        at: when, by the clock of the machine that moved it; whole seconds.
+        who: the committer who moved the ref, ``Name <email>``.
+        at: the time of the move by the clock of the machine that made it, in whole seconds.
         why: the command: ``push``, ``undo``, …
         pack: a commit pack that has the new commit; ``""`` if none is known.
         extra: fields that this version does not know, as JSON; ``""`` if there are none.
@@ -144,10 +144,10 @@ class RemoteRef(NamedTuple):
 
     Attributes:
         kind: a branch or a tag.
-        commit_id: the commit it points at; ``None`` if it is deleted.
-        sequence: the number of its last move.
-        write_id: the write ID of its last move.
-        moves: newest first, at most `MAX_MOVES`.
+        commit_id: the commit that the ref points to; ``None`` if the ref is deleted.
+        sequence: the number of the ref's last move.
+        write_id: the write ID of the ref's last move.
+        moves: the last moves, newest first, at most `MAX_MOVES`.
         extra: fields that this version does not know.
     """
 
@@ -165,7 +165,7 @@ def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> Remote
     """Parse a ref object.
 
     Raises:
-        NotOurs: it is not a ref, is another ref, or is of a newer format.
+        NotOurs: the object is not a ref, is another ref, or is of a newer format.
     """
     what = ref_key(kind, name)
     found = _load(data, what)
@@ -190,7 +190,7 @@ def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> Remote
 
 
 def dump_ref(ref: RemoteRef) -> bytes:
-    """Return the bytes of a ref's object."""
+    """Return a ref as the bytes of its object."""
     fields = {
         **ref.extra,
         "format": FORMAT,
@@ -211,7 +211,7 @@ def parse_moves(what: str, data: bytes) -> tuple[RecordedMove, ...]:
         what: the key of the object, for errors.
 
     Raises:
-        NotOurs: it has no moves, is not valid, or is of a newer format.
+        NotOurs: the object has no moves, is not valid, or is of a newer format.
     """
     found = _load(data, what)
     try:
@@ -225,7 +225,7 @@ def parse_moves(what: str, data: bytes) -> tuple[RecordedMove, ...]:
 
 
 def dump_moves(moves: tuple[RecordedMove, ...]) -> bytes:
-    """Return the bytes of an object of the reflog."""
+    """Return moves as the bytes of an object of the reflog."""
     fields = {"format": FORMAT, "moves": [move_fields(move) for move in moves]}
     return _dump(_CHUNK, fields)
 
@@ -283,7 +283,7 @@ def _check_last_move(ref: RemoteRef) -> None:
 
 
 def move_fields(move: RecordedMove) -> dict[str, Any]:
-    """Return the JSON object of a move, as `move_of` reads it."""
+    """Return a move as the JSON object that `move_of` reads."""
     return {
         **(json.loads(move.extra) if move.extra else {}),
         "sequence": move.sequence,

@@ -1,23 +1,24 @@
 """The refs in the bucket and their moves: read, listed, and moved by compare-and-set.
 
-The last moves of a ref are in its object, older ones in chunks beside it (the reflog). A full ref
-object moves its oldest moves to a chunk, which is named by the newest of them and written before
-the PUT that drops them. The ref object alone determines the chunk, so racing writers write the same
-one, and a writer that loses leaves no harm. Each chunk determines the name of the next older one,
-so reading needs no listing.
+The last moves of a ref are in its object, older moves in chunks beside it (the reflog). When a ref
+object is full, its oldest moves are written to a chunk before the PUT that removes them from the
+ref object. The chunk is named by the newest of its moves. The ref object alone determines the
+chunk, so racing writers write the same chunk, and the loser of a race does no harm. Each chunk
+determines the name of the next older one, so reading needs no listing.
 
 `RefMove` moves a ref; no other code writes ref objects. A move has a random write ID, which the
-caller records before the first request and which every repetition keeps. The ref object holds the
-last moves and the reflog the older ones, each with its write ID. The move itself is one conditional
-PUT that no SDK repeats: over exactly the version that was read, or create-only. After any answer
-but plain success, the ref is read back:
+caller records before the first request and which every repetition keeps. The moves in the ref
+object and in the reflog have their write IDs. The move itself is one conditional PUT that no SDK
+repeats: it replaces exactly the version that was read, or creates the object. After any answer but
+plain success, the ref is read again:
 
 - Its moves include the write ID: the move was applied, even if others moved the ref since.
-- It does not stand at the commit where the move starts: the move is lost. Requests still under way
-  cannot change that, because the version they require never comes back.
+- The ref does not point to the commit where the move starts: the move is lost. Requests that may
+  still arrive cannot change that, because the version they require never comes back.
 - Otherwise the move is tried again, after a random pause.
 
-A ref object is never deleted, so neither a version nor the object's absence ever comes back.
+A ref object is never deleted. So once the object exists it is never absent again, and no version of
+it ever comes back.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -84,14 +85,15 @@ def find_ref(store: ObjectStore, kind: RefKind, name: str) -> RemoteRef | None:
 
 
 def sequence_of(ref: RemoteRef | None) -> int:
-    """Return the number of a ref's last move; 0: it does not exist."""
+    """Return the number of a ref's last move; 0 if the ref does not exist."""
     return 0 if ref is None else ref.sequence
 
 
 def iter_refs(store: ObjectStore) -> Iterator[ListedRef]:
     """Yield the refs, deleted ones too, in the order of their keys; other objects are skipped.
 
-    It takes one LIST per thousand. A store may list late, so a ref missing here may exist.
+    One LIST request returns a thousand refs. A store's listing may lag behind, so a ref that is
+    missing in the result may exist.
     """
     for info in store.list(REFS):
         ref = ref_of_key(info.key)
@@ -102,7 +104,7 @@ def iter_refs(store: ObjectStore) -> Iterator[ListedRef]:
 def read_refs(
     store: ObjectStore, wanted: Iterable[ListedRef]
 ) -> Iterator[RemoteRef | InvalidRecord]:
-    """Yield refs in the order of `wanted`, one GET each; absent refs are left out.
+    """Yield refs in the order of `wanted`, with one GET each; absent refs are left out.
 
     In place of a ref that is not valid, its key and the defect are yielded.
     """
@@ -133,7 +135,7 @@ KEPT_MOVES: Final = MAX_MOVES // 2 + 1
 def spill(
     store: ObjectStore, kind: RefKind, name: str, moves: tuple[RecordedMove, ...]
 ) -> tuple[RecordedMove, ...]:
-    """Return the moves that stay in the ref's object; write the others to the reflog.
+    """Return the moves that stay in the ref's object; write the other moves to the reflog.
 
     Args:
         moves: all moves, newest first.
@@ -152,7 +154,10 @@ def spill(
 
 
 def _check_spilled(store: ObjectStore, key: str, moves: tuple[RecordedMove, ...]) -> None:
-    """Verify that a chunk exists: a store may also refuse because of a PUT that fails later."""
+    """Verify that a chunk which the store refused to write exists and has these moves.
+
+    A store may also refuse a PUT because of another PUT that fails later; then no chunk exists.
+    """
     try:
         found = parse_moves(key, get_bounded(store, key, MAX_REF_SIZE))
     except ObjectNotFound as error:
@@ -168,9 +173,9 @@ def _check_spilled(store: ObjectStore, key: str, moves: tuple[RecordedMove, ...]
 
 
 def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[RecordedMove]:
-    """Yield all moves of a ref, newest first; those in its object cost no request.
+    """Yield all moves of a ref, newest first; the moves in the ref's object cost no request.
 
-    One GET reads 16 older moves. The result ends early where older chunks were deleted.
+    One GET reads 16 older moves. The result ends early if older chunks were deleted.
     """
     yield from ref.moves
     wanted = (ref.moves[-1].sequence if ref.moves else ref.sequence + 1) - 1
@@ -183,9 +188,9 @@ def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[RecordedMove]:
 
 
 def find_move(store: ObjectStore, ref: RemoteRef, sequence: int) -> RecordedMove | None:
-    """Return the move of a ref with a number; ``None`` if it is not kept, or its chunk is damaged.
+    """Return the move with a number; ``None`` if it is not kept, or its chunk is damaged.
 
-    For those in the ref's object no request is sent, for an older one up to three.
+    A move in the ref's object takes no request, an older move up to three.
     """
     moves = ref.moves
     if moves and sequence < moves[-1].sequence:
@@ -197,7 +202,7 @@ def find_move(store: ObjectStore, ref: RemoteRef, sequence: int) -> RecordedMove
 
 
 def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[RecordedMove, ...]:
-    """Return older moves from number `newest` down, or none if there are no more."""
+    """Return the moves of one chunk from number `newest` down; none if there is no chunk."""
     key = reflog_key(ref.kind, ref.name, newest)
     try:
         data = get_bounded(store, key, MAX_REF_SIZE)
@@ -276,8 +281,8 @@ def look_up_move(store: ObjectStore, intent: Intent) -> MoveResult | None:
     """Determine the outcome of a move that an interrupted command began.
 
     Returns:
-        ``APPLIED`` or ``LOST`` as `RefMove.outcome` does; ``None`` if the ref still is at
-        `Intent.before`. A request still under way may yet make the move; only `RefMove` decides.
+        ``APPLIED`` or ``LOST`` as in `RefMove.outcome`; ``None`` if the ref still points to
+        `Intent.before`. A request that still arrives may yet make the move; only `RefMove` decides.
 
     Raises:
         Unreachable: the store does not answer.
@@ -290,7 +295,7 @@ def look_up_move(store: ObjectStore, intent: Intent) -> MoveResult | None:
 class RefMove:
     """A move of a ref by compare-and-set; safe to repeat, with the same intent, after any failure.
 
-    It is sent as long as its outcome is open::
+    Send the move as long as its outcome is open::
 
         while (result := move.outcome()) is None:
             move.send()
@@ -328,17 +333,18 @@ class RefMove:
         """Return the outcome; after a failure the ref is read again.
 
         Returns:
-            ``None``: `send` may be called, or `give_up`. ``APPLIED`` if the ref's moves include
-            this one, made by this `RefMove` or an earlier one, even if others moved the ref since.
-            ``LOST`` if the ref does not point at `Intent.before` and this move can never happen;
+            ``None``: call `send` or `give_up` next. ``APPLIED`` if the ref's moves include this
+            move, made by this `RefMove` or an earlier one, even if others moved the ref since.
+            ``LOST`` if the ref does not point to `Intent.before` and this move can never happen;
             others may have moved the ref to `Intent.after`. Also ``LOST`` if the move was given up,
             and no request can move the ref any more. An error if the store does not answer or
-            refuses: no request has moved the ref or will move it; nothing is known about earlier
-            ones with the same intent.
+            refuses: no request of this `RefMove` has moved the ref or will move it; nothing is
+            known about earlier requests with the same intent.
 
         Raises:
             OutcomeUnknown: a request was sent, and its outcome cannot be determined.
-            Unreachable, NotOurs, …: of an intent that was sent earlier, older moves are not read.
+            Unreachable, NotOurs, …: the intent was sent earlier, and older moves, which may include
+                it, cannot be read.
         """
         while self._result is None:
             if not self._failures:
@@ -353,7 +359,7 @@ class RefMove:
         return self._result
 
     def send(self) -> None:
-        """Write the moved ref; a failure shows in `outcome`."""
+        """Write the moved ref; `outcome` reports a failure."""
         assert self._new is not None
         try:
             written = self._store.put(
@@ -370,7 +376,7 @@ class RefMove:
             self._result = MoveResult(MoveOutcome.APPLIED, self._new._replace(version=written))
 
     def give_up(self) -> None:
-        """Send nothing any more: the move is lost.
+        """Give the move up: it is lost, and nothing more is sent.
 
         Raises:
             OutcomeUnknown: a request that was sent before may still move the ref.
@@ -380,7 +386,7 @@ class RefMove:
         self._result = MoveResult(MoveOutcome.LOST, self._ref)
 
     def _look(self) -> bool:
-        """Read the ref again, and set the outcome; return whether the ref determines it."""
+        """Read the ref again, and set the outcome; return whether the outcome is known now."""
         since = sequence_of(self._ref)  # the move is not among these
         for number in range(MOST_READS):
             if number:
@@ -403,9 +409,9 @@ class RefMove:
         raise self._unknown() from self._error
 
     def _make_room(self) -> bool:
-        """Set the ref as it is to be written; return whether its oldest moves are out of it.
+        """Set the ref to write, and spill its oldest moves to the reflog; return whether it worked.
 
-        Before anything was sent, one failure is enough: the store's adapter has retried already.
+        Before the first PUT, a single failure is final: the store's adapter has retried already.
         """
         moved = _moved(self._ref, self._intent)
         try:
@@ -427,7 +433,7 @@ class RefMove:
         self._slow_failures += isinstance(error, Unresponsive)
 
     def _may_repeat(self) -> bool:
-        """Return whether the move may be sent once more; if not, the last error is the outcome."""
+        """Return whether the move may be sent again; if not, set the last error as the outcome."""
         assert self._error is not None
         attempts = self._retries.policy.attempts
         if (
@@ -454,7 +460,7 @@ class RefMove:
 
     @property
     def _version(self) -> Version | None:
-        """The version of the ref that was read, which the PUT requires."""
+        """The version of the ref that was read; the PUT requires this version."""
         return None if self._ref is None else self._ref.version
 
     @property
