@@ -1,6 +1,6 @@
 """lakeFS without the server: Git for the objects of a data lake.
 
-Layers, each importing only what stands below it (a test enforces it)::
+Layers, each importing only those below it (a test enforces it)::
 
     cli                          prints, reads the environment, exits; typer and rich only here
     spark | filesystem           DataFrames; pyspark only here and in engine | fsspec
@@ -14,16 +14,16 @@ Layers, each importing only what stands below it (a test enforces it)::
     remote | doctor              refs, commit packs and reflog in the bucket | checks of a store
                                  (beside these three)
     sstable | kv | stores        the file format | LMDB | buckets; cloud SDKs only here
-    settings                     where settings come from, places on a machine (beside these three)
-    base                         records, IDs, URIs, keys in a bucket, and what all share
+    settings                     sources of settings, directories on a machine (beside these three)
+    base                         records, IDs, URIs, keys in a bucket, and common helpers
     errors                       the error tree
     native | proto               bulk work in C | varints, and lakeFS's protobuf messages
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
 ``repository/commit_attempts.py`` seals the branch's staging area → ``staging/area.py`` gives the
 sealed changes as one sorted stream → ``committed/writer.py`` rewrites only the ranges they touch →
-``stores`` keeps the new ranges and the metarange → ``commit_attempts.py`` moves the branch: one
-LMDB transaction, or first the bucket's branch where sharing is automatic.
+``stores`` keeps the new ranges and the metarange → ``commit_attempts.py`` moves the branch: in one
+LMDB transaction or, with ``sync = auto``, in the bucket first.
 """
 
 from __future__ import annotations
@@ -41,29 +41,31 @@ __version__ = "0.1.0"
 def open(  # noqa: A001 - lakecli.open
     uri: str, *, home: str | Path | None = None, sync: Literal["auto", "manual"] | None = None
 ) -> LocalRepository:
-    """Open a repository of this machine; the verbs of `lakecli.repository` take it.
+    """Open a repository of this machine; the verbs of `lakecli.repository` take the result.
 
-    It is safe to share between threads. Close it by using it as a context manager::
+    The repository is safe to share between threads. Close it by using it as a context manager::
 
         with lakecli.open("lakefs://sales") as sales:
             commit(sales, "main", message="Orders", committer="etl")
 
-    With ``sync`` it shares as the command line does: opening fetches and lets branches follow the
-    bucket, a commit or merge moves its branch in the bucket first, and refs that are moved in
-    another way are pushed when the ``with`` block ends without an error. If the bucket cannot be
-    reached, `Repository.notices` says so, and a commit raises `Unreachable` and leaves its changes
-    staged. Refs that could not be pushed are pushed by the next command.
+    If `sync` is ``auto``, here or in the settings, refs are shared as on the command line. Opening
+    fetches, and lets branches follow the bucket. A commit or merge moves its branch in the bucket
+    first. Refs that are moved in another way are pushed when the ``with`` block ends without an
+    error. If the bucket cannot be reached, `Repository.notices` says so, and a commit raises
+    `Unreachable` and leaves its changes staged. Refs that could not be pushed are pushed by the
+    next command.
 
     Args:
         uri: ``lakefs://REPOSITORY``.
-        home: where lakecli keeps things, as ``LAKECLI_HOME``; by default that variable, or the
-            platform's directories.
-        sync: ``auto`` or ``manual``; by default what the setting ``sync`` says for the repository.
+        home: the home directory of lakecli, as in ``LAKECLI_HOME``; by default that variable, or
+            the platform's directories.
+        sync: ``auto`` or ``manual``; by default the setting ``sync`` of the repository.
 
     Raises:
-        UsageError: no repository URI, or a malformed setting.
+        UsageError: `uri` is not the URI of a repository, or a setting is malformed.
         NotFound: there is no such repository on this machine.
-        PermissionDenied: the home cannot be written, or with ``sync`` the bucket not be read.
+        PermissionDenied: the home cannot be written or, if `sync` is ``auto``, the bucket cannot be
+            read.
     """
     from lakecli.base.uri import parse_repository
     from lakecli.opening import open_lake, open_repository
@@ -80,22 +82,22 @@ def open(  # noqa: A001 - lakecli.open
 def open_remote(storage_namespace: str, *, home: str | Path | None = None) -> LocalRepository:
     """Open the repository of a storage namespace for reading, without a clone.
 
-    It needs credentials and nothing else: nothing is written to the bucket, and nothing to this
-    machine but the cache. Refs are read when a verb first names them, and stay as they were read;
-    open another handle for a newer state. A verb that would write raises `Refused`::
+    This needs only credentials. Nothing is written to the bucket, and only the cache is written on
+    this machine. A ref is read when a verb first names it, and then stays the same; open another
+    handle to see newer commits. A verb that would write raises `Refused`::
 
         with lakecli.open_remote("s3://bucket/sales") as sales, sales.reader("main") as reader:
             entry = reader.find(b"orders.csv")
 
     Args:
         storage_namespace: a URI or an absolute path, such as ``s3://bucket/sales``.
-        home: where the cache is, as ``LAKECLI_HOME``; by default that variable, or the platform's
-            directories.
+        home: the home directory of lakecli, whose cache is used, as in ``LAKECLI_HOME``; by default
+            that variable, or the platform's directories.
 
     Raises:
-        UsageError: an illegal namespace, or a malformed setting.
+        UsageError: the namespace is not valid, or a setting is malformed.
         NotFound: there is no repository in that namespace.
-        Refused: it belongs to lakeFS, or needs a newer lakecli.
+        Refused: the repository belongs to lakeFS, or needs a newer lakecli.
         PermissionDenied: the bucket may not be read.
     """
     from lakecli import opening

@@ -1,9 +1,9 @@
-"""The blocks of this process: each works on a branch, in a workspace of its own.
+"""The open blocks of this process; a block works on a branch, in its own workspace.
 
-All file systems and Spark tables of the process, in any thread, find the workspace here when they
-are given the branch. So do the processes that it starts by multiprocessing, which look for a
-workspace of their parent in the local store; other processes get it by the pickled form of a file
-system. A second block on the same branch is refused: whose changes are whose could not be told.
+All file systems and Spark tables of the process, in any thread, find the workspace here by the name
+of the branch. Processes that this process starts with multiprocessing look for a workspace of their
+parent in the local store. Other processes receive it in the pickled form of a file system. A second
+block on the same branch is refused, because changes could not be assigned to one of the two blocks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakecli.settings.home import chosen_home, home_paths
 
 
 class AlreadyOpen(Refused):
-    """This process has a block on the branch."""
+    """Raised if this process already has a block on the branch."""
 
     def __init__(self, repository: str, branch: str) -> None:
         super().__init__(
@@ -37,8 +37,8 @@ class OpenBlock:
     """A block on a branch.
 
     Attributes:
-        workspace: the name of its workspace; ``""`` before that is begun.
-        process: the ID of the process that has opened it.
+        workspace: the name of the block's workspace; ``""`` until the workspace is begun.
+        process: the ID of the process that opened the block.
     """
 
     workspace: str = ""
@@ -48,14 +48,19 @@ class OpenBlock:
 
     @property
     def counts(self) -> bool:
-        """Whether this process takes its word for it that the block is open.
+        """Whether this process may assume that the block is still open.
 
-        A process that was forked by multiprocessing may outlive the block, and be used for others.
+        A process that was forked by multiprocessing has a copy of the block, may outlive the block,
+        and may be reused for other work.
         """
         return self.process == os.getpid() or parent_process() is None
 
     def begin(self, repository: Repository, branch: str) -> str:
-        """Begin the workspace, and return its name; raises as `lakecli.repository.workspace`."""
+        """Begin the workspace, and return its name.
+
+        Raises:
+            LakeError: see `lakecli.repository.workspace.begin`.
+        """
         self.workspace = workspace.begin(repository, branch, owner=_owner(self.process))
         return self.workspace
 
@@ -64,21 +69,25 @@ _open: dict[tuple[str, str, str], OpenBlock] = {}
 
 
 def _owner(process: int | None) -> str:
-    """Return how a process of this family is called; another one that gets its ID has a new key."""
+    """Return a name for a process that its child processes can derive, too.
+
+    It contains a digest of the processes' common key, so another process that gets the same ID
+    later has another name.
+    """
     return f"{process}-{blake3_of(b'lakecli:block' + current_process().authkey).hex()[:32]}"
 
 
 def _store_of(home: str | Path | None) -> str:
-    """Return the directory of the local store of a home, given as `lakecli.opening` takes it."""
+    """Return the directory of the local store of a home; see `lakecli.opening` for `home`."""
     return home_paths(chosen_home(home, os.environ), os.environ).store
 
 
 @contextmanager
 def opened(home: str | Path | None, repository: str, branch: str) -> Iterator[OpenBlock]:
-    """Open a block, for the caller to begin its workspace and to commit or discard it.
+    """Open a block. The caller begins its workspace, and commits or discards the workspace.
 
     Raises:
-        AlreadyOpen: this process has one on the branch.
+        AlreadyOpen: this process has a block on the branch.
     """
     key = _store_of(home), repository, branch
     block = OpenBlock()
@@ -98,17 +107,18 @@ def find(
     ref: str,
     using: Callable[[], AbstractContextManager[Repository]],
 ) -> str:
-    """Return what a ref is read and written as in this process: the workspace of a block, or it.
+    """Return the ref to read and write in place of `ref`: the workspace of a block on it, or `ref`.
 
     Args:
-        home: as `lakecli.opening` takes it.
-        using: opens the repository, in a process that may be in a block of its parent.
+        home: the home of lakecli, as in `lakecli.opening`.
+        using: a function that opens the repository; called only in a process that may use a block
+            of its parent.
     """
     return _find(_store_of(home) if _open else "", repository, ref, using)
 
 
 def find_in(repository: Repository, ref: str) -> str:
-    """Return what `find` does, in a repository that is open."""
+    """Do the same as `find`, in a repository that is open."""
     store = os.fspath(repository.lake.home.store)
     return _find(store, repository.name, ref, lambda: nullcontext(repository))
 

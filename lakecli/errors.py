@@ -49,13 +49,13 @@ _USER_INFO: Final = (
 def without_passwords(text: str) -> str:
     """Return a text without the user names and passwords of URIs such as ``s3://USER:PASSWORD@…``.
 
-    Errors, logs and the operation log apply it to what they show or keep.
+    It is applied to all text in errors, logs and the operation log.
     """
     return re.sub(_USER_INFO, r"\1\2", text) if "://" in text and "@" in text else text
 
 
 class ErrorKind(StrEnum):
-    """The stable names of the error families. Scripts depend on them: add names, change none."""
+    """The stable names of the error families. Scripts depend on them: names may only be added."""
 
     UNEXPECTED = "unexpected"
     USAGE = "usage"
@@ -75,10 +75,10 @@ class LakeError(Exception):
     """An error that lakecli raises on purpose: what happened, and what to do about it.
 
     Args:
-        message: what happened, to what; one line in lower case, without a period at its end.
+        message: what happened, and to which object; one line in lower case, without a final period.
             Passwords in URIs are left out.
         hint: the command or the change that helps, if there is one.
-        paths: the paths that it is about, for errors about several objects.
+        paths: the affected paths, for errors about several objects.
     """
 
     kind: ClassVar[ErrorKind] = ErrorKind.UNEXPECTED
@@ -92,7 +92,7 @@ class LakeError(Exception):
         self.paths = tuple(paths)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the error by its fields, whatever arguments the class takes."""
+        """Pickle the error by its fields, independently of the arguments of its class."""
         return _restore, (type(self), self.args, self.__dict__)
 
 
@@ -170,7 +170,7 @@ class Unreachable(LakeError):
 
 
 class Unresponsive(Unreachable):
-    """A store answers more slowly than the settings allow; it was waited for long enough."""
+    """A store answers more slowly than the settings allow."""
 
 
 class NothingToDo(LakeError):
@@ -180,21 +180,21 @@ class NothingToDo(LakeError):
 
 
 class OutcomeUnknown(LakeError):
-    """It is unknown whether the request took effect, and that could not be found out."""
+    """It is unknown whether the request took effect, and asking the store did not help."""
 
     kind = ErrorKind.OUTCOME_UNKNOWN
 
 
 class LakeWarning(UserWarning):
-    """What a verb found out besides its result, if nobody reads `Repository.notices`."""
+    """The warning for a notice in `Repository.notices` that nobody has read."""
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Return whether an error is an interrupt, or was raised while one was on its way out.
+    """Return whether an error is an interrupt, or was raised because of one.
 
-    An interrupt may come between any two instructions. Where it comes inside of
-    `Condition.wait`, the condition's lock is not held when its ``with`` block releases it, and a
-    `RuntimeError` leaves the block instead of the interrupt.
+    An interrupt may occur between any two instructions. If it occurs inside of `Condition.wait`,
+    the condition's lock is not held when its ``with`` block releases the lock. The block then
+    raises a `RuntimeError` instead of the interrupt.
     """
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]

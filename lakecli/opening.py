@@ -1,10 +1,10 @@
 """Opening a lake and its repositories without a command line: the library, fsspec and Spark.
 
-The settings are those of the command line, from the environment and the configuration file. Of
-them the library uses ``cache.size``, ``cache.memory``, ``network.timeout``, ``network.min_rate``,
-``sync``, ``trust.addresses``, those of what buckets demand (``s3.…``, ``gs.…``, ``az.…``), and
-``profile``, ``endpoint`` and ``region`` of repositories, and ``user.name`` and ``user.email`` for
-the shared reflog.
+The settings come from the environment and the configuration file, as on the command line. The
+library uses these settings: ``cache.size``, ``cache.memory``, ``network.timeout``,
+``network.min_rate``, ``sync``, ``trust.addresses``; the settings for buckets (``s3.…``, ``gs.…``,
+``az.…``); ``profile``, ``endpoint`` and ``region`` of repositories; and ``user.name`` and
+``user.email`` for the shared reflog.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ def open_lake(home: str | Path | None, *, command: str = "") -> Lake:
     """Open the lake of a home.
 
     Args:
-        home: as ``LAKECLI_HOME``; ``None``: that variable, or the platform's directories.
-        command: what the operation log says was done.
+        home: the home of lakecli, as in ``LAKECLI_HOME``; ``None`` for that variable, or else the
+            platform's directories.
+        command: the command line that the operation log records.
 
     Raises:
-        UsageError: a malformed setting.
+        UsageError: a setting is malformed.
         PermissionDenied: the home cannot be written.
     """
     return Lake.open(_home(home), _runtime(home, command=command))
@@ -62,12 +63,12 @@ def open_remote(storage_namespace: str, *, home: str | Path | None) -> LocalRepo
 
     Args:
         storage_namespace: a URI or an absolute path.
-        home: as `open_lake` takes it; only its cache is written.
+        home: the home of lakecli, as in `open_lake`; only its cache is written.
 
     Raises:
-        UsageError: an illegal namespace, or a malformed setting.
+        UsageError: the namespace is not valid, or a setting is malformed.
         NotFound: there is no repository in that namespace.
-        Refused: it belongs to lakeFS, or needs a newer lakecli.
+        Refused: the repository belongs to lakeFS, or needs a newer lakecli.
     """
     from lakecli.repository import open_remote
 
@@ -77,15 +78,15 @@ def open_remote(storage_namespace: str, *, home: str | Path | None) -> LocalRepo
 def open_repository(
     lake: Lake, name: str, *, home: str | Path | None, sync: str | None = None
 ) -> LocalRepository:
-    """Return a handle to a repository, caught up with the bucket where sync is automatic.
+    """Return a handle to a repository; with ``sync = auto``, fetch from the bucket first.
 
     Args:
-        home: as `open_lake` takes it.
-        sync: ``auto`` or ``manual``; ``None``: what the settings say.
+        home: the home of lakecli, as in `open_lake`.
+        sync: ``auto`` or ``manual``; ``None`` for the value in the settings.
 
     Raises:
         UsageError: `sync` is another word, or a setting is malformed.
-        NotFound: there is none of that name on this machine.
+        NotFound: there is no repository of that name on this machine.
         PermissionDenied: the bucket may not be read.
     """
     settings = settings_of(home)
@@ -99,7 +100,7 @@ def open_repository(
 
 
 def catch_up(repository: Repository) -> None:
-    """Fetch, and push what earlier commands left, where sync is automatic.
+    """With ``sync = auto``, fetch, and push the refs that earlier commands could not push.
 
     If the bucket cannot be reached, a notice says so and the state of the last fetch is used.
 
@@ -130,7 +131,7 @@ def warn_of_notices(repository: Repository) -> None:
 
 
 def settings_of(home: str | Path | None) -> Settings:
-    """Return the settings of a home as they are now; the file is parsed if it has changed."""
+    """Return the current settings of a home; the file is parsed again only if it has changed."""
     file = home_paths(chosen_home(home, os.environ), os.environ).config
 
     def read() -> Mapping[str, str]:
@@ -145,6 +146,10 @@ def settings_of(home: str | Path | None) -> Settings:
 
 @lru_cache(maxsize=8)
 def _read_once(file: Path, version: tuple[int, ...]) -> Mapping[str, str]:
-    """Return the settings of one version of a file: refused entries may ask for them each time."""
+    """Return the settings of one version of a file; cached, as each refused entry may need them.
+
+    Args:
+        version: identifies the version, for the cache.
+    """
     del version
     return read_file(file)

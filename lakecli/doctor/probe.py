@@ -229,7 +229,7 @@ class Probe:
             return failed(name, error)
 
     def _remedied(self, name: str, error: PermissionDenied) -> Check:
-        """Return a failed check for a refused request; its fix is the setting that helps, if any."""
+        """Return a failed check for a refused request; its fix is a setting that helps, if any."""
         if self._remedies is None:
             return failed(name, error)
         remedy = self._remedies.find(name, self._attempts(name))

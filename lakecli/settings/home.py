@@ -1,9 +1,9 @@
 """The home of lakecli on a machine: its directories, and the configuration file.
 
-The directories are those that the package platformdirs names. Every command needs them, and with
-that package each would start noticeably later.
+The directories are the same as those of the package platformdirs. The package is not used, because
+every command needs the directories, and importing it would delay each command noticeably.
 
-The size of the file is bounded, and edits by tomlkit keep comments.
+The size of the file is limited, and edits, made with tomlkit, keep comments.
 """
 
 import errno
@@ -38,14 +38,15 @@ class HomePaths(NamedTuple):
 
 
 def chosen_home(given: StrPath | None, environ: Mapping[str, str]) -> str | None:
-    """Return the given home, or that of the environment, or ``None``."""
+    """Return `given`, or else the home that the environment sets, or else ``None``."""
     return os.fspath(given) if given else environ.get(HOME_VARIABLE) or None
 
 
 def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
-    """Return the paths below `root`; without one, those that the platform's conventions say.
+    """Return the paths below `root`; without `root`, the conventional paths of the platform.
 
-    These are the XDG Base Directory Specification's, and on macOS the directories of ``~/Library``.
+    The conventions are the XDG Base Directory Specification and, on macOS, directories in
+    ``~/Library``.
     """
     if root is not None:
         below = os.path.join(os.getcwd(), root)
@@ -77,12 +78,12 @@ _REPOSITORIES = "repo"
 
 
 def read_file(path: StrPath, *, required: bool = False) -> Mapping[str, str]:
-    """Return the settings of a file by key name, as text; none if there is no file.
+    """Return the settings of a file by key name, as text; empty if there is no file.
 
     Raises:
-        UsageError: it is no TOML, or has an unknown setting; the error names file and line.
-        NotFound: it is `required` and does not exist.
-        PermissionDenied: it cannot be read.
+        UsageError: the file is not TOML, or has an unknown setting; the error names file and line.
+        NotFound: the file is `required` and does not exist.
+        PermissionDenied: the file cannot be read.
     """
     text = _read(path, required=required)
     if text is None:
@@ -124,7 +125,7 @@ def _read(path: StrPath, *, required: bool) -> str | None:
 
 
 def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
-    """Yield dotted names and values; an empty or unknown table counts as one unknown name."""
+    """Yield dotted names and values; an empty or unknown table is yielded as one unknown name."""
     tables = {key.name.rpartition(".")[0] for key in KEYS} | {_REPOSITORIES}
     for name, value in table.items():
         dotted = prefix + name
@@ -152,7 +153,7 @@ def _line_of(text: str, name: str) -> int:
 
 
 def set_value(path: StrPath, name: str, text: str) -> None:
-    """Write one setting, and keep the rest of the file unchanged."""
+    """Write one setting to the file, and keep everything else in it."""
     import tomlkit
     from tomlkit.items import InlineTable
 
@@ -197,7 +198,7 @@ def unset_value(path: StrPath, name: str) -> None:
 
 
 def _remove(table: MutableMapping[str, Any], words: list[str]) -> None:
-    """Remove a setting, and tables that become empty."""
+    """Remove a setting, and the tables that this leaves empty."""
     first, *rest = words
     if rest:
         _remove(table[first], rest)
@@ -208,14 +209,14 @@ def _remove(table: MutableMapping[str, Any], words: list[str]) -> None:
 def _edit(
     path: StrPath, name: str, after: Mapping[str, object], *ways: Callable[[str], str]
 ) -> None:
-    """Write the file as the first way that changes one setting and nothing else makes it.
+    """Change or remove one setting by the first way that leaves all other settings unchanged.
 
-    tomlkit loses or breaks settings in some files, such as those with dotted keys or with inline
-    tables; so each result is compared with what it should be.
+    tomlkit loses or breaks settings in some files, such as files with dotted keys or inline tables.
+    So the settings in each result are compared with the expected settings.
 
     Args:
-        after: its name and new value; empty: it is removed.
-        ways: take the text of the file, and return it changed.
+        after: the name and the new value of the setting; empty to remove it.
+        ways: functions that take the text of the file and return the changed text.
     """
     from tomlkit.exceptions import TOMLKitError
 
@@ -246,7 +247,7 @@ def _flat(text: str) -> dict[str, object]:
 
 
 def _write(path: StrPath, text: str) -> None:
-    """Replace the file atomically, readable by its owner only; follow a symbolic link."""
+    """Replace the file atomically, with read access for its owner only; follow a symbolic link."""
     if is_pipe(path):
         raise UsageError(f"{path} is no file that can be changed", hint="name a file")
     target = os.path.realpath(path)

@@ -1,6 +1,6 @@
 """The settings: how each kind of value is written, and the names and meaning of all settings.
 
-Each parser raises `UsageError` for a text that it does not take, with an example as the hint.
+Each parser raises `UsageError` for an invalid text; the hint has an example.
 """
 
 import re
@@ -39,7 +39,7 @@ _PLACE: Final = r"(((s3|gs)://[^/]|az://[^/]+/[^/]|(local|file):///[^/])|/[^/]).
 
 
 def parse_text(text: str) -> str:
-    """Return a line of text without surrounding blanks."""
+    """Return a line of text without leading and trailing spaces."""
     stripped = text.strip()
     if not stripped or not stripped.isprintable():
         raise UsageError(f"not a line of text: {_shown(text)}")
@@ -47,13 +47,13 @@ def parse_text(text: str) -> str:
 
 
 def parse_name(text: str) -> str:
-    """Return the name of a person without surrounding blanks."""
+    """Return the name of a person without leading and trailing spaces."""
     parse_text(re.sub(_BETWEEN, "", text))
     return text.strip()
 
 
 def parse_email(text: str) -> str:
-    """Return an e-mail address as committers are recorded with it."""
+    """Return an e-mail address in the form that commits record."""
     address = parse_text(text)
     user, _, host = address.partition("@")
     if not user or not host or "@" in host or any(each in " <>" for each in address):
@@ -72,7 +72,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_timeout(text: str) -> timedelta:
-    """Return how long to wait for a server."""
+    """Return the time to wait for a server; at most a day."""
     timeout = parse_duration(text)
     if timeout > timedelta(days=1):
         raise UsageError(f"longer than a day: {_shown(text)}", hint="the default is 60s")
@@ -85,7 +85,7 @@ def parse_grace(text: str) -> timedelta:
 
 
 def check_grace(grace: timedelta) -> timedelta:
-    """Return a grace period that is possible."""
+    """Return a grace period; refuse one that is too short or too long."""
     if grace < SHORTEST_GRACE:
         raise UsageError(
             f"the grace period is less than {SHORTEST_GRACE.total_seconds() / 3600:.0f} hours",
@@ -99,7 +99,7 @@ def check_grace(grace: timedelta) -> timedelta:
 
 
 def parse_base_uri(text: str) -> str:
-    """Return the prefix of URIs that are written without a scheme."""
+    """Return the prefix for URIs that are written without a scheme."""
     base = parse_text(text)
     check_no_password(base)
     if not base.startswith(SCHEME) and not is_namespace(base):
@@ -129,7 +129,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_count(text: str) -> int:
-    """Return a whole number from 1."""
+    """Return a whole number that is at least 1."""
     stripped = text.strip()
     is_number = stripped.isascii() and stripped.isdecimal() and len(stripped) <= _MAX_DIGITS
     if not is_number or not 1 <= int(stripped) <= _MAX_COUNT:
@@ -154,7 +154,7 @@ def parse_sync(text: str) -> bool:
 
 
 def parse_link(text: str) -> str:
-    """Return the way in which files are linked with objects."""
+    """Return the method by which files of a linked directory are made from objects."""
     word = text.strip().lower()
     if word not in {"auto", "reflink", "hardlink", HARDLINK_ROOT, "copy"}:
         raise UsageError(
@@ -165,7 +165,11 @@ def parse_link(text: str) -> str:
 
 
 def _matching(pattern: str, what: str, hint: str) -> Callable[[str], str]:
-    """Return a parser of texts that match a pattern and can be printed."""
+    """Return a parser for printable texts that match a pattern.
+
+    Args:
+        what: the kind of value, for the error.
+    """
 
     def parse(text: str) -> str:
         found = text.strip()
@@ -187,10 +191,13 @@ _parse_flag: Final = _matching(f"{YES}|false", "true or false", f"write {YES} or
 def _by_bucket(
     parse: Callable[[str], str], bucket: str
 ) -> Callable[[str], tuple[tuple[str, str], ...]]:
-    """Return a parser of a value for all buckets, and of values for some, as ``BUCKET=VALUE``.
+    """Return a parser for one value for all buckets and for values of single buckets.
+
+    A value of a single bucket is written ``BUCKET=VALUE``.
 
     Args:
-        bucket: the form of the name of a bucket, for errors.
+        parse: the parser of a value.
+        bucket: the form of a bucket's name, such as ``s3://BUCKET``.
     """
     pattern = re.sub("[A-Z]+", "[A-Za-z0-9._$-]+", bucket)
 
@@ -219,7 +226,7 @@ def _by_bucket(
 def _demand(
     name: Demand, summary: str, example: str, parse: Callable[[str], str] = _parse_flag
 ) -> "Key":
-    """Return the setting of what buckets demand."""
+    """Return the setting for something that buckets may require of requests."""
     bucket = "az://ACCOUNT/CONTAINER" if name.startswith("az.") else f"{name[:2]}://BUCKET"
     return Key(
         name.value,
@@ -242,7 +249,7 @@ def parse_endpoint(text: str) -> str:
 
 
 def parse_directories(text: str) -> tuple[str, ...]:
-    """Return the absolute directories of a list separated by commas; ``*`` stands for all."""
+    """Return the absolute directories in a comma-separated list; ``*`` means all directories."""
     directories = tuple(filter(None, (each.strip() for each in text.split(","))))
     for each in directories:
         if each != "*" and not each.startswith("/"):
@@ -254,9 +261,9 @@ def parse_directories(text: str) -> tuple[str, ...]:
 
 
 def parse_places(text: str) -> tuple[str, ...]:
-    """Return the buckets, prefixes and directories of a list separated by blanks or commas.
+    """Return the buckets, prefixes and directories in a list separated by spaces or commas.
 
-    A name that contains a blank or a comma cannot be listed.
+    A name that contains a space or a comma cannot be listed.
     """
     places = tuple(filter(None, re.split(r"[,\s]+", text)))
     for place in places:
@@ -282,14 +289,14 @@ LOCAL_TRUST: Final = "local.trust"
 
 
 class Key(NamedTuple):
-    """A setting: its name, its meaning and how its value is parsed.
+    """A setting: its name, its meaning and the parser of its value.
 
     Attributes:
-        name: dotted, as in the file's tables.
-        parse: returns the value of a text; raises `UsageError`.
+        name: the dotted name; the part before a dot is a table in the file.
+        parse: the function that converts text to the value; raises `UsageError`.
         default: the default as text, or ``None``.
         example: a value for help and errors.
-        lakectl: the key of lakectl's configuration that means the same; empty if there is none.
+        lakectl: the key of lakectl's configuration with the same meaning, or ``""``.
     """
 
     name: str
@@ -301,12 +308,12 @@ class Key(NamedTuple):
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """The environment variable for the setting."""
         return ENVIRONMENT_PREFIX + self.name.upper().replace(".", "_").replace("-", "_")
 
     @property
     def lakectl_variable(self) -> str:
-        """The environment variable of lakectl that sets it, too; empty if there is none."""
+        """The environment variable of lakectl that also sets this setting, or ``""``."""
         return LAKECTL_PREFIX + self.lakectl.upper().replace(".", "_") if self.lakectl else ""
 
 
@@ -479,7 +486,7 @@ _OF_REPOSITORIES: Final = {key.name: key for key in REPOSITORY_KEYS}
 
 
 def find_key(name: str) -> Key:
-    """Return a setting by its name."""
+    """Return the setting of a name."""
     key = BY_NAME.get(name)
     if key is not None:
         return key
@@ -494,7 +501,7 @@ def find_key(name: str) -> Key:
 
 
 def own_key(repository: str, name: str) -> str:
-    """Return the name of a setting of one repository."""
+    """Return the full name of a setting that applies to one repository."""
     return f"{OF_REPOSITORY}{repository}.{name}"
 
 

@@ -1,7 +1,7 @@
-"""lakectl's configuration: what lakecli takes from its file and its environment variables.
+"""The parts of lakectl's configuration that lakecli uses: its file and its environment variables.
 
-Scripts of lakectl name its file by ``-c`` or ``LAKECTL_CONFIG_FILE``, and set ``LAKECTL_…``
-variables. What lakecli has, too, is used; the rest is about a server and is ignored.
+Scripts for lakectl name its file by ``-c`` or ``LAKECTL_CONFIG_FILE``, and set ``LAKECTL_…``
+variables. Keys that lakecli has, too, are used. All other keys concern a server and are ignored.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _REASONS: Final = {
 
 
 class LakectlFile(NamedTuple):
-    """What a file of lakectl holds.
+    """The contents of a configuration file of lakectl.
 
     Attributes:
-        values: settings of lakecli, as text by name.
-        ignored: the keys that have no meaning here.
+        values: settings of lakecli by name, as text.
+        ignored: the keys that lakecli ignores.
     """
 
     values: Mapping[str, str]
@@ -47,12 +47,12 @@ class LakectlFile(NamedTuple):
 
 
 def read_lakectl_file(path: StrPath, *, required: bool) -> LakectlFile:
-    """Read a configuration file of lakectl; it is empty if there is none.
+    """Read a configuration file of lakectl; without a file, the result is empty.
 
     Raises:
-        UsageError: it is no YAML, or too large.
-        NotFound: it is `required` and does not exist.
-        PermissionDenied: it cannot be read.
+        UsageError: the file is not YAML or is too large.
+        NotFound: the file is `required` and does not exist.
+        PermissionDenied: the file cannot be read.
     """
     try:
         document = parse_yaml(read_text(path))
@@ -72,7 +72,11 @@ def read_lakectl_file(path: StrPath, *, required: bool) -> LakectlFile:
 
 
 def _flatten(table: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield dotted names and values; what is deeper than lakectl's own keys is cut off."""
+    """Yield the dotted name and the value of each key; a value that is not text is ``""``.
+
+    Raises:
+        Unparsable: there are too many keys.
+    """
     count = 0
     todo: list[tuple[str, Any]] = [(prefix, table)]
     while todo:
@@ -89,12 +93,12 @@ def _flatten(table: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, str]]
 
 
 def reason(name: str) -> str:
-    """Return why a key of lakectl, or a variable without its prefix, is ignored."""
+    """Return why a key of lakectl, or a variable given without its prefix, is ignored."""
     first = name.lower().replace(".", "_").partition("_")[0]
     return _REASONS.get(first, "lakectl has no such setting, either")
 
 
 def ignored_variables(environ: Mapping[str, str]) -> list[str]:
-    """Return the variables of lakectl that are set and have no meaning here."""
+    """Return the environment variables of lakectl that are set and that lakecli ignores."""
     used = {FILE_VARIABLE, INTERACTIVE} | {key.lakectl_variable for key in KEYS}
     return sorted(name for name in environ if name.startswith(LAKECTL_PREFIX) and name not in used)

@@ -1,11 +1,12 @@
-"""The values of settings, and which source wins; `lakecli.settings.keys` lists the settings.
+"""The values of settings, and the precedence of their sources.
 
-A setting comes from a flag, else from the environment (``user.name`` as ``LAKECLI_USER_NAME``),
-else from lakectl's variable or file, else from the configuration file (TOML, ``name`` in the table
-``[user]``), else from its default.
-All sources are parameters; nothing here reads the environment.
+`lakecli.settings.keys` lists the settings. A setting comes from the first of these sources that has
+it: a flag; the environment (``user.name`` as ``LAKECLI_USER_NAME``); lakectl's variable or file;
+the configuration file (TOML, ``name`` in the table ``[user]``); the default. All sources are
+parameters; this module does not read the environment.
 
-The committer: from the settings, else from git's configuration, else the user of the machine.
+The committer comes from the settings, else from Git's configuration, else from the operating
+system's user.
 """
 
 import os
@@ -43,10 +44,12 @@ OriginKind: TypeAlias = Literal["flag", "environment", "file", "default"]
 
 
 class Setting:
-    """One setting and the source of its value.
+    """A setting with its value and the source of the value.
 
     Args:
+        key: the description of the setting.
         text: the value as written, or ``None`` if it is unset.
+        origin: the kind of source.
         place: the flag, the variable or the file; ``""`` for a default.
     """
 
@@ -61,8 +64,10 @@ class Settings:
     """All settings of one run; each value is read and checked on access.
 
     Args:
-        read_file: returns the file's values by key name, as text; called once, on first access.
-        read_lakectl: returns the values of lakectl's file in the same form, if there is one.
+        read_file: a function that returns the values in the configuration file, as text by key
+            name; called once, on first access.
+        read_lakectl: a function that returns the values in lakectl's file in the same form;
+            ``None`` if there is no such file.
     """
 
     def __init__(
@@ -104,7 +109,7 @@ class Settings:
         return Setting(key, key.default, "default", "")
 
     def __iter__(self) -> Iterator[Setting]:
-        """Yield every setting, in the order of `KEYS`, then the file's settings of repositories."""
+        """Yield all settings in the order of `KEYS`, then the settings of single repositories."""
         yield from (self.find(key.name) for key in KEYS)
         for name in sorted(self._file_values):
             if name not in BY_NAME:
@@ -155,7 +160,7 @@ class Settings:
 
     @property
     def user(self) -> str | None:
-        """``Name <email>`` of the committer, if there is a setting for both."""
+        """The committer as ``Name <email>``, if both are set."""
         name, email = self.user_name, self.user_email
         return f"{name} <{email}>" if name and email else None
 
@@ -166,27 +171,27 @@ class Settings:
 
     @property
     def local_link(self) -> str:
-        """How files of a linked directory come from a namespace that is a directory."""
+        """The method by which files of linked directories are made from objects on the disk."""
         return self._find(LINK, str) or "auto"
 
     @property
     def local_trust(self) -> tuple[str, ...]:
-        """Directories whose links count although another user owns them."""
+        """The directories whose links are accepted although another user owns them."""
         return self._find(LOCAL_TRUST, tuple) or ()
 
     @property
     def used(self) -> str | None:
-        """The URI of the repository or ref that commands without a URI mean."""
+        """The default URI, of a repository or ref, for commands that are called without a URI."""
         return self._find(USE, str)
 
     @property
     def cache_sizes(self) -> tuple[int, int]:
-        """The limits of the cache of a repository, in bytes: on the disk, and in memory."""
+        """The maximum sizes of a repository's cache in bytes: on the disk, and in memory."""
         return self._value("cache.size", int), self._value("cache.memory", int)
 
     @property
     def transfer_parallelism(self) -> int:
-        """How many objects are transferred in parallel."""
+        """The maximum number of objects that are transferred in parallel."""
         return self._value("transfer.parallelism", int)
 
     @property
@@ -196,18 +201,20 @@ class Settings:
 
     @property
     def gc_grace(self) -> timedelta:
-        """The minimum age of garbage, and how long it stays condemned."""
+        """The minimum age of garbage, and the time from condemning it to deleting it."""
         return self._value("gc.grace", timedelta)
 
     def sync(self, repository: str) -> bool:
-        """Whether commands on a repository fetch before and push after."""
+        """Return whether commands on a repository fetch before they run and push afterwards."""
         own = self._find(own_key(repository, SYNC), bool)
         return self._value(SYNC, bool) if own is None else own
 
     def account(self, repository: str) -> Account:
-        """How a repository's buckets are accessed.
+        """Return the settings for access to a repository's buckets.
 
-        A repository that is read without a clone has no name, and no settings of its own.
+        Args:
+            repository: the name of the repository; for a repository that is read without a clone,
+                its namespace, which has no settings of its own.
         """
         found = NO_ACCOUNT._replace(
             timeout=self._value(NETWORK_TIMEOUT, timedelta).total_seconds(),
@@ -225,9 +232,11 @@ class Settings:
         return found._replace(profile=profile, endpoint=endpoint, region=region)
 
     def trusted(self, repository: str) -> tuple[str, ...]:
-        """Locations outside its namespace that a repository's objects may be read from.
+        """Return the locations outside its namespace from which a repository's objects may be read.
 
-        A repository that is read without a clone has no name, and none of its own.
+        Args:
+            repository: the name of the repository; for a repository that is read without a clone,
+                its namespace, which has no settings of its own.
         """
         found: list[str] = []
         for name in (TRUST,) if "/" in repository else (TRUST, own_key(repository, TRUST)):
@@ -240,9 +249,9 @@ GIT: Final = ("git", "-c", "safe.bareRepository=explicit")
 
 
 def committer(settings: Settings, environ: Mapping[str, str]) -> str:
-    """Return ``Name <email>``; each part from the settings, else from git.
+    """Return ``Name <email>``; each part comes from the settings, else from Git.
 
-    If only one part is known, return it; if none is, return ``user@host``.
+    If only one part is known, return that part; if none is known, return ``user@host``.
     """
     name, email = settings.user_name, settings.user_email
     if name is None or email is None:
@@ -255,7 +264,7 @@ def committer(settings: Settings, environ: Mapping[str, str]) -> str:
 
 
 def git_user(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return both values of git's configuration; nothing without git or an answer."""
+    """Return ``user.name`` and ``user.email`` of Git; empty if Git is missing or fails."""
     import subprocess
 
     try:
