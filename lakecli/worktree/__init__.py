@@ -1,28 +1,28 @@
 """Working directories: a directory of this machine linked with a path of a ref.
 
-Three trees meet here: the files of the directory, the commit that it was last synced with (the
-base), and the ref now. Contents decide: a file is changed when its bytes are, whatever its time.
+Three trees are compared here: the files of the directory, the commit that it was last synced with
+(the base), and the ref now. A file counts as changed when its bytes differ, whatever its time.
 
 ::
 
     link           `.lakefs_ref.yaml`, which links a directory with a path of a ref
     index          the state of each file that was seen to have its object's contents
-    obstacles      what is in the way of a file
+    obstacles      files and directories that are in the way of a file
     scan           how the files differ from the base
     worktree       `Worktree`: a linked directory, opened and locked
     status         how the files, the base and the ref differ: `status` and `diff`
     linked_files   reflinks and hard links to objects; the executable bit
-    fetching       fetching files beside: linked, copied or downloaded
-    writer         writing files: fetched beside, made durable together, then renamed
-    kept_for_undo  what a command overwrites or deletes on request, for `undo`
+    fetching       fetching files into a temporary directory: linked, copied or downloaded
+    writer         writing files: fetched, made durable together, then renamed
+    kept_for_undo  files that a command overwrites or deletes on request, kept for `undo`
     checkout       bringing a directory to a commit: `pull`, `checkout`, `restore`
     create         linking a directory: `local init` and `local clone`
     commit         committing the changes of a directory, without staging them first
     git            a Git repository around the directory
 
-A command that writes announces its target in `.lakefs_ref.yaml` first and moves `at_head` last.
-Between the two, each file has its bytes of the base, of the target, or of the user. So a killed
-command is continued by any later one: a file with the bytes of base or target is no change.
+A command that writes records its target in `.lakefs_ref.yaml` first and moves `at_head` last.
+Meanwhile, each file has its bytes of the base, of the target, or of the user. So any later command
+can finish the work of a killed one: a file with the bytes of base or target is not a change.
 
 May import `repository` and what is below.
 """

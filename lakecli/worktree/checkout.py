@@ -1,10 +1,11 @@
-"""Bringing a working directory to a commit: what `clone`, `pull`, `checkout` and `commit` do.
+"""Bringing a working directory to a commit: the work of `clone`, `pull`, `checkout` and `commit`.
 
 A file is written or removed only if it has the bytes of the base, or of the target of a command
-that was interrupted; everything else is the user's. Paths that the user and the target have both
-changed are conflicts, and the policy says what becomes of them.
+that was interrupted; all other files belong to the user. Paths that the user and the target have
+both changed are conflicts, and the policy decides which version stays.
 
-`restore` gives single files the contents that a commit has; what it overwrites is kept for `undo`.
+`restore` gives single files the contents that a commit has; the files that it overwrites are kept
+for `undo`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ MAX_LISTED: Final = 1_000
 
 
 class Policy(Enum):
-    """What becomes of the user's changes."""
+    """Whether changes of the user stay or are overwritten."""
 
     KEEP = "keep"
     """Conflicts keep the user's file, and are listed as unresolved."""
@@ -88,10 +89,10 @@ class Brought:
     blocked: list[bytes] = field(default_factory=list)
 
     def take(self, report: WriteReport, worktree: Worktree, tree: MetarangeId) -> None:
-        """Add what a writer did in the directory, with files of a tree.
+        """Add a writer's report on writing files of a tree to the directory.
 
-        What other files of the tree are in the way of cannot be a file here; the user's are a
-        conflict.
+        An object with another file of the tree in its way cannot be a file here. An object with a
+        file of the user in its way is a conflict.
         """
         for path, reason in report.blocked:
             if worktree.excludes(tree, path):
@@ -106,13 +107,13 @@ class Brought:
         self.failures = sorted(report.failures)
 
     def count_kept(self, paths: Sequence[bytes]) -> None:
-        """Count those of the files to be overwritten that did not stay as they were."""
+        """Count the files to be overwritten, except those that stayed as they were."""
         stayed = (path for path, _ in (*self.failures, *self.impossible))
         self.kept = len({*paths}.difference(self.conflicts, stayed))
 
 
 class _Fate(Enum):
-    """What becomes of a file that differs from the base."""
+    """The decision about a file that differs from the base."""
 
     WRITE = "write"
     """It is written or removed: nobody's change, or one that the policy overwrites."""
@@ -136,13 +137,13 @@ def bring(
 
     Args:
         operation: the command, as the link records it while it runs.
-        policy: what becomes of the user's changes.
-        src: what the directory is linked with from now on; ``None``: as before.
+        policy: whether changes of the user stay or are overwritten.
+        src: the new URI that the directory is linked with; ``None``: the URI does not change.
         changes: how the files differ from the base, if the caller has scanned the directory.
 
     Raises:
         WorktreeConflict: there are conflicts, and the policy is to refuse; nothing was done.
-        Unreachable: the store does not answer; the next command goes on.
+        Unreachable: the store does not answer; the next command continues.
     """
     return _Bringing(worktree, target, policy, options, changes).run(operation, src)
 
@@ -220,12 +221,12 @@ class _Bringing:
     # -- what is to be done ------------------------------------------------------------------
 
     def _was_blocked(self, path: bytes) -> bool:
-        """Return whether the user's files are in the way of a path as they were at the base."""
+        """Return whether the user's files block a path that base and target have in common."""
         find, trees = self._worktree.find, (self._worktree.base_tree, self._target.metarange_id)
         return path in self._worktree.blocked and len({find(tree, path) for tree in trees}) == 1
 
     def _paths(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield (path, encoded entry or ``None``) of what may have to change, in path order."""
+        """Yield (path, encoded entry or ``None``) of files that may change, in path order."""
         worktree = self._worktree
         tree = self._target.metarange_id
         prefix = len(worktree.link.prefix)
@@ -275,7 +276,12 @@ class _Bringing:
         return _Fate.WRITE if forces and not self._worktree.is_link(path) else _Fate.CONFLICT
 
     def _decide_about_obstacles(self, going: set[bytes], *, forces: bool) -> None:
-        """Decide about the user's files that are in the way, besides those that are going."""
+        """Decide about the user's files that are in the way of files to write.
+
+        Args:
+            going: files that are removed anyway.
+            forces: whether files in the way are removed; otherwise they block the files to write.
+        """
         worktree = self._worktree
         in_the_way = InTheWay(
             path
@@ -317,7 +323,7 @@ class _Bringing:
         brought.take(writer.finish(), self._worktree, self._target.metarange_id)
 
     def _steps(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield (path, encoded entry or ``None``) of what is to be written or removed."""
+        """Yield (path, encoded entry or ``None``) of the files to write or remove."""
         for path, value in self._paths():
             if path in self._changes:
                 if self._fates[path] is _Fate.WRITE:
@@ -326,7 +332,7 @@ class _Bringing:
                 yield path, value
 
     def _has_base(self, path: bytes, value: bytes | None) -> bool:
-        """Return whether the base, which the file equals, has the bytes of an entry."""
+        """Return whether the base, and so an unchanged file, has the bytes of an entry."""
         tracked = self._worktree.index.find(path)
         if tracked is None or value is None:
             return tracked is None and value is None
@@ -385,7 +391,7 @@ class _Bringing:
 def _expected(
     worktree: Worktree, changes: Mapping[bytes, LocalChange], path: bytes
 ) -> Expected | FileState:
-    """Return what the scan has seen at a path that is written or removed."""
+    """Return the state in which the scan has seen the file that will be written or removed."""
     change = changes.get(path)
     if change is not None:
         return Expected.ABSENT if change.state is None else change.state
@@ -399,17 +405,18 @@ def restore(
     source: Commit | None,
     options: DownloadOptions,
 ) -> Brought:
-    """Give files the contents that a commit has; what is overwritten is kept for undo.
+    """Give files the contents that a commit has; overwritten files are kept for undo.
 
     Files that the commit lacks stay, unless the base has them.
 
     Args:
-        paths: of files and directories, relative to it; ``b""`` is the directory itself.
+        paths: paths of files and directories, relative to the working directory; ``b""`` is the
+            working directory itself.
         source: the commit; ``None``: the base. Conflicts at these paths are then resolved.
 
     Raises:
-        NotFound: neither the base nor the commit has something at a path.
-        Refused: a symbolic link stands at a path.
+        NotFound: neither the base nor the commit has a file or directory at a path.
+        Refused: there is a symbolic link at a path.
     """
     with worktree.locked():
         worktree.follow_back()
@@ -487,7 +494,7 @@ def _wanted(
 
 
 def _is_at(path: bytes, each: bytes) -> bool:
-    """Return whether a file is the one at a path, or below it."""
+    """Return whether the path `each` is at `path`, or below it."""
     return not path or each == path or each.startswith(path + b"/")
 
 

@@ -43,7 +43,7 @@ class CommitOptions(NamedTuple):
     """How to commit a working directory.
 
     Attributes:
-        ours: commit the directory's file where others have changed it too.
+        ours: if others have changed a file too, commit the directory's version.
         downloading: how the changes of others are downloaded afterwards.
     """
 
@@ -77,12 +77,13 @@ class Committed(NamedTuple):
 def commit(worktree: Worktree, options: CommitOptions) -> Committed:
     """Commit the changed files of a working directory to its branch, as one commit.
 
-    What is staged on the branch stays staged. Afterwards the directory has the commit, with what
-    others have committed since it was synced last.
+    Changes that are staged on the branch stay staged. Afterwards the directory is at the new
+    commit, which includes the commits of others since the last sync.
 
     Raises:
         NothingToDo: no file has changed.
-        Refused: the ref is no branch; or files cannot be read or uploaded, as the paths say.
+        Refused: the ref is not a branch, or files cannot be read or uploaded; the error names their
+            paths.
         WorktreeConflict: others have changed some of the files, on the branch or in its staging
             area, or conflicts of an earlier pull are unresolved; nothing was committed.
         PartialFailure: all changed files changed again meanwhile; nothing was committed.
@@ -195,7 +196,7 @@ class _Committing:
     # -- bytes -------------------------------------------------------------------------------
 
     def _upload(self, scan: Scan, chosen: Mapping[bytes, LocalChange]) -> None:
-        """Bring the files into the namespace, and remember their entries."""
+        """Upload the files to the namespace, and remember their entries."""
         prefix = self._worktree.link.prefix
         options = self._options.uploading
         upload = Uploader(self._repository, self._branch, options)
@@ -225,7 +226,7 @@ class _Committing:
         done: dict[bytes, Ingested],
         path: bytes,
     ) -> None:
-        """Bring in a file, if it still is as the scan has seen it; else leave it out."""
+        """Upload a file if its state is still the one that the scan has seen; else leave it out."""
         problem = "the file changed while it was committed"
         try:
             with opener.open(self._worktree.path_of(path)) as file:
@@ -296,10 +297,11 @@ class _Committing:
         return [path[prefix:] for path in paths]
 
     def _changed_there(self, view: View) -> list[bytes]:
-        """Return the paths that the branch has otherwise than base and directory, and new ones.
+        """Return the paths to commit that conflict with the branch: others have changed them there.
 
-        New ones count that cannot be files beside those of the directory. Where the branch has the
-        same contents, its entry stays, whatever its content type.
+        The contents of these paths on the branch differ from both the base and the directory. New
+        paths on the branch are included if they cannot be files beside the directory's files. If
+        the branch has the same contents, its entry stays, whatever its content type.
         """
         worktree = self._worktree
         lost = []
@@ -318,7 +320,7 @@ class _Committing:
         return lost
 
     def _staged(self, view: View) -> Iterator[bytes]:
-        """Yield the paths to commit that are staged with another value, and not as committed."""
+        """Yield the paths to commit with a staged value that is neither the new nor the committed."""
         prefix = self._worktree.link.prefix
         branch = view_of_branch(self._repository, view.txn, self._branch)
         changes = self._values

@@ -32,15 +32,16 @@ def init(
     exclude: Sequence[str] = (),
     force: bool = False,
 ) -> Worktree:
-    """Link a directory with a path of a ref, as it is; no file changes.
+    """Link a directory with a path of a ref, without changing any file.
 
     Args:
-        root: the directory, absolute; it is made if it is missing.
+        root: the absolute path of the directory; it is created if it is missing.
 
     Raises:
         NotFound: no such ref.
-        AlreadyExists: it is linked, and `force` is not set.
-        Refused: it lies in a linked directory, or holds the storage namespace or the local store.
+        AlreadyExists: the directory is linked, and `force` is not set.
+        Refused: the directory is inside a linked directory, or contains the storage namespace or
+            the local store.
         UsageError: the path is an object, or a pattern can match nothing.
     """
     Selection(include, exclude)  # or a pattern is refused
@@ -70,11 +71,11 @@ def clone(
 ) -> Brought:
     """Link an empty or missing directory with a path of a ref, and download its objects.
 
-    Repeated after a kill, it goes on.
+    If it was killed, repeating it continues.
 
     Raises:
-        Refused: the directory is not empty, or as `init`.
-        UsageError: as `init`.
+        Refused: the directory is not empty, or for the reasons of `init`.
+        UsageError: for the reasons of `init`.
     """
     Selection(include, exclude)  # or a pattern is refused
     src, head = link_target(repository, uri)

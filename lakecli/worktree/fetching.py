@@ -1,11 +1,13 @@
 """Fetching objects into the incoming directory of a working directory, verified.
 
-Names there tell path and object, so the next command uses what a killed one has fetched from a
-bucket. From a namespace that is a directory, small files are copied, and others are linked where
-that works. Copies for a directory that is not there yet lie together under their own names, and
-become that directory as a whole.
+The incoming directory is a temporary directory in the root of the working directory. A file's name
+there depends on its path and object, so the next command can use files that a killed command has
+downloaded from a bucket. If the namespace is a local directory, small files are copied, and larger
+files are linked to their objects if the file system allows it. Copies for a directory that does not
+exist yet wait together in one incoming directory under their final names; that directory is then
+renamed as a whole.
 
-`WantedFile` is a file to write, and `WriteReport` what became of many.
+`WantedFile` is a file to write, and `WriteReport` the result for many files.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ _ADDRESS_OF: Final = attrgetter("entry.physical_address")
 
 
 class Expected(Enum):
-    """What is at a path, as far as the scan knows."""
+    """What the scan has found at a path."""
 
     ABSENT = "absent"
     BASE = "base"
@@ -87,13 +89,13 @@ class WantedFile:
     """A file to write.
 
     Attributes:
-        path: relative to the working directory.
-        entry: its object.
-        expected: what it replaces; a state stands for the file that has it.
+        path: the path relative to the working directory.
+        entry: the entry of its object.
+        expected: the file that it may replace; a state means the file with that state.
         directory: the directory of the path.
         file_name: the last component of the path.
-        digest: the BLAKE3 of its bytes, where the address of its object says it.
-        place: the incoming directory in which the file waits under its own name; ``b""``: none.
+        digest: the BLAKE3 of its bytes, if the address of its object contains it.
+        place: the incoming directory in which the file waits under its final name; ``b""``: none.
         state: the state of the file, if it was written together with others.
     """
 
@@ -121,7 +123,7 @@ class WantedFile:
 
     @property
     def name(self) -> bytes:
-        """The name of the file, below the directory of incoming files, until it has its own."""
+        """The temporary name of the file, relative to the directory of incoming files."""
         if self.place:
             return b"%b/%b" % (self.place, self.file_name)
         if not self._name:
@@ -133,7 +135,7 @@ class WantedFile:
 
 
 def _time_of_tiny(wanted: WantedFile) -> int | None:
-    """Return when a file that can be copied together with others was modified."""
+    """Return the modification time of a tiny file; ``None`` if it cannot be copied with others."""
     entry = wanted.entry
     if wanted.digest is None or entry.size > TINY or PERMISSIONS in entry.metadata:
         return None
@@ -172,7 +174,7 @@ class WriteReport:
 
 
 class _Incoming(NamedTuple):
-    """The directory of incoming files, the names that it had at first, and its directories."""
+    """The directory of incoming files, the names present at the start, and its directories."""
 
     destination: Destination
     descriptor: int
@@ -181,7 +183,7 @@ class _Incoming(NamedTuple):
     """Where files for a directory wait under their own names; ``b""``: nowhere."""
 
     def remove(self, name: bytes) -> None:
-        """Remove what a killed command has left under a name; it may be a link to an object."""
+        """Remove the leftover of a killed command under a name; it may be a link to an object."""
         if os.fsdecode(name) in self.present:
             os.unlink(name, dir_fd=self.descriptor)
 
@@ -190,7 +192,7 @@ class Fetcher:
     """Fetches objects into the directory of incoming files.
 
     Args:
-        report: gets the failures.
+        report: the report to which failures are added.
     """
 
     def __init__(self, worktree: Worktree, options: DownloadOptions, report: WriteReport) -> None:
@@ -209,7 +211,7 @@ class Fetcher:
     def fetch_all(
         self, waiting: list[WantedFile], incoming: Destination, descriptor: int
     ) -> list[WantedFile]:
-        """Fetch objects beside; return those that were fetched, one directory after the other."""
+        """Fetch objects into the incoming directory; return the fetched, grouped by directory."""
         place = _Incoming(incoming, descriptor, set(os.listdir(descriptor)), {})
         for name in place.present:
             if name.startswith(_TOGETHER.decode()):  # of a killed command
@@ -244,7 +246,7 @@ class Fetcher:
         return fetched
 
     def _bring(self, wanted: WantedFile, place: _Incoming) -> None:
-        """Link, copy or fetch an object beside, as its size and its namespace allow."""
+        """Link, copy or download an object, depending on its size and its namespace."""
         if not self._is_local or wanted.digest is None:
             self._fetch(wanted, place)
         elif self._links(wanted.entry):
@@ -255,7 +257,7 @@ class Fetcher:
             self._fetch(wanted, place)
 
     def _fetch(self, wanted: WantedFile, place: _Incoming) -> None:
-        """Fetch an object beside, unless an earlier command has."""
+        """Download an object, unless an earlier command has downloaded it."""
         entry, name = wanted.entry, wanted.name
         if os.fsdecode(name) in place.present:
             here = place.destination.state_of(
@@ -268,7 +270,7 @@ class Fetcher:
         self._progress.advance(items=1)
 
     def _links(self, entry: Entry) -> bool:
-        """Return whether the file of an object in a directory is linked, not copied."""
+        """Return whether a file is linked to its object in a local namespace instead of copied."""
         mode = self._worktree.linking
         if mode is LinkMode.COPY:
             return False
@@ -278,7 +280,7 @@ class Fetcher:
         return mode is LinkMode.REFLINK or (self._can_reflink and entry.size > SMALL)
 
     def _link(self, wanted: WantedFile, place: _Incoming) -> None:
-        """Link a file with its object, verified."""
+        """Link a file to its object, and verify it."""
         entry, name, directory = wanted.entry, wanted.name, place.descriptor
         store, key = locate(self._worktree.repository, entry)
         path = store.local_path(key)
@@ -308,7 +310,7 @@ class Fetcher:
     def _copy_together(
         self, store: DirectoryStore, files: list[WantedFile], place: _Incoming
     ) -> None:
-        """Copy tiny objects; whatever is unusual about one, and every error, is left to `_try`."""
+        """Copy tiny objects together; unusual objects and all errors are left to `_try`."""
         core = native.core()
         if core is None or self._worktree.linking not in {LinkMode.AUTO, LinkMode.COPY}:
             return
@@ -339,7 +341,7 @@ class Fetcher:
         self._progress.advance(items=len(done), size=sum(done))
 
     def _copy(self, wanted: WantedFile, place: _Incoming) -> None:
-        """Copy a small object of a local namespace beside, verified."""
+        """Copy a small object of a local namespace into the incoming directory, verified."""
         entry, name = wanted.entry, wanted.name
         uri, key = self._worktree.repository.uri, entry.physical_address
         data = read_small(uri, self._store, key, size=entry.size, digest=wanted.digest)
@@ -353,10 +355,11 @@ class Fetcher:
         self._progress.advance(items=1, size=entry.size)
 
     def _place_of(self, directory: bytes, place: _Incoming) -> bytes:
-        """Make an incoming directory that becomes another one, if nothing has its name.
+        """Make an incoming directory that will be renamed to `directory`, if its top level is new.
 
-        The first directory above that is new stands in the root, as the incoming ones do: so group
-        and permissions are those that it has when it is made there.
+        Return its name, or ``b""`` if it is not made. The top level of a new directory is in the
+        root of the working directory, as the directory of incoming files is. So the new directory
+        gets the same group and permissions as if it were created in place.
         """
         known = place.places.get(directory)
         if known is None:
@@ -371,7 +374,7 @@ class Fetcher:
         return known
 
     def _try(self, wanted: WantedFile, place: _Incoming) -> bool:
-        """Fetch an object; record its failure, if only this one may have failed.
+        """Fetch an object; record a failure that may concern only this object.
 
         Returns:
             Whether it was fetched.

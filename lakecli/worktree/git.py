@@ -1,4 +1,4 @@
-"""A Git repository around a working directory: what to ignore there, and which commit it is at."""
+"""A Git repository around a working directory: ignoring files there, and its present commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WEB: Final = ("https://", "http://")
 
 
 class GitRepository(NamedTuple):
-    """A Git repository that a directory lies in.
+    """A Git repository that contains a directory.
 
     Attributes:
         commit: the ID of its head; ``""`` if it has none.
@@ -33,7 +33,7 @@ class GitRepository(NamedTuple):
 
 
 def find_git(directory: Path, environ: Mapping[str, str]) -> GitRepository | None:
-    """Return the Git repository that a directory lies in; ``None`` without one or without git."""
+    """Return the Git repository that contains a directory; ``None`` without one or without git."""
     if not any(os.path.lexists(each / ".git") for each in (directory, *directory.parents)):
         return None
     root = _git(directory, environ, "rev-parse", "--show-toplevel")
@@ -47,7 +47,7 @@ def find_git(directory: Path, environ: Mapping[str, str]) -> GitRepository | Non
 
 
 def _git(directory: Path, environ: Mapping[str, str], *words: str) -> str:
-    """Return the answer of git; ``""`` if there is none."""
+    """Return the output of a git command; ``""`` if the command fails."""
     try:
         done = subprocess.run(
             [*GIT, *words],
@@ -77,7 +77,7 @@ def commit_metadata(found: GitRepository, *, host: str) -> Mapping[str, str]:
 
 
 def _web_address(remote: str) -> str:
-    """Return where a browser finds a remote; no password is ever part of it."""
+    """Return the URL of a remote for a browser, without any password."""
     remote = remote.removesuffix("/").removesuffix(".git")
     if remote.startswith(_WEB):
         scheme, _, rest = remote.partition("://")
@@ -93,17 +93,18 @@ def _web_address(remote: str) -> str:
 
 
 def ignore_in_git(found: GitRepository, directory: Path) -> Path | None:
-    """Have Git ignore the files of a working directory, all but its `.lakefs_ref.yaml`.
+    """Make Git ignore the files of a working directory, except its `.lakefs_ref.yaml`.
 
     A marked section of the repository's ``.gitignore`` lists the working directories; the rest of
     the file stays as it is.
 
     Returns:
-        The ``.gitignore``; ``None`` if it needed no change, or the directory is the repository's
-        own.
+        The ``.gitignore``; ``None`` if it needed no change, or the directory is the root of the Git
+        repository.
 
     Raises:
-        Refused: it is a symbolic link, whose target another program manages, or no file.
+        Refused: the ``.gitignore`` is a symbolic link, whose target another program manages, or is
+            not a file.
     """
     root, directory = found.root.resolve(), directory.resolve()
     if directory == root or not directory.is_relative_to(root):
@@ -132,6 +133,6 @@ def ignore_in_git(found: GitRepository, directory: Path) -> Path | None:
 
 
 def _escaped(path: str) -> str:
-    """Return a path as a pattern of ``.gitignore`` that matches nothing else."""
+    """Escape a path as a pattern of ``.gitignore`` that matches only this path."""
     escaped = "".join(f"\\{char}" if char in "\\*?[" else char for char in path)
     return f"\\{escaped}" if escaped.startswith(("#", "!")) else escaped

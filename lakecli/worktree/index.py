@@ -1,21 +1,21 @@
 """The index of a linked directory: which files are known to have the bytes of their objects.
 
 For each path of the base it has the state (`FileState`) in which the file had the base's bytes, so
-that a file in that state is not read again. It is a cache: if it is missing, damaged or of another
-base, all files are read once more. Each directory has one file in the home::
+that a file in that state is not read again. The index is a cache: if it is missing, damaged or of
+another base, all files are read once more. Each directory has one index file in the home::
 
-    magic, key, root         what the index is of, and the path of the directory
+    magic, key, root         what the index is for, and the path of the directory
     per directory            sizes, its path, the names of its files joined by NUL, the records
-    BLAKE3                   of all that, 32 bytes
+    BLAKE3                   of everything before, 32 bytes
 
     record (64 bytes)        inode, size, mtime, ctime, the BLAKE3 of the base's bytes
 
-Inode 0 means that no file was seen with these bytes, and 32 zero bytes that the base does not say
-which BLAKE3 its object has. A state is recorded only if no later change of the file can keep it:
-see `is_settled`.
+Inode 0 means that no file was seen with these bytes. 32 zero bytes instead of a BLAKE3 mean that
+the base does not record the BLAKE3 of the object. A state is recorded only if the file cannot keep
+it through a later change: see `is_settled`.
 
-The index of a directory that is gone is deleted, except where the directory may only be out of
-reach: on a disk that is not mounted, for one.
+The index of a deleted directory is deleted. It stays if the directory may only be out of reach, for
+example on a disk that is not mounted.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def state_of(status: os.stat_result) -> FileState:
 
 
 def is_settled(state: FileState, *, at_ns: int, is_own: bool = False) -> bool:
-    """Return whether a state proves from now on that the bytes are those that were seen.
+    """Return whether a state proves from now on that the file has the bytes that were seen.
 
     Args:
         at_ns: when the bytes were read or written, in unix nanoseconds.
@@ -130,8 +130,8 @@ class Index:
     """The tracked files of one working directory, by directory.
 
     Args:
-        key: names the base and the link: an index with another key is of no use.
-        root: the working directory, for whoever cleans up; see `lakecli.worktree.index`.
+        key: identifies the base and the link; an index with another key is not used.
+        root: the path of the working directory; `prune` needs it.
     """
 
     def __init__(self, key: str, root: bytes = b"") -> None:
@@ -160,7 +160,7 @@ class Index:
         self._edits.setdefault(directory, {})[name] = STATE.pack(*state) + digest
 
     def drop(self, path: bytes) -> None:
-        """Track a path no longer."""
+        """Stop tracking a path."""
         directory, _, name = path.rpartition(b"/")
         self._edits.setdefault(directory, {})[name] = None
 
@@ -188,7 +188,7 @@ class Index:
                 self.blocks.pop(directory, None)
 
     def settle(self) -> None:
-        """Apply all changes, so that `blocks` has them."""
+        """Apply all changes to `blocks`."""
         self._merge()
 
     def paths(self) -> Iterator[bytes]:
@@ -202,7 +202,7 @@ class Index:
     # -- the file ----------------------------------------------------------------------------
 
     def save(self, file: Path) -> None:
-        """Write the index; a crash leaves the old one, the new one, or one that is refused."""
+        """Write the index file; after a crash it is the old, the new, or one that `load` refuses."""
         self._merge()
         make_private(file.parent)
         header = self.key.encode("utf-8", "surrogateescape")
@@ -227,7 +227,7 @@ class Index:
 
     @classmethod
     def load(cls, file: Path, key: str) -> Index | None:
-        """Return the index in a file; ``None`` if there is none of this key, or it is damaged."""
+        """Return the index in a file; ``None`` if it is missing, damaged, or has another key."""
         try:
             data = file.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -257,14 +257,14 @@ class Index:
 
 
 def _field_at(data: bytes, at: int) -> tuple[bytes, int]:
-    """Return a field that its length precedes, and where the next one begins."""
+    """Return a field with a length before it, and the position of the next field."""
     start = at + _LENGTH
     end = start + int.from_bytes(data[at:start])
     return data[start:end], end
 
 
 def root_of(file: Path) -> bytes | None:
-    """Return the directory that an index file is of; ``None`` if it does not tell."""
+    """Return the path of the directory that an index file is for; ``None`` if it is damaged."""
     try:
         with file.open("rb") as opened:
             data = opened.read(_MAX_HEADER)
@@ -290,7 +290,7 @@ UNUSED_NS: Final = 90 * _DAY_NS
 
 
 def note_use(file: Path, *, now_ns: int) -> None:
-    """Record that an index is used, once a day, by the time of its file."""
+    """Record, at most once a day, that an index is used: set the time of its file."""
     with suppress(OSError):
         if file.stat().st_mtime_ns < now_ns - _DAY_NS:
             os.utime(file, ns=(now_ns, now_ns))
@@ -304,9 +304,10 @@ def clear_unused(directory: Path, *, now_ns: int) -> None:
 
 
 def prune(directory: Path) -> list[bytes]:
-    """Delete the index files of directories that are gone for certain, and return these.
+    """Delete the index files of directories that certainly no longer exist; return the directories.
 
-    A directory is gone if its file system is mounted and has nothing, or another one, at its path.
+    A directory no longer exists if its file system is mounted and has no directory, or another
+    directory, at its path.
     """
     pruned = []
     for file, _ in _files(directory):
@@ -324,7 +325,7 @@ def _files(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _is_gone(root: bytes, name: str) -> bool:
-    """Return whether a path is not the directory of a device and inode any more."""
+    """Return whether the directory with a device and inode is no longer at a path."""
     device, _, inode = name.partition("-")
     directory = Path(os.fsdecode(root))
     for place in (directory, *directory.parents):

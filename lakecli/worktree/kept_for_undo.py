@@ -1,9 +1,9 @@
-"""What a command overwrites or deletes in a working directory on request, kept for `undo`.
+"""Files that a command overwrites or deletes in a working directory on request, kept for `undo`.
 
-The bytes go into the storage namespace. One operation of the log records the entries as the staged
-records of an area that belongs to no branch: undoing the operation stages them there, and
-`restore_kept` writes them back into the directory and empties the area. Before a redo,
-`overwrite_again` stages them there once more, for the next undo, and overwrites the files.
+The bytes are uploaded to the storage namespace. One operation of the log records the entries as
+the staged records of an area that belongs to no branch. Undoing the operation stages them there,
+and `restore_kept` writes them back into the directory and empties the area. Before a redo,
+`overwrite_again` stages the present files there once more, for the next undo, and overwrites them.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def keep(
 
     Args:
         paths: the paths of the files, relative to the directory, in ascending order.
-        commit: the commit whose files take their place; ``None``: they are deleted.
-        resolves: whether this resolves conflicts at these paths.
+        commit: the commit whose files replace them; ``None``: they are deleted.
+        resolves: whether the command resolves conflicts at these paths.
     """
     repository = worktree.repository
     if not paths:
@@ -104,7 +104,7 @@ def keep(
 
 
 def _bring_in(worktree: Worktree, paths: Sequence[bytes], options: UploadOptions) -> list[Change]:
-    """Bring files into the namespace, and return their encoded entries by path."""
+    """Upload files to the namespace, and return their encoded entries by path."""
     upload = Uploader(worktree.repository, worktree.link.ref, options)
     opener = FileOpener(os.fsencode(worktree.root), worktree.links)
     files = {}
@@ -117,7 +117,7 @@ def _bring_in(worktree: Worktree, paths: Sequence[bytes], options: UploadOptions
 def claimed_files(
     worktree: Worktree, upload: Uploader, files: Mapping[bytes, Ingested]
 ) -> list[Change]:
-    """Make files durable that were uploaded, and claim them.
+    """Make uploaded files durable, and claim them.
 
     Args:
         files: the files by their paths, relative to the directory.
@@ -144,7 +144,7 @@ def _tree_of(worktree: Worktree, operation: Operation) -> MetarangeId:
 
 
 class DirectoryGone(Refused):
-    """The directory whose files an operation has kept is not found, or is linked otherwise now."""
+    """The directory whose files an operation has kept is not found, or its link has changed."""
 
 
 def check_directory(repository: Repository, operation: Operation) -> None:
@@ -168,10 +168,11 @@ def _gone(repository: Repository, operation: Operation) -> DirectoryGone:
 
 
 def _find_directory(repository: Repository, operation: Operation) -> Path | None:
-    """Return the directory of an operation, if it still is linked as it was.
+    """Return the directory of an operation, if it is linked with the same path as then.
 
-    It is the one with the recorded device and inode: at its path, where its index was used last, or
-    beside its path. If there is none, another one at its path takes its place.
+    It is the directory with the recorded device and inode. It is searched at its old path, at the
+    path where its index was used last, and in the parent directory. If it is not found, a directory
+    at the old path with the same link is used.
     """
     named = Path(operation.metadata[DIRECTORY])
     identity = operation.metadata.get(IDENTITY, "")
@@ -184,7 +185,7 @@ def _find_directory(repository: Repository, operation: Operation) -> Path | None
 
 
 def _places(repository: Repository, named: Path, identity: str) -> Iterator[Path]:
-    """Yield where a directory that was at a path may be now."""
+    """Yield the places where a directory with a former path may be now."""
     yield named
     seen = root_of(index_file_of(repository, identity)) if identity else None
     if seen is not None:
@@ -202,7 +203,7 @@ def _has_identity(place: Path, identity: str) -> bool:
 
 
 def _is_linked(repository: Repository, operation: Operation, place: Path) -> bool:
-    """Return whether a directory is linked with what an operation's directory was linked with."""
+    """Return whether a directory has the same link as the directory of an operation had."""
     link = read_link(place)
     if link is None or link.src.repository != repository.name:
         return False
@@ -211,7 +212,7 @@ def _is_linked(repository: Repository, operation: Operation, place: Path) -> boo
 
 @contextmanager
 def _locked(repository: Repository, operation: Operation) -> Iterator[Worktree | None]:
-    """Lock the directory of an operation, if it still is linked as it was."""
+    """Lock the directory of an operation, if it is linked with the same path as then."""
     kept = DIRECTORY in operation.metadata
     root = _find_directory(repository, operation) if kept else None
     if root is None:
@@ -226,14 +227,15 @@ def _locked(repository: Repository, operation: Operation) -> Iterator[Worktree |
 def restore_kept(
     repository: Repository, operation: Operation, options: DownloadOptions
 ) -> WriteReport | None:
-    """Write files back that an undone operation had kept; return the report.
+    """Write back the files that an undone operation had kept; return the report.
 
-    A file that has changed since the operation stays as it is. While the store refuses an object or
-    does not answer, the operation is unfinished, and this can be repeated; so it can if it is
-    killed. A file counts as brought back only when it is marked as the conflict that it was.
+    A file that has changed since the operation stays as it is. If the store refuses an object or
+    does not answer, or if the process is killed, the operation is unfinished and this call can be
+    repeated. A file that was a conflict counts as written back only when it is marked as a conflict
+    again.
 
     Returns:
-        ``None`` if it kept nothing.
+        The report; ``None`` if the operation kept no files.
 
     Raises:
         DirectoryGone: the directory is not found. The operation is unfinished.
@@ -268,10 +270,10 @@ def _write_back(
 ) -> tuple[set[bytes], set[bytes]]:
     """Write the kept files that have not changed since.
 
-    Files of the commit that the operation has brought go, where they are in the way.
+    Files of the operation's commit that are in the way are removed.
 
     Returns:
-        Those that are there already, and those that were in the way.
+        The paths that have the kept bytes already, and the paths that were in the way.
     """
     prefix = worktree.link.prefix
     changes = worktree.scan().changes
@@ -316,9 +318,9 @@ def _tracked_in_the_way(worktree: Worktree, path: bytes) -> list[bytes]:
 
 
 def _resolved(operation: Operation, paths: set[bytes]) -> set[bytes]:
-    """Return the paths among these that an operation has resolved as conflicts.
+    """Return the paths in `paths` at which an operation has resolved conflicts.
 
-    Whatever a pull has overwritten was one.
+    All files that a pull has overwritten were conflicts.
     """
     if operation.kind == PULL:
         return paths
@@ -326,7 +328,7 @@ def _resolved(operation: Operation, paths: set[bytes]) -> set[bytes]:
 
 
 def is_unfinished(repository: Repository, operation: Operation) -> bool:
-    """Tell whether an undo has ended before all files were back that an operation had kept."""
+    """Return whether some files that an undone operation had kept are not yet written back."""
     with repository.lake.kv.read() as txn:
         return any(
             next(area.scan(txn, StagingToken(staged.token)), None) is not None
@@ -337,13 +339,14 @@ def is_unfinished(repository: Repository, operation: Operation) -> bool:
 def overwrite_again(
     repository: Repository, operation: Operation, options: DownloadOptions
 ) -> WriteReport | None:
-    """Overwrite the files once more that an undone operation had kept; called before its redo.
+    """Overwrite again the files that an undone operation had kept; called before its redo.
 
-    Only a file with the bytes that undo has given back is overwritten or removed, and its bytes are
-    kept first. If this is killed, repeating it goes on.
+    Only a file with the bytes that undo has written back is overwritten or removed, and its bytes
+    are kept first. If the process is killed, repeating the call continues.
 
     Returns:
-        ``None`` if it kept nothing, or the directory is at another commit, or not found.
+        The report; ``None`` if the operation kept no files, or the directory is at another commit
+        or not found.
     """
     with _locked(repository, operation) as worktree:
         if worktree is None:
@@ -392,9 +395,9 @@ def overwrite_again(
 def _as_kept(
     worktree: Worktree, operation: Operation, tree: MetarangeId, writer: Writer
 ) -> tuple[dict[bytes, tuple[bytes | None, FileState]], set[bytes]]:
-    """Return the files that have the bytes that were kept: what the tree has, and their state.
+    """Return the files that still have the kept bytes, each with the tree's value and its state.
 
-    Also return the paths that are as in the tree: a redo that was killed has overwritten them.
+    Also return the paths that are as in the tree: an interrupted redo has overwritten them.
     Other files are reported as kept.
     """
     prefix = worktree.link.prefix

@@ -1,7 +1,7 @@
-"""`.lakefs_ref.yaml`: what a directory is linked with, in lakectl's format.
+"""`.lakefs_ref.yaml`: the link of a directory with a path of a ref, in lakectl's format.
 
-lakecli writes one text a line, as lakectl does, and reads such lines itself: with PyYAML every
-command in a linked directory would take a sixth longer. PyYAML reads whatever else is YAML.
+lakecli writes one value per line, as lakectl does, and parses such lines itself: with PyYAML every
+command in a linked directory would take a sixth longer. PyYAML parses all other YAML.
 
 lakectl knows ``src``, ``at_head`` and ``active_operation``. The other entries are lakecli's own,
 and lakectl ignores them:
@@ -10,8 +10,8 @@ and lakectl ignores them:
 
     src               lakefs://REPOSITORY/REF/[PREFIX/]
     at_head           the commit that the directory was last synced with: the base
-    active_operation  what was begun and is not finished: clone, pull, checkout or commit
-    target            the commit that it brings the directory to
+    active_operation  the unfinished operation: clone, pull, checkout or commit
+    target            the commit that this operation brings the directory to
     include, exclude  the patterns of a sparse directory
     unresolved        paths that were changed both here and there, percent-encoded
     left_out          paths that cannot be files here, percent-encoded
@@ -72,16 +72,17 @@ _LISTS: Final = ("include", "exclude", "unresolved", "left_out")
 
 
 class Link(NamedTuple):
-    """What a directory is linked with.
+    """The link of a directory with a path of a ref.
 
     Attributes:
         src: repository, ref and prefix; the prefix is empty or ends in a slash.
         at_head: the commit that the directory was last synced with; ``None`` before its first
             checkout is complete.
         active: the operation that was begun and is not finished, or ``""``.
-        target: the commit that it brings the directory to; ``None`` if lakectl began it.
-        include: patterns of a sparse directory: only paths that match are in it.
-        exclude: patterns of paths that are not in it.
+        target: the commit that this operation brings the directory to; ``None`` if lakectl began
+            the operation.
+        include: patterns of a sparse directory: only matching paths are in the directory.
+        exclude: patterns of paths that are not in the directory.
         unresolved: paths, relative to the prefix, that were changed both here and there.
         left_out: paths, relative to the prefix, that cannot be files in this directory.
     """
@@ -102,12 +103,12 @@ class Link(NamedTuple):
 
     @property
     def prefix(self) -> bytes:
-        """The beginning of the paths of all objects of the directory."""
+        """The prefix of the paths of all objects of the directory."""
         return self.src.path or b""
 
 
 def find_root(start: Path) -> Path | None:
-    """Return the linked directory that a directory is or lies in, or ``None``."""
+    """Return the linked directory that is, or contains, a directory; ``None`` if there is none."""
     for directory in (start, *start.parents):
         if os.path.lexists(directory / _NAME):
             return directory
@@ -118,7 +119,7 @@ def read_link(root: Path, *, trust: Collection[str] = ()) -> Link | None:
     """Return the link of a directory; ``None`` if it is not linked.
 
     Args:
-        trust: directories whose links count although somebody else owns them; ``*`` for all.
+        trust: directories whose links are used although another user owns them; ``*`` for all.
 
     Raises:
         Refused: another user, who is not root, owns the directory or its `.lakefs_ref.yaml`.
@@ -150,7 +151,7 @@ def read_link(root: Path, *, trust: Collection[str] = ()) -> Link | None:
 
 
 def _check_owner(root: Path, owners: set[int], trust: Collection[str]) -> None:
-    """Refuse a link that somebody else may have put above this user's files."""
+    """Refuse a link that another user may have put into a directory above this user's files."""
     names = {"*", str(root), os.path.realpath(root)}
     if owners <= {0, os.geteuid()} or not names.isdisjoint(trust):
         return
@@ -203,10 +204,10 @@ _WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y
 
 
 def _load(text: str) -> dict[str, Any]:
-    """Return the entries of a file: texts, and lists of texts.
+    """Parse the entries of a file: strings, and lists of strings.
 
     Raises:
-        Unparsable: it is no mapping in YAML, or has two entries of one name.
+        Unparsable: the text is not a YAML mapping, or has two entries with the same name.
     """
     names = _ENTRY.findall(text)
     if len(names) > len({*names}):
@@ -235,7 +236,7 @@ def _load(text: str) -> dict[str, Any]:
 
 
 def _dump(entries: Mapping[str, str | Sequence[str]]) -> str:
-    """Return the text of a file, one text a line."""
+    """Return the text of a file, with one value per line."""
     lines = []
     for name, value in entries.items():
         if isinstance(value, str):
@@ -253,7 +254,7 @@ def _quoted(text: str) -> str:
 
 
 def write_link(root: Path, link: Link) -> None:
-    """Write `.lakefs_ref.yaml` durably; it is the old or the new one at every moment.
+    """Write `.lakefs_ref.yaml` durably and atomically.
 
     Raises:
         UsageError: the URI or a pattern is not Unicode; or patterns are too long or too many.
@@ -305,7 +306,7 @@ class Linked(NamedTuple):
 
 
 def find_linked(start: Path, *, trust: Collection[str] = ()) -> Iterator[Linked]:
-    """Yield the linked directories below a directory, itself included, in order of their names."""
+    """Yield the linked directories at and below a directory, in order of their names."""
     name = os.fsdecode(LINK_FILE)
     for place, directories, files in os.walk(start):
         directories.sort()

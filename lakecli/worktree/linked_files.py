@@ -1,14 +1,15 @@
 """Files that are linked with objects of the namespace on the same file system; the executable bit.
 
-A reflink shares the blocks until one side is written to. A hard link is the object itself under a
-second name: it is made read-only, because writing to it would damage the repository. That does not
-stop root: whoever writes to it writes to the object, so the commits that have the object change.
-`restore_objects` repairs that. The file keeps the new bytes; the object gets its own back from the
-beginning of the file, if something was only appended, or from a file that was uploaded.
+A reflink shares the blocks until one side is written to. A hard link is a second name of the
+object's file. It is made read-only, because writing to it would damage the repository. Root can
+write to it nevertheless; this changes the object, and so all commits that contain it.
+`restore_objects` repairs such an object: the file keeps the new bytes, and the object gets its old
+bytes back. They come from the beginning of the file, if bytes were only appended, or from the file
+that was uploaded.
 
 The executable bit is recorded in lakectl's metadata for POSIX permissions. The key begins with
-``::lakefs::``, so it is no part of an entry's identity: a file whose bit alone has changed is not a
-change, and the bit is recorded with the file's next bytes.
+``::lakefs::``, so it does not count in the comparison of entries: a file of which only this bit has
+changed is not a change, and the bit is recorded with the file's next bytes.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _WRITABLE: Final = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 def reflink(source: Path, name: bytes, directory: int) -> bool:
-    """Make a new file that shares the blocks of another one; return whether that works here."""
+    """Make a new file that shares the blocks of another; return whether the disk supports it."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with (
         closing(os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as origin,
@@ -68,7 +69,7 @@ def hard_link(source: Path, name: bytes, directory: int) -> None:
     """Make a second name of a file, and make the file read-only.
 
     Raises:
-        Unsupported: it is on another file system, or this one has no hard links.
+        Unsupported: the new name is on another file system, or the file system has no hard links.
     """
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=directory)
@@ -105,7 +106,7 @@ _MAX_SIZE: Final = 256
 
 
 def permissions_of(status: os.stat_result) -> Mapping[str, str]:
-    """Return the metadata to record with a file: none, unless its owner may execute it."""
+    """Return the metadata to record with a file: empty, unless its owner may execute it."""
     if not status.st_mode & stat.S_IXUSR:
         return {}
     fields = {"UID": status.st_uid, "GID": status.st_gid, "Mode": stat.S_IMODE(status.st_mode)}
@@ -126,7 +127,7 @@ def is_executable(entry: Entry) -> bool:
 
 
 def make_executable(file: int | bytes, *, dir_fd: int | None = None) -> None:
-    """Let everyone execute a file who may read it."""
+    """Let everyone who may read a file execute it."""
     if isinstance(file, bytes):
         # `chmod` would follow a link that another process has put there.
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
@@ -138,7 +139,7 @@ def make_executable(file: int | bytes, *, dir_fd: int | None = None) -> None:
 
 
 class _Overwritten(NamedTuple):
-    """A changed file that is an object of the namespace, and what the object has to be."""
+    """A changed file that is also an object of the namespace, and the object's digest and size."""
 
     path: bytes
     digest: DataDigest
@@ -154,7 +155,7 @@ def problems_of(worktree: Worktree, changes: Mapping[bytes, LocalChange]) -> lis
 def restore_objects(worktree: Worktree, changes: Mapping[bytes, LocalChange]) -> list[bytes]:
     """Give overwritten objects their own bytes again; return the paths of the files.
 
-    The files keep the new bytes. They are no links any more, which changes their states.
+    The files keep the new bytes. They are no longer hard links, which changes their states.
 
     Raises:
         IntegrityError: the bytes of an object are nowhere on this machine.
@@ -191,7 +192,7 @@ def _overwritten(
 
 
 def _restore(worktree: Worktree, each: _Overwritten) -> bool:
-    """Write an object again; return whether it has its bytes."""
+    """Write the original bytes of an object again; return whether it has them now."""
     from lakecli.repository.stored_objects import DamagedObject, check_object, repair_data
 
     repository = worktree.repository
@@ -206,10 +207,10 @@ def _restore(worktree: Worktree, each: _Overwritten) -> bool:
 
 
 def _beginning(file: bytes, each: _Overwritten) -> Iterator[bytes]:
-    """Yield as many bytes of a file as an object has.
+    """Yield the beginning of a file, as many bytes as the object has.
 
     Raises:
-        IntegrityError: behind the last piece, if they are not the bytes of the object.
+        IntegrityError: after the last piece, if the bytes are not those of the object.
     """
     hasher, left = blake3(), each.size
     with open(file, "rb") as opened:  # noqa: PTH123 - the path is bytes

@@ -1,8 +1,8 @@
-"""What is in the way of a file: another thing at its place, or a file above it.
+"""Obstacles to a file: a directory or a link at its path, or a file above it.
 
-Each command checks the paths that `.lakefs_ref.yaml` lists as left out. One is *free* if a
-file can be there by now, *blocked* if files of the user stand in its way, which is a conflict, and
-else it cannot be a file here.
+Each command checks the paths that `.lakefs_ref.yaml` lists as left out. Such a path is *free* if a
+file can be there now, and *blocked* if files of the user are in its way, which is a conflict.
+Otherwise it cannot be a file here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Obstacle(NamedTuple):
 
     Attributes:
         reason: the reason in words.
-        can_go: whether it is a file or directory, which could be removed.
+        can_go: whether the obstacle is a file or directory that could be removed.
     """
 
     reason: str
@@ -54,7 +54,7 @@ def obstacle_at(root: bytes, relative: bytes) -> Obstacle | None:
 
 
 class InTheWay:
-    """Files of the user, asked which of them are in the way of others."""
+    """Files of the user; finds which of them are in the way of another file."""
 
     def __init__(self, files: Iterable[bytes]) -> None:
         self._files = {*files}
@@ -64,7 +64,7 @@ class InTheWay:
                 self._directories.setdefault(above, []).append(path)
 
     def of(self, path: bytes) -> list[bytes]:
-        """Return those that stand where a directory of the path would be, or below the path."""
+        """Return the files above `path`, where it needs directories, else the files below it."""
         above = [each for each in parents_of(path) if each in self._files]
         return above or sorted(self._directories.get(path, ()))
 

@@ -1,7 +1,7 @@
 """How the files of a working directory differ from its base.
 
-One walk of the directory: a file in the state that the index has is not read. Others are compared
-by size, then by their bytes. Files that are not in the base are not read here at all.
+The directory is walked once. A file whose state is in the index is not read. Other files of the
+base are compared by size, then by their bytes. Files that are not in the base are not read here.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 def is_possible(relative: bytes) -> bool:
     """Return whether a path can be a file below a working directory.
 
-    Paths come from a bucket and are not trusted. One that cannot be a file here is left out: it is
-    neither written nor ever taken for deleted. A path that ends in a slash marks a directory in a
-    bucket, and is no file.
+    Paths come from a bucket and are not trusted. A path that cannot be a file here is left out: it
+    is never written, and never counts as deleted. A path that ends in a slash marks a directory in
+    a bucket, and is not a file.
     """
     return is_possible_path(relative) and not is_own(relative)
 
@@ -62,14 +62,14 @@ class LocalChange(NamedTuple):
 
 
 class ScanProblem(NamedTuple):
-    """A file or directory that is neither compared nor taken for deleted, and the reason."""
+    """A file or directory that is neither compared nor counted as deleted, and the reason."""
 
     path: bytes
     reason: str
 
 
 class Scan:
-    """What a walk found.
+    """The result of a walk.
 
     Attributes:
         changes: the changes by path, relative to the working directory.
@@ -89,7 +89,7 @@ class Scanner:
     Args:
         index: the index of the base; states of files that were read are recorded in it.
         left_out: paths that cannot be files here.
-        is_same: tells whether a file has the bytes of the base, where the index lacks the digest.
+        is_same: returns whether a file has the bytes of the base, if the index lacks the digest.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Scanner:
         self._tracked_directories: set[bytes] = set()
 
     def run(self) -> Scan:
-        """Walk the directory, and return how it differs from the base."""
+        """Walk the directory, and return its differences from the base."""
         index = self._index
         index.settle()
         blocks = index.blocks
@@ -148,7 +148,7 @@ class Scanner:
     def _visit(
         self, directory: bytes, above: frozenset[tuple[int, int]], skipped: list[bytes]
     ) -> list[_Directory] | None:
-        """Compare the files of one directory; return those below it, or ``None`` if skipped."""
+        """Compare the files of one directory; return its subdirectories, or ``None`` if skipped."""
         try:
             # Files are described relative to the opened directory: the kernel walks no path.
             descriptor = open_below(self._root, directory, OPEN_DIRECTORY, follow=self._follows)
@@ -215,7 +215,7 @@ class Scanner:
         return files, below
 
     def _leaves_alone(self, directory: bytes) -> bool:
-        """Return whether nothing in a directory can matter."""
+        """Return whether a directory is not visited: it is ignored, or lakecli's or Git's own."""
         if is_own(directory.rpartition(b"/")[2]):
             return True
         return directory not in self._tracked_directories and self._ignore.ignores(directory + b"/")
@@ -250,7 +250,7 @@ class Scanner:
                 self._found.changes[lead + name] = LocalChange(ChangeType.REMOVED, None)
 
     def _is_new(self, path: bytes, name: bytes) -> bool:
-        """Return whether a file that is not in the base belongs to the directory."""
+        """Return whether a file that is not in the base counts as added."""
         if is_own(name) or path in self._left_out or not self._selection.takes(path):
             return False
         return is_possible(path) and not self._ignore.ignores(path)
@@ -258,7 +258,7 @@ class Scanner:
     def _look(
         self, path: bytes, block: TrackedDirectory, position: int, found: os.stat_result
     ) -> None:
-        """Compare a file in a state that the index does not know."""
+        """Compare a file whose state is not in the index."""
         tracked = block.at(position)
         if tracked.digest != NO_DIGEST and found.st_size != tracked.state.size:
             self._found.changes[path] = LocalChange(ChangeType.CHANGED, state_of(found))
@@ -285,7 +285,7 @@ class Scanner:
         return self._links is LinkPolicy.FOLLOW
 
     def _lost(self, path: bytes) -> None:
-        """Record a file that was listed and could not be described."""
+        """Record a file that was listed, but whose state could not be read."""
         try:
             os.stat(os.path.join(self._root, path), follow_symlinks=False)
         except FileNotFoundError:
@@ -296,7 +296,7 @@ class Scanner:
             self._found.problems.append(ScanProblem(path, reason))
 
     def _kind(self, entry: os.DirEntry[str]) -> str:
-        """Return what a thing is that is neither a file nor a directory, as the policy says."""
+        """Classify an entry that is neither a file nor a directory; the policy may follow links."""
         try:
             if self._follows and entry.is_file(follow_symlinks=True):
                 return "file"
@@ -321,9 +321,9 @@ class Scanner:
 
 
 def _is_unchanged(block: TrackedDirectory, files: Mapping[bytes, os.DirEntry[str]]) -> bool:
-    """Return whether a directory has exactly the names of the base, and files in its states.
+    """Return whether a directory has exactly the base's names, all files in their recorded states.
 
-    A link that is followed never is in the state of its file.
+    A symbolic link that is followed is never in the state of its file.
     """
     if len(files) != len(block.names):
         return False
@@ -335,7 +335,7 @@ def _is_unchanged(block: TrackedDirectory, files: Mapping[bytes, os.DirEntry[str
 
 
 def _is_below(path: bytes, places: list[bytes]) -> bool:
-    """Return whether a path is one of some places, or lies below one."""
+    """Return whether a path is one of `places`, or is below one."""
     return any(path == place or path.startswith(place + b"/") or not place for place in places)
 
 
@@ -343,7 +343,7 @@ def hash_file(root: bytes, relative: bytes, *, follow: bool) -> tuple[str, os.st
     """Return the BLAKE3 of a file, 64 hex digits, and its state before it was read.
 
     Raises:
-        OSError: it cannot be read, or is no regular file.
+        OSError: the file cannot be read, or is not a regular file.
     """
     with closing(open_below(root, relative, _OPEN, follow=follow)) as descriptor:
         status = os.fstat(descriptor)

@@ -52,7 +52,7 @@ def differences(
     """Yield how files differ from the base, as differences of two trees.
 
     Args:
-        has_values: give each side as an entry, which takes reading new and changed files.
+        has_values: give each side as an entry; this reads new and changed files.
     """
     tree = worktree.base_tree
     for item in items:
@@ -66,7 +66,7 @@ def differences(
 
 
 def _entry_of(worktree: Worktree, path: bytes) -> bytes | None:
-    """Return an encoded entry with size and digest of a file; ``None`` if it is gone by now."""
+    """Return an encoded entry with size and digest of a file; ``None`` if it no longer exists."""
     root, follow = os.fsencode(worktree.root), worktree.links is LinkPolicy.FOLLOW
     try:
         digest, status = hash_file(root, path, follow=follow)
@@ -77,7 +77,7 @@ def _entry_of(worktree: Worktree, path: bytes) -> bytes | None:
 
 
 def _left_out(worktree: Worktree, tree: MetarangeId, found: Scan) -> Iterator[ChangedPath]:
-    """Yield the paths of a tree that were left out, and that can be files by now."""
+    """Yield the paths of a tree that were left out, and that can be files now."""
     for path in worktree.free:
         value = worktree.find(tree, path)
         change = found.changes.get(path)

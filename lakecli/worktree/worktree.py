@@ -1,4 +1,4 @@
-"""A linked directory, opened: its base, its ref now, its files, and the lock of who writes."""
+"""An opened linked directory: its base, its ref now, its files, and the lock for writing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Busy(Refused):
 
 
 class LinkMode(StrEnum):
-    """How files of a working directory come from a namespace that is a directory."""
+    """How to make files of a working directory if the namespace is a local directory."""
 
     AUTO = "auto"
     """A reflink where that works, else a copy."""
@@ -69,18 +69,18 @@ class LinkMode(StrEnum):
 
 
 class Worktree:
-    """A working directory. Belongs to one thread.
+    """A working directory. Only one thread may use it.
 
     Args:
-        root: the directory, absolute.
-        linking: how its files come from a namespace that is a directory.
+        root: the absolute path of the directory.
+        linking: how its files are made if the namespace is a local directory.
 
     Attributes:
         scanned_ns: when the files were compared last, in unix nanoseconds.
         own: paths of the compared trees whose names are Git's, lakecli's or the system's own.
-        nameless: paths that no file can have, such as one that ends in a slash.
-        free: left-out paths where a file can be by now, as of the last scan.
-        blocked: left-out paths that files of the user are in the way of.
+        nameless: paths that no file can have, such as a path that ends in a slash.
+        free: left-out paths where a file can be now, as of the last scan.
+        blocked: left-out paths with files of the user in their way.
     """
 
     def __init__(
@@ -112,8 +112,8 @@ class Worktree:
         """Keep other commands from writing to the directory, and read its link again.
 
         Raises:
-            Busy: another command is writing to it.
-            NotFound: it is not linked any more.
+            Busy: another command is writing to the directory.
+            NotFound: the directory is not linked any more.
         """
         with lock(self.root):
             link = read_link(self.root, trust="*")  # whoever opened it has checked that
@@ -143,7 +143,7 @@ class Worktree:
         return Ignore(os.fsencode(self.root))
 
     def takes(self, relative: bytes) -> bool:
-        """Return whether an object is in the directory, by its path below the prefix."""
+        """Return whether the directory includes an object, by its path below the prefix."""
         return (
             is_possible(relative)
             and self.selection.takes(relative)
@@ -151,11 +151,11 @@ class Worktree:
         )
 
     def path_of(self, relative: bytes) -> bytes:
-        """Return where a file is, as its path on disk."""
+        """Return the path of a file on disk."""
         return os.path.join(os.fsencode(self.root), relative)
 
     def is_link(self, relative: bytes) -> bool:
-        """Tell whether a symbolic link stands at the place of a file; nothing overwrites it."""
+        """Return whether there is a symbolic link at a path; nothing overwrites it."""
         return os.path.islink(self.path_of(relative))
 
     # -- commits -----------------------------------------------------------------------------
@@ -190,10 +190,10 @@ class Worktree:
         return None if found is None else found.name
 
     def follow_back(self) -> None:
-        """Take the branch's head for the base if the branch was moved back behind the base.
+        """If the branch was moved back behind the base, make the branch's head the base.
 
-        That happens when a commit is undone. Its changes are then changes of the directory again;
-        no file changes.
+        This happens when a commit is undone. The changes of the commit are then changes of the
+        directory again; no file changes.
         """
         head = self.head()
         at_head = self.link.at_head
@@ -217,7 +217,7 @@ class Worktree:
     # -- trees -------------------------------------------------------------------------------
 
     def differences(self, left: MetarangeId, right: MetarangeId) -> Iterator[Difference]:
-        """Yield how two trees differ in what the directory can have, in path order."""
+        """Yield the differences of two trees at paths that the directory includes, in path order."""
         prefix = self.link.prefix
         for change in diff(self.repository.trees, left, right, prefix=prefix):
             relative = change.path[len(prefix) :]
@@ -231,11 +231,11 @@ class Worktree:
                     self.nameless.add(relative)
 
     def find(self, tree: MetarangeId, relative: bytes) -> bytes | None:
-        """Return the encoded entry that a tree has at a path below the prefix, or ``None``."""
+        """Return a tree's encoded entry at a path below the prefix, or ``None``."""
         return find(self.repository.trees, tree, self.link.prefix + relative)
 
     def excludes(self, tree: MetarangeId, relative: bytes) -> bool:
-        """Return whether a tree has an object above a path, or below it, besides one at it."""
+        """Return whether other objects of a tree, above or below a path, exclude a file there."""
         above = filter(self.takes, parents_of(relative))
         if any(self.find(tree, each) is not None for each in above):
             return True
@@ -246,7 +246,7 @@ class Worktree:
         )
 
     def unseen(self, value: bytes) -> TrackedFile:
-        """Return the record of an encoded entry that no file was compared with, for the index."""
+        """Return the index record of an encoded entry with which no file was compared yet."""
         try:
             return unseen_file(decode_entry(value))
         except IntegrityError:
@@ -256,7 +256,7 @@ class Worktree:
 
     @property
     def index_file(self) -> Path:
-        """Where the index is: in the home, by device and inode of the directory."""
+        """The path of the index file: in the home, by device and inode of the directory."""
         return index_file_of(self.repository, identity_of(self.root))
 
     def _key(self, tree: MetarangeId) -> str:
@@ -267,7 +267,7 @@ class Worktree:
 
     @property
     def index(self) -> Index:
-        """The index of the base; made from the tree if there is none."""
+        """The index of the base; it is made from the tree if there is none."""
         if self._index is None:
             key = self._key(self.base_tree)
             file = self.index_file
@@ -292,15 +292,15 @@ class Worktree:
         return index
 
     def retarget(self, tree: MetarangeId) -> None:
-        """Say that the index is of another tree now, and save it."""
+        """Mark the index as the index of another tree, and save it."""
         self.index.key = self._key(tree)
         self.index.save(self.index_file)
         clear_unused(self.index_file.parent, now_ns=self.clock_ns())
 
     def scan(self) -> Scan:
-        """Return how the files differ from the base, as `scan_all`.
+        """Return the differences from the base, without those of an interrupted command.
 
-        A file that an interrupted command has brought to its target is no change.
+        A file that an interrupted command has brought to its target is not a change.
         """
         found = self.scan_all()
         if self.link.target is not None:
@@ -313,9 +313,9 @@ class Worktree:
         return found
 
     def scan_all(self) -> Scan:
-        """Return how the files differ from the base, and save what the index has learnt.
+        """Return the differences from the base, and save the states that were added to the index.
 
-        A path that files of the user are in the way of is a removed file.
+        A path that is blocked by files of the user counts as a removed file.
         """
         self.scanned_ns = self.clock_ns()
         self._look_at_left_out()
@@ -337,7 +337,7 @@ class Worktree:
         return found
 
     def _look_at_left_out(self) -> None:
-        """Sort the left-out paths by the obstacle that is in their way now."""
+        """Sort the left-out paths by the obstacles that are in their way now."""
         self.free, self.blocked, self.impossible = set(), set(), {}
         root, tree = os.fsencode(self.root), self.base_tree if self.link.left_out else EMPTY_TREE
         for path in self.link.left_out:
@@ -354,7 +354,7 @@ class Worktree:
         return int(self.repository.lake.runtime.clock().timestamp() * 10**9)
 
     def digest(self, relative: bytes, change: LocalChange) -> str:
-        """Return the BLAKE3 of a changed file, read if it was not; ``""`` if it is gone."""
+        """Return the BLAKE3 of a changed file, read it if necessary; ``""`` if that fails."""
         if change.digest or change.state is None:
             return change.digest
         root, follow = os.fsencode(self.root), self.links is LinkPolicy.FOLLOW
@@ -364,7 +364,7 @@ class Worktree:
             return ""
 
     def equals(self, relative: bytes, change: LocalChange, value: bytes | None) -> bool:
-        """Return whether a changed file has the bytes of an entry; ``None``: there is none."""
+        """Return whether a changed file has the bytes of an entry; ``None``: there is no entry."""
         if change.state is None or value is None:
             return change.state is None and value is None
         entry = decode_entry(value)
@@ -380,10 +380,10 @@ class Worktree:
         return self.equals(relative, change, self.find(self.base_tree, relative))
 
     def _has_bytes(self, relative: bytes, entry: Entry, mtime_ns: int) -> bool:
-        """Compare a file of the size of an entry whose BLAKE3 is not known.
+        """Compare a file with an entry of the same size whose BLAKE3 is not known.
 
-        A digest decides if the entry records one, else the time: the directory has none but the
-        one that the download gave it.
+        If the entry records another digest, the digest decides. Otherwise the modification time
+        decides, since a download sets the time that the entry records.
         """
         digest = content_digest(entry)
         if digest is None:
@@ -397,20 +397,20 @@ class Worktree:
 
 
 def unseen_file(entry: Entry) -> TrackedFile:
-    """Return the record of an entry that no file was compared with, for the index."""
+    """Return the index record of an entry with which no file was compared yet."""
     digest = digest_of(entry)
     known = NO_DIGEST if digest is None else bytes.fromhex(digest)
     return TrackedFile(FileState(0, entry.size), known)
 
 
 def identity_of(root: Path) -> str:
-    """Return device and inode of a directory, by which it is known whatever its name."""
+    """Return device and inode of a directory, which identify it even after it was renamed."""
     status = root.stat()
     return f"{status.st_dev:x}-{status.st_ino:x}"
 
 
 def index_file_of(repository: Repository, identity: str) -> Path:
-    """Return where the index of a directory is, by its identity."""
+    """Return the path of the index file of the directory with this identity."""
     return Path(repository.lake.home.store).with_name(DIRECTORIES) / f"{identity}.index"
 
 
@@ -441,10 +441,10 @@ def lock(root: Path) -> Iterator[None]:
 
 
 def not_linked(directory: Path, otherwise: str = "") -> NotFound:
-    """Return the error for a directory that is neither linked nor below one that is.
+    """Return the error for a directory that is not linked, and not below a linked directory.
 
     Args:
-        otherwise: what does the same without a linked directory, for the hint.
+        otherwise: a command that works without a linked directory, for the hint.
     """
     return NotFound(
         f"neither {directory} nor a directory above it is linked with a ref",

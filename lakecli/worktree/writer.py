@@ -1,7 +1,8 @@
-"""Writing files into a working directory: fetched beside, made durable together, then renamed.
+"""Writing files into a working directory: fetched, made durable together, then renamed.
 
-A file is replaced or removed only if it still is what the scan has seen, so nothing that is written
-meanwhile is lost. A directory that is not there yet gets its name with all its files.
+Files are first fetched into the incoming directory. A file is replaced or removed only if it is
+still the file that the scan has seen, so a file that was written meanwhile is not lost. A directory
+that does not exist yet appears at once with all its files.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class Writer:
     """Writes files into a working directory, and records them in its index.
 
     Args:
-        worktree: the working directory; its index is changed, not saved.
-        keeps_bit: a file stays executable if it was, even if its object does not say so.
+        worktree: the working directory; its index is changed, but not saved.
+        keeps_bit: an executable file stays executable, even if its object does not record that.
     """
 
     def __init__(
@@ -104,14 +105,14 @@ class Writer:
     # -- writing -----------------------------------------------------------------------------
 
     def add(self, wanted: WantedFile) -> None:
-        """Write a file, at the latest with the next `flush`."""
+        """Add a file to write; the next `flush` writes it at the latest."""
         self._waiting.append(wanted)
         self._size += wanted.entry.size
         if len(self._waiting) >= CHUNK or self._size >= CHUNK_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Make everything so far durable, then visible."""
+        """Fetch all added files, make them durable, and then move them to their final names."""
         waiting, self._waiting = self._waiting, []
         size, self._size = self._size, 0
         if waiting:
@@ -131,7 +132,7 @@ class Writer:
         self._sync_names()
 
     def finish(self) -> WriteReport:
-        """Write the remaining files, record all in the index, and return the report."""
+        """Write the remaining files, record all files in the index, and return the report."""
         self.flush()
         if not self.report.failures:
             self._clear()
@@ -145,7 +146,7 @@ class Writer:
         return self.report
 
     def _clear(self) -> None:
-        """Remove what killed commands have fetched and nobody wants any more."""
+        """Remove files that killed commands have fetched and that are no longer needed."""
         incoming = os.path.join(self._root, INCOMING)
         with suppress(OSError):
             with closing(os.open(incoming, OPEN_DIRECTORY)) as descriptor:
@@ -186,9 +187,9 @@ class Writer:
     def _publish_together(
         self, name: bytes, files: list[WantedFile], destination: Destination, incoming: int
     ) -> list[WantedFile]:
-        """Give the directory in which files wait its name; return the files that are left.
+        """Rename the incoming directory to its final name; return the files that are not in it.
 
-        All are left if the name is taken.
+        If the name is taken, return all files.
         """
         place = next((each.place for each in files if each.place), b"")
         if not place:
@@ -207,7 +208,7 @@ class Writer:
         return [each for each in files if each.state is None]
 
     def _record(self, wanted: WantedFile, state: FileState) -> None:
-        """Record that a file has its name."""
+        """Record that a file was moved to its final name."""
         digest = NO_DIGEST if wanted.digest is None else bytes.fromhex(wanted.digest)
         self._states.append((wanted.path, state, digest))
         self.published.append(wanted)
@@ -248,7 +249,7 @@ class Writer:
     def _is_expected(
         self, path: bytes, found: os.stat_result, expected: Expected | FileState
     ) -> bool:
-        """Return whether the file at a path is what the scan has seen there."""
+        """Return whether the file at a path is still the file that the scan has seen."""
         if not stat.S_ISREG(found.st_mode) or expected is Expected.ABSENT:
             return False
         if isinstance(expected, FileState):
@@ -286,7 +287,7 @@ class Writer:
 
 
 def _may_get_bit(found: os.stat_result | None, temporary: bytes, incoming: int) -> bool:
-    """Return whether a file takes the place of an executable one, and is no link to an object."""
+    """Return whether a file replaces an executable file, and is not a hard link to an object."""
     if found is None or not found.st_mode & stat.S_IXUSR:
         return False
     return os.stat(temporary, dir_fd=incoming, follow_symlinks=False).st_nlink == 1

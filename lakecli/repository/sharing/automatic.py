@@ -159,8 +159,8 @@ def _check_ahead(
 def follow(repository: Repository) -> int:
     """Move local refs without commits of their own to the positions of the bucket's refs.
 
-    New refs are created here. Refs that were deleted in the bucket are deleted here, except branches
-    with staged changes. Refs with unsent moves, and refs that are held, stay.
+    New refs are created here. Refs that were deleted in the bucket are deleted here, except
+    branches with staged changes. Refs with unsent moves, and refs that are held, stay.
 
     Returns:
         The number of moved refs.
