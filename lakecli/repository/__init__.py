@@ -1,8 +1,8 @@
 """The operations: one module for each verb, named as its command.
 
 Committed trees, refs and staging meet only here. May import `committed`, `refs`, `staging`,
-`remote`, `doctor` and what is below. Re-exports nothing. Start at `contract`. A room imports the
-rooms below it only, types included::
+`remote`, `doctor` and what is below. Re-exports nothing. Start at `contract`. Each row of this list
+imports only the rows below it, types included::
 
     verbs           repositories: repo
                     refs: branch, tag, reflog
@@ -18,12 +18,12 @@ rooms below it only, types included::
                     lakeFS's refs dumps
     stored_objects, transfer   an index of all data objects, and damaged ones restored from copies;
                     uploads and downloads
-    commit_attempts the one way in which a branch gets a commit
+    commit_attempts the protocol by which every commit on a branch is made
     handle          opening and closing lakes and repositories; the claim of a namespace
     staged          uncommitted changes
     guard           objects and commits claimed against garbage collection
     reading         what a ref reads as, and where its bytes are
-    journal         the operation log, moves that were begun, what the bucket is still to get
-    contract        `Repository`, as every verb takes it that changes something
-    readable, runtime   `Refs` and `Trees`, all that reading takes of it; clocks and stores
+    journal         the operation log, moves that were begun, moves that the bucket has yet to get
+    contract        `Repository`, the first argument of every verb that changes something
+    readable, runtime   `Refs` and `Trees`, the parts of it that reading needs; clocks and stores
 """

@@ -1,12 +1,12 @@
 """Find the commit that last changed each object, or anything below each common prefix.
 
-One walk goes from the ref to older commits and takes all paths along. A commit hands each path on
-to the first parent that has it unchanged, as ``git blame`` does; a path that no parent has so was
-changed by the commit itself. Ranges that a commit and its parent share are not opened, nor ranges
-without a path whose commit is still unknown.
+One walk goes from the ref to older commits and handles all paths together. A commit passes each
+path to the first parent that has the path unchanged, as ``git blame`` does. If no parent has it
+unchanged, the commit itself changed the path. Ranges that a commit and its parent share are not
+opened, nor ranges without a path whose commit is still unknown.
 
-A merge that takes changes below one common prefix from both sides has not made them: the newest
-commit of both sides counts.
+If a merge takes changes below one common prefix from both sides, the merge did not make these
+changes: the newest commit of both sides counts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Annotation(NamedTuple):
     """An object or a common prefix, and the commit that changed it last.
 
     Attributes:
-        path: of the object; of a common prefix, up to and including the slash.
+        path: the path of the object, or the common prefix up to and including the slash.
     """
 
     path: bytes
@@ -67,13 +67,14 @@ def annotate(
 
     Args:
         ref: a ref expression; uncommitted changes are ignored.
-        path: an object; else a prefix, below which objects and common prefixes are annotated as
-            ``ls`` lists them.
+        path: the path of an object; or a prefix, below which objects and common prefixes are
+            annotated as ``ls`` lists them.
         recursive: annotate all objects under the prefix instead.
-        first_parent: follow first parents only: what a merge brought was changed by the merge.
+        first_parent: follow first parents only. A change that a merge brought then counts as made
+            by the merge.
 
     Raises:
-        NotFound: the ref names nothing, or nothing is there.
+        NotFound: the ref does not exist, or nothing is at or below the path.
     """
     with repository.lake.kv.read() as txn:
         commit = commit_at(repository, txn, ref)
@@ -128,11 +129,11 @@ def _annotations(
 
 
 class _Pending(NamedTuple):
-    """Items whose last change is a commit or one of its ancestors.
+    """Paths and prefixes that were last changed by a commit or one of its ancestors.
 
     Attributes:
-        present: what the commit has, in ascending order.
-        gone: common prefixes that a later merge has, but nothing of the commit.
+        present: the objects and prefixes that the commit has, in ascending order.
+        gone: common prefixes that a later merge has, but below which the commit has nothing.
     """
 
     commit: Commit
@@ -160,7 +161,12 @@ class _AncestorWalk:
         self._found: dict[bytes, Commit] = {}
 
     def run(self, commit: Commit, paths: list[bytes]) -> dict[bytes, Commit]:
-        """Return the commit of each item; they are given in ascending order."""
+        """Return the commit that last changed each path.
+
+        Args:
+            commit: the commit where the walk starts.
+            paths: paths of objects and common prefixes, in ascending order.
+        """
         self._found = {}
         self._add(commit, paths)
         while self._heap:
@@ -169,7 +175,7 @@ class _AncestorWalk:
         return self._found
 
     def _add(self, commit: Commit, items: list[bytes], gone: Iterable[bytes] = ()) -> None:
-        """Add items that wait for a commit."""
+        """Add items to those that wait for the visit of a commit."""
         known = self._waiting.get(commit.id)
         if known is None:
             heappush(self._heap, (-commit.generation, commit.id))
@@ -180,7 +186,7 @@ class _AncestorWalk:
             self._waiting[commit.id] = known._replace(present=_union(many, few))
 
     def _visit(self, pending: _Pending) -> None:
-        """Pass items to the parents that have them unchanged; the others changed here."""
+        """Pass items to the parents that have them unchanged; record the commit for the others."""
         commit, items, gone = pending
         ids = dict.fromkeys(commit.parents[:1] if self._first_parent else commit.parents)
         parents = [get_parent(self._refs, commit, each) for each in ids]
@@ -214,7 +220,7 @@ class _AncestorWalk:
         """Pass common prefixes that a merge took from several sides to all of its parents.
 
         Returns:
-            Those that no parent has: the merge itself has made them.
+            The prefixes that no parent has: the merge itself created them.
         """
         if not prefixes:
             return set()
@@ -238,7 +244,7 @@ class _AncestorWalk:
 
 
 def _without(items: list[bytes], left_out: Collection[bytes]) -> list[bytes]:
-    """Return sorted items without some of them; the list given may be used up."""
+    """Return sorted items without some of them; may change the list that is passed in."""
     if len(left_out) > FEW:
         between = slice(bisect_left(items, min(left_out)), bisect_right(items, max(left_out)))
         items[between] = [item for item in items[between] if item not in left_out]
@@ -249,7 +255,7 @@ def _without(items: list[bytes], left_out: Collection[bytes]) -> list[bytes]:
 
 
 def _union(many: list[bytes], few: list[bytes]) -> list[bytes]:
-    """Return the items of two sorted lists, each once; the first list may be used up."""
+    """Return the union of two sorted lists, sorted; may change the first list."""
     if len(few) > FEW:
         return sorted({*many, *few})
     for item in few:

@@ -1,7 +1,7 @@
 """Search history for the commit that introduced a problem.
 
-The state of a session is one row of the local store for each repository: what was said about which
-commit. What follows from it is computed from the commits each time.
+The state of a session is one row of the local store for each repository: the verdicts about
+commits. Everything else is computed from the verdicts and the commits each time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_SAID: Final = 1 << 20
 
 
 class BisectVerdict(NamedTuple):
-    """What was said about a commit.
+    """A verdict of the user about a commit.
 
     Attributes:
         verdict: ``good``, ``bad`` or ``skip``.
@@ -42,15 +42,16 @@ class BisectVerdict(NamedTuple):
 
 
 class Session(NamedTuple):
-    """A session, and what follows from it.
+    """A session, and the state that follows from its verdicts.
 
     Attributes:
-        said: everything that was said, in order.
+        said: all verdicts, in the order in which they were given.
         bad: the last commit that was called bad.
         good: the commits that were called good.
         skipped: the commits that cannot be tested.
-        state: where the search stands; ``None`` until a good and a bad commit are known.
-        is_old_new: whether verdicts are called old and new; ``None`` until one was given.
+        state: the state of the search; ``None`` until a good and a bad commit are known.
+        is_old_new: whether the user says old and new for good and bad; ``None`` before the first
+            verdict.
     """
 
     said: tuple[BisectVerdict, ...]
@@ -61,7 +62,7 @@ class Session(NamedTuple):
     is_old_new: bool | None = None
 
     def word(self, verdict: str) -> str:
-        """Return what the user calls a verdict."""
+        """Return the user's word for a verdict."""
         return WORDS.get(verdict, verdict) if self.is_old_new else verdict
 
 
@@ -82,9 +83,10 @@ def start(repository: Repository, *, bad: str | None, good: Sequence[str]) -> Se
 
     Args:
         bad: a ref expression of a bad commit, if one is known.
+        good: ref expressions of good commits.
 
     Raises:
-        NotFound: one of them names nothing.
+        NotFound: a ref expression names nothing.
         Refused: the bad commit is an ancestor of a good one.
     """
     with repository.lake.kv.read() as txn:
@@ -100,15 +102,15 @@ def say(
 
     Args:
         verdict: ``good``, ``bad`` or ``skip``.
-        refs: ref expressions; without one, the commit that is to be tested.
-        is_old_new: whether the user calls good and bad old and new; ``None``: as before.
+        refs: ref expressions; empty for the commit that is to be tested next.
+        is_old_new: whether the user says old and new for good and bad; ``None``: as before.
 
     Raises:
-        NotFound: there is no session, or one of the refs names nothing.
-        UsageError: no ref is given, and no commit is to be tested; or the session has the other
-            words.
+        NotFound: there is no session, or a ref expression names nothing.
+        UsageError: no ref is given, and no commit is to be tested; or the session uses the other
+            pair of words.
         Refused: the bad commit would be an ancestor of a good one.
-        LostRace: another command said something meanwhile.
+        LostRace: another command recorded a verdict meanwhile.
     """
     session = show(repository)
     if None not in {is_old_new, session.is_old_new} and is_old_new != session.is_old_new:
@@ -136,7 +138,7 @@ def show(repository: Repository) -> Session:
     """Return the session of a repository.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no session.
     """
     with repository.lake.kv.read() as txn:
         row = _load(txn, repository)
@@ -165,20 +167,21 @@ def names_with_session(lake: OwnLake) -> list[str]:
 
 
 class _Row(NamedTuple):
-    """What the local store has of a session."""
+    """The row of a session in the local store."""
 
     said: Sequence[BisectVerdict]
     is_old_new: bool | None
 
 
 def _keep(repository: Repository, before: _Row | None, row: _Row) -> Session:
-    """Record what was said, if a search can go on from there.
+    """Record the verdicts of a session, if they allow a search.
 
     Args:
         before: the row when it was read; ``None`` for a new session.
+        row: the row to write.
 
     Raises:
-        LostRace: another command said something meanwhile.
+        LostRace: another command recorded a verdict meanwhile.
     """
     with repository.lake.kv.read() as txn:
         session = _session(repository, txn, row)

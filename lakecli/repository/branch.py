@@ -1,6 +1,7 @@
 """Create, list, show, delete and reset branches.
 
-What only a change needs is imported by it: listing is among the commands that scripts call most.
+Functions that change branches import the modules that only they need when they are called, because
+scripts often call the functions that list branches.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def claim_ref(repository: Repository, expression: str) -> ClaimedCommit:
     """Return the commit that a ref expression names, claimed for a branch or a tag.
 
     Raises:
-        UsageError: it is malformed, or names a staging area.
-        NotFound: it names nothing, or is ambiguous.
+        UsageError: the expression is malformed, or names a staging area.
+        NotFound: the expression names nothing, or is ambiguous.
         Gone: the tree of the commit is no longer in the bucket.
         SweepRunning: garbage collection is deleting, and does not end.
     """
@@ -61,7 +62,7 @@ def claim_ref(repository: Repository, expression: str) -> ClaimedCommit:
 
 
 def check_free(refs: RefStore, name: str) -> None:
-    """Refuse a name that a branch or a tag has already; IDs of commits are no legal names.
+    """Raise an error if a branch or a tag has a name; IDs of commits are not legal names.
 
     Raises:
         AlreadyExists: a branch or a tag has the name.
@@ -100,8 +101,8 @@ def delete(repository: Repository, name: str) -> Branch:
     Raises:
         NotFound: no such branch.
         Refused: it is the default branch.
-        LostRace: sharing is automatic, and the bucket has commits on it that are not here.
-        CommitUnderWay: another process is sending a commit of it to the bucket.
+        LostRace: sharing is automatic, and the branch has commits in the bucket that are not here.
+        CommitUnderWay: another process is sending a commit of the branch to the bucket.
     """
     from lakecli.repository.journal import intents, operation_log, unsent_moves
 
@@ -164,23 +165,22 @@ def reset(
 ) -> Branch:
     """Discard everything uncommitted on a branch, and with `to` move it; undo restores both.
 
-    Where there is nothing to discard and nowhere to move, nothing is recorded. A commit under way
-    that has not been sent to the bucket yet is built again, without what was discarded, on the new
-    head.
+    If there is nothing to discard and the branch does not move, nothing is recorded. If another
+    process is building a commit of the branch that was not sent to the bucket yet, that commit is
+    built again on the new head, without the discarded changes.
 
     Args:
-        to: a ref expression of its new head, a commit that may be anywhere; ``None``: the present
-            head.
-        expected: move it only if this is its head; ``None``: whatever its head is.
+        to: a ref expression of any commit, the new head; ``None``: the present head.
+        expected: reset only if this is the present head; ``None``: whatever the head is.
         is_forced: whether automatic sharing may leave commits behind in the bucket.
 
     Raises:
-        LostRace: its head is another one.
+        LostRace: the head is not the expected one.
         Refused: sharing is automatic, not forced, and would leave commits behind in the bucket.
         UsageError: `to` is malformed, or names a staging area.
         NotFound: no such branch, or `to` names nothing.
         Gone: the tree of that commit is no longer in the bucket.
-        CommitUnderWay: another process is sending a commit of it to the bucket.
+        CommitUnderWay: another process is sending a commit of the branch to the bucket.
     """
     from lakecli.repository.journal import intents, operation_log, unsent_moves
     from lakecli.staging import area
@@ -220,7 +220,7 @@ def reset(
 
 
 def _check_forward(txn: ReadTransaction, repository: Repository, name: str, head: CommitId) -> None:
-    """Refuse a head that does not reach where the branch stood in the bucket."""
+    """Raise `Refused` if a new head does not reach the branch's position in the bucket."""
     from lakecli.kv.bucket import TrackingStore
 
     there = TrackingStore(txn, repository.key).position(RefKind.BRANCH, name)
@@ -237,17 +237,17 @@ def rename(
     """Give a branch another name, in one operation.
 
     Args:
-        expected: a commit that its head must be or reach; ``None``: any.
+        expected: a commit that the head must be or reach; ``None``: any.
 
     Raises:
-        LostRace: its head does not reach the expected commit; or sharing is automatic, and the
-            bucket has commits on it that are not here.
+        LostRace: the head does not reach the expected commit; or sharing is automatic, and the
+            branch has commits in the bucket that are not here.
         UsageError: the new name is illegal.
         NotFound: no such branch.
         AlreadyExists: a branch or a tag has the new name.
         Refused: it is the default branch.
-        DirtyBranch: it has uncommitted changes.
-        CommitUnderWay: another process is sending a commit or push of it to the bucket.
+        DirtyBranch: the branch has uncommitted changes.
+        CommitUnderWay: another process is sending a commit or push of the branch to the bucket.
     """
     from lakecli.repository.journal import intents, operation_log, unsent_moves
     from lakecli.staging import area
@@ -314,7 +314,7 @@ def reset_object(repository: Repository, name: str, path: bytes) -> int:
 
 
 def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:
-    """Unstage paths; if a sealed token has a path too, stage what is committed there."""
+    """Unstage paths. If a sealed area also has a path, stage the committed entry over it."""
     from lakecli.repository.staged.stager import Stager
 
     repository.lake.runtime.on_step("unstage")

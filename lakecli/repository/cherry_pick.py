@@ -32,11 +32,12 @@ def cherry_pick(
     parent_number: int | None = None,
     allow_empty: bool = False,
 ) -> Commit:
-    """Repeat on a branch what a commit changed, keeping its message and metadata.
+    """Apply the change of a commit to a branch, keeping the commit's message and metadata.
 
     Args:
-        committer: of the new commit; the old one is kept in its metadata.
-        parent_number: relative to which parent, from 1; the first by default.
+        committer: the committer of the new commit; the original one is recorded in its metadata.
+        parent_number: the number, from 1, of the parent with which the commit is compared; the
+            first by default.
         allow_empty: commit even if nothing changes.
 
     Raises:

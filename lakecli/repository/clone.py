@@ -1,10 +1,10 @@
-"""Clone a repository: all that its bucket has, as a repository of this machine.
+"""Clone a repository: everything in its bucket, as a repository of this machine.
 
-Every branch and tag of the bucket becomes one here. Staged changes, commits that were never pushed
-and the operation log stay on the machine that made them.
+Every branch and tag of the bucket becomes a branch or tag here. Staged changes, commits that were
+never pushed and the operation log stay on the machine that made them.
 
-Commits are written in batches first. All that is visible is written in one transaction at the end.
-Repeating an interrupted clone finishes it, and reads no pack twice.
+Commits are written in batches first; nothing refers to them yet. Everything else is written in one
+transaction at the end. Repeating an interrupted clone finishes it, and reads no pack twice.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Cloned(NamedTuple):
     """A new clone.
 
     Attributes:
-        commits: how many commits were new on this machine.
+        commits: the number of commits that were new on this machine.
         left_out: refs of the bucket that are not here, and why.
         damaged: malformed objects of the bucket, which were left out.
     """
@@ -76,9 +76,9 @@ def clone_counted(
     """Make a clone of the repository in a namespace.
 
     Args:
-        lake: the lake to make it in.
+        lake: the lake in which the clone is made.
         storage_namespace: a URI or an absolute path.
-        name: its name on this machine; other clones may have other names.
+        name: the name on this machine; other clones may have other names.
         progress: counts the refs and commits that were read.
 
     Raises:
@@ -86,7 +86,7 @@ def clone_counted(
         AlreadyExists: the name is taken, or this machine has the repository under another name.
         NothingToDo: this machine has the repository under this name.
         NotFound: there is no repository in that namespace.
-        Refused: it belongs to lakeFS, or needs a newer lakecli.
+        Refused: the namespace belongs to lakeFS, or needs a newer lakecli.
     """
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
@@ -114,7 +114,7 @@ def clone_counted(
 def clone_known(
     lake: OwnLake, storage_namespace: str, name: str, *, take_over: bool, progress: Progress
 ) -> tuple[Repository, Cloned | None] | None:
-    """Return the repository that is to take a newer dump of lakeFS, if there is one already.
+    """Return the existing repository that is to take a newer dump of lakeFS, or ``None``.
 
     Args:
         storage_namespace: a URI or an absolute path.
@@ -122,12 +122,13 @@ def clone_known(
         progress: counts the refs and commits that are read.
 
     Returns:
-        The repository of this name and namespace on this machine; or the clone that was made now,
-        if only the bucket has it; ``None`` if the namespace is lakeFS's alone, is being taken over
-        by this machine, or the name is taken.
+        The repository of this name and namespace on this machine. If only the bucket has the
+        repository, the clone that was made now. ``None`` if the namespace belongs to lakeFS alone,
+        is being taken over by this machine, or the name is taken.
 
     Raises:
-        Refused: it reads a namespace of lakeFS, which is to be taken over.
+        Refused: the namespace is to be taken over, and the repository here only reads it for
+            lakeFS.
     """
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
@@ -165,7 +166,7 @@ def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
 def _register(
     txn: WriteTransaction, repository: Repository, remote: RefsInBucket, unpacked: Unpacked
 ) -> tuple[list[Branch | Tag], tuple[RefUpdate, ...]]:
-    """Write the repository and its refs; return the refs, and those that were left out."""
+    """Write the repository and its refs; return the refs, and the refs that were left out."""
     record = repository.record
     refs = RefStore(txn, repository.key)
     before = _forget(txn, repository)
@@ -207,7 +208,7 @@ def _forget(
 ) -> dict[tuple[RefKind, str], Branch | Tag]:
     """Remove the refs that a deleted clone of the same repository left, and return them.
 
-    Its commits stay. Its staging areas belong to the operation of the clone from now on.
+    The commits of that clone stay. Its staging areas now belong to the operation of the new clone.
     """
     refs = RefStore(txn, repository.key)
     found: dict[tuple[RefKind, str], Branch | Tag] = {}

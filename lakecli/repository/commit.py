@@ -30,7 +30,7 @@ MAX_LISTED: Final = 1_000
 
 
 class StagedConflict(ConflictError):
-    """Others have changed staged paths on the branch since."""
+    """Others have changed staged paths on the branch since they were staged."""
 
 
 def commit(
@@ -48,17 +48,18 @@ def commit(
 ) -> Commit:
     """Commit the staged changes of a branch atomically, or a part of them.
 
-    Staging the same contents again is no change. Changes staged while this runs are kept.
+    Staging the same contents again does not count as a change. Changes that are staged while this
+    runs are kept.
 
     Args:
         message: the commit message, stored as given.
-        committer: stored as given.
-        metadata: stored as given.
+        committer: the committer, stored as given.
+        metadata: the user metadata, stored as given.
         allow_empty: commit even if nothing changed.
         created_at: the commit's date; ``None``: now.
         strategy: which side wins for staged conflicts: ``source-wins`` keeps the staged change,
             ``dest-wins`` the change that a pull or an automatic fetch brought.
-        paths: commit only these objects, and what is below them as if they were directories.
+        paths: commit only objects with one of these paths, or below one of them as a directory.
         prefixes: commit only paths that begin with one of these. With neither `paths` nor
             `prefixes` everything is committed; otherwise the rest stays staged.
 
@@ -100,7 +101,7 @@ def commit(
 def _changes(
     view: View, branch: str, strategy: MergeStrategy, only: StagedPart | None
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Return the changes to commit as (path, value; ``None``: removed), in path order."""
+    """Return the changes to commit as (path, value), in path order; ``None`` for a removal."""
     changes = (
         (path, value or None)  # b"": a tombstone
         for path, value in view.staged()
@@ -124,7 +125,12 @@ def _changes(
 
 
 def staged_paths(paths: Sequence[bytes], of: str = "") -> str:
-    """Return the beginning of a sentence about conflicting paths, at most `MAX_LISTED`."""
+    """Return the beginning of a sentence about conflicting paths, such as ``2 staged paths were``.
+
+    Args:
+        paths: the paths, at most `MAX_LISTED`.
+        of: an addition such as `` of main``.
+    """
     if len(paths) == 1:
         return f"a staged path{of} was"
     return f"{len(paths)}{' or more' if len(paths) == MAX_LISTED else ''} staged paths{of} were"

@@ -76,8 +76,8 @@ class Draft(NamedTuple):
     """A commit before it has an ID.
 
     Attributes:
-        parents: first parent first; claimed by `lakecli.repository.guard`.
-        created_at: ``None``: now.
+        parents: the parents, first parent first; claimed by `lakecli.repository.guard`.
+        created_at: the date of the commit; ``None``: now.
         also_counts: commits that count for the generation without being parents.
     """
 
@@ -94,7 +94,7 @@ def staged_attempt(repository: Repository, name: str, *, last: Attempt | None) -
     """Seal the staged changes of a branch, and return an attempt to commit them.
 
     Args:
-        last: the attempt before, which did not move the branch; ``None``: this is the first one.
+        last: the previous attempt, which did not move the branch; ``None`` for the first attempt.
 
     Raises:
         NotFound: no such branch.
@@ -131,12 +131,12 @@ def seal(repository: Repository, name: str) -> Branch:
 def _check_not_committed(
     repository: Repository, branch: Branch, gone: frozenset[StagingToken]
 ) -> None:
-    """Refuse to go on if another commit took the staged changes that this one had sealed.
+    """Raise an error if another commit took the staged changes that this command had sealed.
 
-    If they were discarded or undone instead, what is left is committed.
+    If the changes were discarded or undone instead, the remaining ones are committed.
 
     Raises:
-        LostRace: naming the head, which has them.
+        LostRace: another commit took them; the message names the head.
     """
     with repository.lake.kv.read() as txn:
         for operation in log.iter_operations(txn, repository.key):
@@ -156,15 +156,15 @@ def _check_not_committed(
 def clean_attempt(repository: Repository, name: str, *, kind: str) -> Attempt:
     """Return an attempt at a commit on a branch without uncommitted changes.
 
-    Staged records that are equal to the head are no changes; the move takes them off the branch.
-    What is staged meanwhile stays staged, on top of the new head.
+    Staged records that are equal to the head do not count as changes; the move takes them off the
+    branch. Changes that are staged meanwhile stay staged, on top of the new head.
 
     Args:
         kind: the kind of operation, as the log shows it.
 
     Raises:
         NotFound: no such branch.
-        DirtyBranch: it has uncommitted changes.
+        DirtyBranch: the branch has uncommitted changes.
     """
     return Attempt(repository, _seal_clean(repository, name), kind, from_staging=False)
 
@@ -172,7 +172,8 @@ def clean_attempt(repository: Repository, name: str, *, kind: str) -> Attempt:
 def _seal_clean(repository: Repository, name: str) -> Branch:
     """Seal a branch that is clean, and return it; if nothing is staged, write nothing.
 
-    What is staged between the check and the sealing is sealed too, so `Attempt.view` checks again.
+    A change that is staged between the check and the sealing is sealed too, so `Attempt.view`
+    checks again.
     """
     with repository.lake.kv.read() as txn:
         branch = branch_at(repository, txn, name)
@@ -183,11 +184,11 @@ def _seal_clean(repository: Repository, name: str) -> Branch:
 
 
 def attempt_on_top(repository: Repository, name: str, *, kind: str) -> Attempt:
-    """Return an attempt at a commit below what is staged on a branch.
+    """Return an attempt at a commit that leaves the staged changes of a branch staged.
 
-    The caller refuses staged changes of the paths that the commit changes. Records that are staged
-    as the head has them would undo the commit;
-    `lakecli.repository.staged.changes.unstage_equal` removes them.
+    The caller refuses to commit paths that have staged changes. Staged records that equal the
+    present head would undo the commit; `lakecli.repository.staged.changes.unstage_equal` removes
+    them.
 
     Raises:
         NotFound: no such branch.
@@ -208,10 +209,10 @@ class Attempt(NamedTuple):
     """One attempt to move a branch to a commit built from its head.
 
     Attributes:
-        branch: the branch that the commit is built from, with the sealed tokens that the move
+        branch: the branch from which the commit is built, with the sealed tokens that the move
             takes off it.
         kind: the kind of operation, as the log shows it.
-        from_staging: whether the commit has the changes of these tokens.
+        from_staging: whether the commit contains the changes of these tokens.
     """
 
     repository: Repository
@@ -230,7 +231,7 @@ class Attempt(NamedTuple):
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """Open the head alone.
+        """Open the head without staged changes.
 
         Raises:
             DirtyBranch: the sealed areas hold changes, staged before the branch was sealed.
@@ -241,18 +242,20 @@ class Attempt(NamedTuple):
             yield View(view.repository, view.txn, view.commit, (), view.name)
 
     def move(self, draft: Draft, *, left: tuple[StagingToken, ...] = ()) -> Commit | None:
-        """Move the branch, in the bucket first where sharing is automatic; return the commit.
+        """Move the branch, in the bucket first if sharing is automatic; return the commit.
 
         Args:
-            left: staging tokens with what stays staged; deleted if the branch does not move.
+            left: staging tokens of the changes that stay staged; deleted if the branch does not
+                move.
 
         Returns:
-            ``None`` if the branch no longer is what the commit was built from: build it again.
+            The commit; ``None`` if the branch has changed since the commit was built from it, so
+            that the commit must be built again.
 
         Raises:
             UsageError: message, committer or metadata are not UTF-8.
             CommitUnderWay: another process is sending a commit of the branch to the bucket.
-            LakeError: what `BranchMover.move` raises.
+            LakeError: any error of `BranchMover.move`.
         """
         repository, branch = self.repository, self.branch
         lake = repository.lake
@@ -274,13 +277,14 @@ class Attempt(NamedTuple):
         return commit
 
     def unseal(self) -> bool:
-        """Leave what was staged as it was before the attempt, since there is nothing to commit.
+        """Restore the staging area from before the attempt, because there is nothing to commit.
 
         Sealed areas stay sealed if something was staged meanwhile, or a commit of them is on its
-        way to the bucket. Records that change nothing are taken off by the next move of the branch.
+        way to the bucket. The next move of the branch removes records that change nothing.
 
         Returns:
-            Whether the branch still was what would be built from; if not, there may be changes now.
+            Whether the branch is still the one from which the attempt would build; if not, there
+            may be changes now.
         """
         repository, branch, sealed = self.repository, self.branch, self.branch.sealed_tokens
         if not sealed:
@@ -303,10 +307,10 @@ class Attempt(NamedTuple):
 
 
 def check_texts(draft: Draft) -> None:
-    """Refuse texts of a new commit that other clones would not read.
+    """Raise an error for texts of a new commit that other clones would not read.
 
     Raises:
-        UsageError: they are not UTF-8, or too long.
+        UsageError: a text is not UTF-8, or too long.
     """
     pairs = [text for pair in draft.metadata.items() for text in pair]
     size = _size("message", [draft.message])
@@ -345,16 +349,16 @@ def describe_commit(
     created_at: datetime,
     metadata: Mapping[str, str],
 ) -> Commit:
-    """Return the record of a commit with its ID and generation, to make or to verify one.
+    """Return the record of a commit with its ID and generation, to make or to verify a commit.
 
     Args:
-        parents: first parent first.
+        parents: the parents, first parent first.
         also_counts: commits that count for the generation without being parents: a squash merge
             counts its source.
-        message: stored as given.
-        committer: stored as given.
-        created_at: whole seconds.
-        metadata: stored as given.
+        message: the message, stored as given.
+        committer: the committer, stored as given.
+        created_at: the date; the ID depends on whole seconds only.
+        metadata: the user metadata, stored as given.
     """
     ids = tuple(parent.id for parent in parents)
     counted = (*parents, *also_counts)
@@ -380,7 +384,7 @@ def describe_commit(
 
 
 def initial_commit(created_at: datetime) -> Commit:
-    """Return the commit every repository starts with: lakeFS's, with the empty tree."""
+    """Return the commit with which every repository starts: lakeFS's, with the empty tree."""
     return describe_commit(
         parents=(),
         metarange_id=EMPTY_TREE,

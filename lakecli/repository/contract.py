@@ -1,7 +1,7 @@
-"""What the verbs and rooms of this package know of a repository and of its lake.
+"""The protocols of a repository and of its lake, for all modules of this package.
 
-`Repository` and `OwnLake` are protocols, so that nothing below `lakecli.repository.handle.lake`,
-which makes them, has to import it. What only reads takes less of a repository: see
+`Repository` and `OwnLake` are protocols, so that no module has to import their implementations in
+`lakecli.repository.handle.lake`. Code that only reads needs a smaller part of a repository: see
 `lakecli.repository.readable`.
 """
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
 
 class OwnLake(Protocol):
-    """The lake of a repository: the local store, and what is not a function of arguments."""
+    """The lake of a repository: its local store, directories, clocks and access to stores."""
 
     home: "Home"
     kv: LocalStore
     runtime: "Runtime"
 
     def for_repository(self, name: str) -> "OwnLake":
-        """Return this lake, opening stores as a repository's settings say."""
+        """Return this lake with a runtime that opens stores with the settings of a repository."""
 
     def close(self) -> None:
         """Close the local store; safe to repeat."""
 
     def tidy(self, repository: "Repository") -> None:
-        """Delete some of what has expired, more than was written; called after each operation."""
+        """Delete some expired records, more than were written; called after each operation."""
 
     def forgotten(self, txn: ReadTransaction) -> "Iterator[Repository]":
-        """Yield the repositories that were deleted here, and can still be restored."""
+        """Yield the repositories that were deleted here and can still be restored."""
 
     def forget(self, txn: WriteTransaction, repository: "Repository") -> None:
-        """Delete the record of a deleted repository, which can then not be restored."""
+        """Delete the record of a deleted repository, which then cannot be restored any more."""
 
     def repository(self, name: str) -> "Repository":
         """Return another repository of this lake.
@@ -55,7 +55,7 @@ class OwnLake(Protocol):
 
 
 class Repository(Readable, Protocol):
-    """One repository of a lake: what each verb that changes something takes first."""
+    """One repository of a lake: the first argument of each verb that changes something."""
 
     lake: OwnLake
     """The lake that it belongs to."""
@@ -72,31 +72,31 @@ class Repository(Readable, Protocol):
 
     @property
     def syncs(self) -> bool:
-        """Whether it has a mover, so that what moves here goes to the bucket without a push."""
+        """Whether sharing is automatic: moves of refs reach the bucket without a push."""
 
     def notify(self, notice: "Notice") -> None:
         """Add a notice for the caller, unless it is there already."""
 
     def is_here(self) -> bool:
-        """Tell whether this machine still has the repository, under this name."""
+        """Return whether this machine still has the repository, under this name."""
 
     @property
     def addresses(self) -> "AddressResolver":
         """Resolves the physical addresses of entries."""
 
     def note_reads(self) -> None:
-        """Keep the counts of reads of trees for `lakecli doctor`, those since the last call."""
+        """Save the counts of tree reads since the last call, for `lakecli doctor`."""
 
     def forget_trees(self) -> None:
-        """Drop the trees in memory: a table that could not be read may be there now."""
+        """Drop the cached trees in memory: a table that could not be read may exist now."""
 
     @property
     def guard(self) -> "Guard":
-        """Protects what this process takes into use from garbage collection."""
+        """Protects objects that this process starts to use from garbage collection."""
 
 
 class AddressResolver(Protocol):
-    """Opens what the addresses of one repository's entries name.
+    """Opens the objects to which the entries of one repository refer.
 
     Attributes:
         compared: what `lakecli.repository.reading.recorded` remembers of objects.
@@ -108,27 +108,31 @@ class AddressResolver(Protocol):
         """Return the store and the key of an object.
 
         Raises:
-            Refused: the place is not one that the repository may read.
+            Refused: the repository may not read objects at that address.
         """
 
     def check(self, address: str) -> tuple[str, str] | None:
-        """Refuse a place that may not be read; return bucket and key of another namespace."""
+        """Check that an address may be read; return bucket and key if it is in another namespace.
+
+        Raises:
+            Refused: the repository may not read objects at that address.
+        """
 
 
 class FinishedMove(NamedTuple):
-    """A move that an earlier command began, and what became of it.
+    """A move that an earlier command began, and its outcome.
 
     Attributes:
         intent: the move.
-        state: applied, lost (somebody else moved it first), or open: it is made when the command is
-            repeated.
+        state: applied, lost (somebody else moved the ref first), or open: the move is made when the
+            command is repeated.
     """
 
     intent: "Intent"
     state: "MoveOutcome"
 
     def text(self) -> str:
-        """Return what became of the move, in words."""
+        """Return the outcome of the move, in words."""
         what = f"an interrupted push of {self.intent.kind} {self.intent.name}"
         if self.state == "applied":
             return f"{what} reached the bucket"
@@ -138,7 +142,7 @@ class FinishedMove(NamedTuple):
 
 
 class CaughtUp:
-    """What became of what earlier commands left.
+    """The outcome of moves that earlier commands left unfinished.
 
     Args:
         finished: moves whose outcome was not recorded.
@@ -151,31 +155,32 @@ class CaughtUp:
 
 
 class BranchMover(Protocol):
-    """Moves branches in the bucket, to the commits that were built for them, before they move here.
+    """Moves branches in the bucket to new commits, before the branches move here.
 
-    It is `lakecli.repository.sharing.automatic.SharedMover`, made when a command or the library
-    opens the repository.
+    The implementation is `lakecli.repository.sharing.automatic.SharedMover`, made when a command or
+    the library opens the repository.
 
     Attributes:
-        resumed: notes that earlier commands left, and that `catch_up` sent or gave up, each with
-            why the bucket refused it; ``None``: it has it. Who tells what became of them clears it.
+        resumed: notes of earlier commands that `catch_up` sent or gave up. Each has the reason why
+            the bucket refused it, or ``None`` if the bucket accepted it. The caller that reports
+            them clears the list.
     """
 
     resumed: "list[tuple[UnsentMove, LakeError | None]]"
 
     @property
     def command_id(self) -> bytes:
-        """Random bytes that identify the command whose moves go to the bucket."""
+        """Random bytes that identify the command whose moves are sent to the bucket."""
 
     def catch_up(self, repository: Repository) -> CaughtUp:
-        """Finish what earlier commands left, fetch, and let local refs follow the bucket.
+        """Finish moves that earlier commands left, fetch, and let local refs follow the bucket.
 
-        Moves that earlier commands made and could not send are sent. Where one cannot be, its
-        error is in the result, and the others are tried.
+        Moves that earlier commands made here and could not send are sent. If one of them cannot be
+        sent, its error is in the result, and the others are still tried.
 
         Raises:
-            Unreachable: the store does not answer; everything here is as it was.
-            PermissionDenied: reading or listing is not allowed; everything here is as it was.
+            Unreachable: the store does not answer; nothing has changed here.
+            PermissionDenied: reading or listing is not allowed; nothing has changed here.
         """
 
     def move(
@@ -183,12 +188,12 @@ class BranchMover(Protocol):
     ) -> bool:
         """Move a branch to a commit, and return whether it moved.
 
-        If not, another process or another machine moved it first, and the commit has to be built
-        again; this machine's branch has followed the bucket by then, as far as it could.
+        If it did not move, another process or machine moved it first, and the commit has to be
+        built again. By then the branch here has followed the bucket as far as it could.
 
         Args:
-            branch: as the commit was built from it.
-            commit: not in the local store yet.
+            branch: the branch as it was when the commit was built from it.
+            commit: the new head, which is not in the local store yet.
             landing: what the move changes on this machine besides the head.
 
         Raises:
@@ -200,17 +205,17 @@ class BranchMover(Protocol):
         """
 
     def finish(self, repository: Repository) -> None:
-        """Send the moves that were made here and noted; called when the command has succeeded.
+        """Send the noted moves that were made here; called when the command has succeeded.
 
         Raises:
-            LostRace, AlreadyExists: a move would undo others' moves; it was not sent.
+            LostRace, AlreadyExists: a move would undo moves of others; it was not sent.
             OutcomeUnknown: the next command finds out.
             Unreachable, PermissionDenied, …: a move was not sent; the next command tries again.
         """
 
 
 class Notice(NamedTuple):
-    """Something that a verb found out, for its caller to show.
+    """A message of a verb, for its caller to show.
 
     Attributes:
         hint: what to do about it, or ``None``.

@@ -37,11 +37,11 @@ def cp(
 ) -> Entry:
     """Stage at `path` the entry that a ref has at `source`, with other attributes if given.
 
-    Where the branch has the same entry already, nothing is staged.
+    If the branch already has the same entry at `path`, nothing is staged.
 
     Raises:
         NotFound: no such ref, branch or source.
-        UsageError: both are the same place.
+        UsageError: source and destination are the same path.
         Gone: the object of the source is no longer in the bucket.
     """
     check_path(path)
@@ -68,14 +68,16 @@ def cp_tree(
 ) -> int:
     """Stage below `path` everything that a ref has below `source`; return how many objects.
 
-    With `attributes` the copies have these. With `delete` what is below `path` and not below
-    `source` is removed.
-
-    Both are directories: a missing trailing slash is added.
+    Args:
+        source: the source directory; a missing trailing slash is added.
+        path: the destination directory; a missing trailing slash is added.
+        attributes: content type and metadata of the copies, if they are to be changed.
+        delete: remove objects below `path` that have no counterpart below `source`.
 
     Raises:
         NotFound: no such ref or branch, or nothing below the source.
-        UsageError: both are the same place, or a resulting path is too long; nothing is staged.
+        UsageError: source and destination are the same path, or a resulting path is too long;
+            nothing is staged.
     """
     below, target = as_directory(source), as_directory(path)
     if (source_ref, below) == (branch, target):
@@ -110,7 +112,7 @@ def _same() -> UsageError:
 def update_metadata(
     repository: Repository, branch: str, paths: Iterable[bytes], attributes: NewAttributes
 ) -> None:
-    """Stage objects with other attributes, all of them or none; the same ones change nothing.
+    """Stage objects with other attributes, all of them or none; equal attributes change nothing.
 
     Raises:
         NotFound: no such branch or object.

@@ -1,16 +1,17 @@
 """Copying and moving objects to another repository: their bytes first, then their entries.
 
-An object that is named by its contents keeps its name, and with it its checksum. If both
-namespaces are in one store, the store copies it: nothing passes through this machine, and only the
-size is compared. Otherwise it is read and verified while it is written. Objects of lakeFS, which
-have other names, are read and get lakecli's.
+An object that is named by its contents keeps its name and its checksum. If both namespaces are in
+one store, the store copies the object: no bytes pass through this machine, and only the size is
+compared. Otherwise the object is read, and verified while it is written. Objects of lakeFS, which
+have other names, are read and get lakecli's names.
 
-An object outside the namespace, which was imported in place, stays where it is: both repositories
-refer to it then. It is read and brought in if the other repository could not read it there.
+An object outside the namespace, which was imported in place, is not copied: both repositories then
+refer to it. If the target repository could not read it there, it is copied into the target's
+namespace.
 
 A move stages the removal last: the copies are staged, and their bytes durable, before anything is
-removed, so a crash in between leaves both. The repositories have logs of their own, so each takes
-back its own part.
+removed, so a crash in between leaves both. Each repository has its own operation log, so each half
+of a move is undone in its own repository.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class RepositoryPath(NamedTuple):
     """An object or a directory of a repository.
 
     Attributes:
-        ref: a ref expression; of a destination, and of what is moved, a branch.
+        ref: a ref expression; for a destination, and for the source of a move, a branch.
     """
 
     repository: Repository
@@ -101,7 +102,8 @@ class AcrossReport:
     """What copying between repositories did.
 
     Attributes:
-        copied_by_store: those of them that the store copied itself.
+        objects: the number of objects that were copied.
+        copied_by_store: the number of those that the store copied itself.
         failures: (path, reason), in path order.
     """
 
@@ -123,12 +125,12 @@ def cp_across(
 
     Args:
         progress: counts objects and bytes.
-        moves: remove the object from the source, unless it is uploaded there meanwhile.
+        moves: remove the object from the source, unless another one is uploaded there meanwhile.
 
     Raises:
         NotFound: no such ref, branch or source, or its bytes are missing.
         IntegrityError: the object is damaged; nothing is staged.
-        LostRace: the source kept changing; it was copied.
+        LostRace: the source kept changing; the object was copied, but not removed.
     """
     check_path(target.path)
     stager, remover = _stagers(source, target, moves=moves)
@@ -162,11 +164,12 @@ def cp_tree_across(
     If an object fails, the others are copied, and nothing is removed.
 
     Args:
-        source: the directory; a missing trailing slash is added, here and to `target`.
-        target: the directory that replaces it in the resulting paths.
+        source: the directory; a missing trailing slash is added.
+        target: the directory that replaces `source` in the resulting paths; a missing trailing
+            slash is added.
         parallelism: number of objects that are copied at a time.
         progress: counts objects and bytes.
-        moves: remove the objects from the source, but for what is uploaded there meanwhile.
+        moves: remove the objects from the source, except those that are uploaded there meanwhile.
 
     Raises:
         NotFound: no such ref or branch, or nothing below the source.
@@ -199,7 +202,7 @@ def cp_tree_across(
 def _stagers(
     source: RepositoryPath, target: RepositoryPath, *, moves: bool
 ) -> tuple[Stager, Stager | None]:
-    """Return the stager of the copies, and for a move that of the removals.
+    """Return the stager for the copies, and for a move also the one for the removals.
 
     Raises:
         NotFound: no such branch.
@@ -220,7 +223,7 @@ class Across:
         progress: counts objects and bytes.
 
     Attributes:
-        report: of everything so far; the caller counts what it stages.
+        report: the report of all copies so far; the caller counts the objects that it stages.
     """
 
     def __init__(
@@ -237,13 +240,13 @@ class Across:
         self.ingest = Ingest(target.store, target.guard, progress=progress, parallelism=parallelism)
 
     def bring(self, values: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """Bring in the objects of some entries, several at a time; they are claimed then.
+        """Bring in the objects of some entries, several at a time, and claim them.
 
         Args:
             values: paths, and encoded entries of the source.
 
         Returns:
-            The encoded entries of the target, by the same paths, without those that failed.
+            The same paths with the encoded entries of the target, without those that failed.
         """
         done: list[tuple[bytes, bytes]] = []
         brought: list[Ingested] = []
@@ -273,7 +276,7 @@ class Across:
         return sorted(done)
 
     def flush(self, brought: Sequence[Ingested]) -> None:
-        """Make everything so far durable and claim it, and allow the places that it refers to."""
+        """Make all objects so far durable and claim them; allow the places outside that they use."""
         self.ingest.flush(brought)
         if self._places:
             remember(self._target, sorted(self._places))
@@ -287,8 +290,8 @@ class Across:
 
         Raises:
             NotFound: the object does not exist.
-            IntegrityError: it is damaged.
-            OutsideAddress: it lies in a place that this user has not allowed.
+            IntegrityError: the object is damaged.
+            OutsideAddress: the object is in a place that this user has not allowed.
         """
         entry = decode_entry(value)
         if is_external(entry) and self._stays(entry):
@@ -308,7 +311,7 @@ class Across:
         """Return whether the target can refer to an object outside the source's namespace.
 
         Raises:
-            OutsideAddress: the source may not read it.
+            OutsideAddress: the source may not read the object.
         """
         place = self._source.addresses.check(entry.physical_address)
         assert place is not None
@@ -350,11 +353,11 @@ class Across:
         return self.ingest.known(read_object(self._source, entry), digest, entry.size)
 
     def _copied(self, store: ObjectStore, key: str, entry: Entry) -> bool:
-        """Have the store copy an object; return whether it did.
+        """Let the store copy an object; return whether it did.
 
         Raises:
             NotFound: there is no such object.
-            IntegrityError: it has another size.
+            IntegrityError: the object does not have the size in the entry.
         """
         try:
             found = store.head(key)
@@ -373,7 +376,7 @@ class Across:
         return False
 
     def _pieces(self, entry: Entry) -> Iterator[bytes]:
-        """Yield the bytes of an object whose name is not made of its contents."""
+        """Yield the bytes of an object that is not named by its contents."""
         for piece in read_object(self._source, entry):
             self.ingest.workers.check()
             yield piece

@@ -25,10 +25,10 @@ from lakecli.repository.staged.changes import compare_staged, uncommitted
 def diff_uncommitted(
     repository: Repository, branch: str, *, prefix: bytes = b""
 ) -> Iterator[Iterator[Difference]]:
-    """Open the stream of a branch's uncommitted changes; for anything but a branch it is empty.
+    """Open the stream of a branch's uncommitted changes; for other refs the stream is empty.
 
     Args:
-        prefix: only paths that start with it.
+        prefix: only paths that start with this prefix.
 
     Raises:
         NotFound: no such ref.
@@ -38,7 +38,7 @@ def diff_uncommitted(
 
 
 def diff_commit(repository: Repository, commit: Commit) -> Iterator[Difference]:
-    """Yield what a commit changed compared with its first parent; a first commit added all it has.
+    """Yield the changes of a commit since its first parent; for an initial commit, all its objects.
 
     Raises:
         DamagedHistory: the parent is missing.
@@ -52,11 +52,11 @@ def diff_commit(repository: Repository, commit: Commit) -> Iterator[Difference]:
 
 
 class TreesToCompare(NamedTuple):
-    """Trees of which the differences are asked for.
+    """The trees of a comparison.
 
     Attributes:
-        base: what both came from; ``None``: `left` and `right` are compared as they are.
-        prefix: only paths that start with it.
+        base: the merge base; ``None``: compare `left` and `right` directly.
+        prefix: only paths that start with this prefix.
     """
 
     base: MergeBase | None
@@ -66,7 +66,7 @@ class TreesToCompare(NamedTuple):
 
 
 def compare_here(trees: TreeStore, compared: TreesToCompare) -> Iterator[Difference]:
-    """Yield the differences of trees in path order, by this process.
+    """Yield the differences of trees in path order, computed by this process.
 
     Args:
         trees: the store that holds the trees.
@@ -89,22 +89,22 @@ def diff_refs(
 ) -> Iterator[Iterator[Difference]]:
     """Open the stream of differences between two refs, in path order.
 
-    Without `two_way`, they are what merging `right` into `left` would change, conflicts included;
-    uncommitted changes are ignored. With it, they are the plain differences of the two trees, where
-    ``branch$`` on the right includes its staged changes.
+    Without `two_way`, the differences are the changes that merging `right` into `left` would make,
+    conflicts included; uncommitted changes are ignored. With `two_way`, they are the plain
+    differences of the two trees, and ``branch$`` on the right includes its staged changes.
 
     Args:
         repository: the repository of both refs.
         left: a ref expression; without `two_way`, the destination.
         right: a ref expression; without `two_way`, the source.
-        prefix: only paths that start with it.
-        two_way: compare the two trees as they are.
-        compare: compares committed trees; this process does by default.
+        prefix: only paths that start with this prefix.
+        two_way: compare the two trees directly.
+        compare: compares committed trees; by default this process does.
 
     Raises:
         NotFound: one of the refs names nothing.
         UsageError: ``$`` where a commit is needed.
-        Refused: no common ancestor, without `two_way`.
+        Refused: the refs have no common ancestor, and `two_way` is not set.
     """
     if compare is None:
         compare = partial(compare_here, repository.trees)
@@ -133,7 +133,7 @@ def diff_refs(
 def _with_staging(
     view: View, left_tree: MetarangeId, between: Iterator[Difference], *, prefix: bytes
 ) -> Iterator[Difference]:
-    """Lay staged changes over the differences of two commits."""
+    """Combine the differences of two commits with the staged changes on top of the second one."""
     trees = view.repository.trees
     staged_now = ((path, 0, value, None) for path, value in view.staged(prefix=prefix))
     committed = ((item.path, 1, b"", item) for item in between)

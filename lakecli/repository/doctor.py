@@ -1,7 +1,8 @@
 """The verb `doctor`: check this machine and a storage namespace, and say which commands can work.
 
-The package `lakecli.doctor` checks a store, whatever is in it. This module adds what a lake knows:
-the local store, the cache and the disks, the owner of the namespace, what clones share there.
+The package `lakecli.doctor` checks any store, with or without a repository. This module adds the
+checks that need a lake: the local store, the cache and the disks, the owner of the namespace, and
+the objects that clones share there.
 """
 
 from __future__ import annotations
@@ -88,12 +89,13 @@ FAMILIES: Final[tuple[type[LakeError], ...]] = (
 
 
 class Purpose(NamedTuple):
-    """A group of commands, and the checks that must not have failed for them.
+    """A group of commands, and the checks that they need.
 
     Attributes:
-        name: the check that reports the result.
+        name: the name of the check that reports whether the commands can work.
+        needs: the names of the checks that must not have failed.
         commands: the commands, for people.
-        parts: what is not possible where another check has failed, by the name of the check.
+        parts: for names of other checks, the feature that does not work if that check has failed.
     """
 
     name: str
@@ -149,7 +151,7 @@ class Examination:
 
     Attributes:
         namespace: the storage namespace, or ``None`` if unknown.
-        checks: run one by one as they are taken; close the generator to remove test objects.
+        checks: a generator that runs one check for each item; close it to remove test objects.
     """
 
     namespace: str | None
@@ -166,7 +168,7 @@ def examine_namespace(
     """Check a storage namespace, with or without a repository in it.
 
     Args:
-        namespace: its normalised URI.
+        namespace: the normalised URI of the namespace.
         runtime: opens the store, and has the clock and the random IDs that the checks use.
         free_space: returns the free bytes on the disk of a path.
 
@@ -253,7 +255,7 @@ def examine_repository(
 
 
 def _remedies(runtime: Runtime, name: str, namespace: str) -> Remedies:
-    """Return what may be tried with the bucket of a namespace."""
+    """Return the remedies that doctor may try for the bucket of a namespace."""
 
     def reopen(account: Account) -> ObjectStore:
         trying = runtime._replace(account=lambda _: account).for_repository(name)
@@ -275,7 +277,7 @@ def _without_store(
 
 
 def compiled_core() -> Check:
-    """Check whether bulk work is done by the compiled core."""
+    """Check whether the compiled core is used for bulk work."""
     name, problem = "compiled-core", native.problem()
     if not problem:
         return ok(name, "used")
@@ -297,7 +299,7 @@ def cache(directory: Path, *, used_by: str = "", limit: int = 0) -> Check:
     """Check that the cache directory is writable, and report how a repository uses it.
 
     Args:
-        directory: of the caches of all repositories.
+        directory: the directory with the caches of all repositories.
         used_by: the UUID of the repository; ``""`` if it caches nothing.
         limit: bytes that the repository may use.
     """
@@ -326,7 +328,7 @@ def cache(directory: Path, *, used_by: str = "", limit: int = 0) -> Check:
 
 
 def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:
-    """Check the disk with the least free space among those of several directories."""
+    """Check the free space of the disks of several directories; the fullest disk is reported."""
     measured = []
     for place in places:
         with suppress(OSError):
@@ -360,10 +362,10 @@ def _with_claim(
     """Yield the checks of a probe, then those of the owner, of sharing, and of the commands.
 
     Args:
-        repository: the expected owner. ``None``: there may be none, and what `lakecli repo create`
-            would make may be missing.
-        examiner: who asks. Where there is a repository that this version may write, whether its
-            namespace can be shared is recorded in it.
+        repository: the expected owner. ``None``: there may be none, and a directory that `lakecli
+            repo create` would make may be missing.
+        examiner: the machine that checks. If there is a repository to which this version may write,
+            the result of the sharing check is recorded in its namespace.
     """
     claim = _claim_of_anybody if repository is None else partial(_claim_of, repository)
     missing_fix = _made_by_create(looking.store.uri) if repository is None else ""
@@ -452,7 +454,7 @@ def _shared(store: ObjectStore) -> Check:
 
 
 def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
-    """Report whether a group of commands has what it needs."""
+    """Report whether a group of commands can work, by the results of other checks."""
     needed = ", ".join(purpose.needs)
     lacking = [
         need
@@ -479,7 +481,7 @@ def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
 
 
 def _outside(repository: Repository) -> Check:
-    """Report the places outside the namespace that entries name; only a few ranges are read."""
+    """Report places outside the namespace to which entries refer; only a few ranges are read."""
     try:
         found = look(repository, ranges=_RANGES_READ)
     except LakeError:
@@ -504,7 +506,7 @@ def _outside(repository: Repository) -> Check:
 
 
 def verdict_of(checks: Iterable[Check]) -> CheckVerdict:
-    """Return the worst of several verdicts; skipped checks count as well."""
+    """Return the worst verdict of some checks; a skipped check counts as OK."""
     found = {check.verdict for check in checks}
     return next(
         (v for v in (CheckVerdict.FAILED, CheckVerdict.WARNING) if v in found), CheckVerdict.OK
@@ -512,9 +514,9 @@ def verdict_of(checks: Iterable[Check]) -> CheckVerdict:
 
 
 def problem_of(checks: Sequence[Check]) -> LakeError | None:
-    """Return the error for failed checks, of the most serious family, or ``None``.
+    """Return an error for the failed checks, of the most serious kind among them, or ``None``.
 
-    Its hint is the fix of the first check of that family.
+    Its hint is the fix of the first check of that kind.
     """
     problems = [check for check in checks if check.verdict is CheckVerdict.FAILED]
     for family in FAMILIES:

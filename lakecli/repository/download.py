@@ -40,14 +40,15 @@ class DownloadOptions:
 
     Attributes:
         parallelism: number of concurrent requests or copies.
-        part_size: in bytes, of objects in a bucket that are larger than two parts. The next
-            download with the same part size resumes one that was killed.
-        selection: of the objects below a directory.
-        deletes: tells of a file below a directory that lacks an object, by its name there, whether
-            it is deleted; ``None``: no file is.
+        part_size: size in bytes of the parts in which large objects of a bucket are fetched: those
+            larger than two parts. The next download with the same part size resumes one that was
+            killed.
+        selection: which of the objects below a directory are downloaded.
+        deletes: given the relative name of a file without an object, returns whether the file is
+            deleted; ``None``: no file is deleted.
         max_delete: refuse to delete more files than this.
-        progress: expects the objects below a directory as they are found; counts objects and
-            bytes.
+        progress: gets the number and size of the objects of a directory as they are found; counts
+            objects and bytes.
     """
 
     parallelism: int = 1
@@ -72,8 +73,9 @@ def download_object(
 ) -> Entry:
     """Download one object to a file, verified; a failed download leaves no file.
 
-    With `listed`, nothing is written; it gets what would be done. A file of the size of the
-    object is read and compared.
+    Args:
+        listed: if given, nothing is written: it is called with the step that would be taken. A file
+            that has the size of the object is read and compared.
 
     Raises:
         NotFound: the ref, the path or its data does not exist.
@@ -93,7 +95,7 @@ def download_object(
 
 
 def _find_target(repository: Repository, ref: str, path: bytes, target: Path) -> tuple[Entry, Path]:
-    """Return an object, and the file that a download of it to `target` writes.
+    """Return the entry of an object, and the file to which a download to `target` writes.
 
     Raises:
         NotFound: the ref or the path does not exist.
@@ -113,7 +115,7 @@ def _find_target(repository: Repository, ref: str, path: bytes, target: Path) ->
 
 
 class Downloader:
-    """One download command; fetches objects to files. Safe to share between threads."""
+    """Fetches objects to files for one download command. Safe to share between threads."""
 
     def __init__(self, repository: Repository, options: DownloadOptions) -> None:
         self._repository = repository

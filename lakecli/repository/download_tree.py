@@ -1,8 +1,8 @@
 """Downloading all objects below a directory, or those that a list names.
 
-`_TreeDownload` compares each object with its file, decides what is done with the path, and hands
-that to a sink: `_Writing` does it and counts it, `_DryRun` only lists it. With `deletes`, the files
-that the ref lacks are deleted at the end.
+`_TreeDownload` compares each object with its file, decides what to do with the path, and passes
+the decision to a sink: `_Writing` executes and counts it, `_DryRun` only lists it. With `deletes`,
+files that have no object at the ref are deleted at the end.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class DownloadReport:
     """What a recursive download did.
 
     Attributes:
-        unchanged: objects whose file existed with the same contents.
+        unchanged: number of objects whose file existed with the same contents.
         size: bytes of the objects written.
-        excluded: objects that the selection leaves out.
+        excluded: number of objects that the selection leaves out.
         left_out: paths of objects whose names are Git's, lakecli's or the system's own.
-        deleted: files that were deleted, because the ref lacks them.
+        deleted: number of files that were deleted, because the ref has no object for them.
         failures: (path, reason), in path order.
     """
 
@@ -89,28 +89,30 @@ def download_tree(
     """Download every object below a directory; report those that fail, and write the others.
 
     A directory marker (an empty object whose path ends in a slash) becomes a directory. Nothing is
-    written outside `target`, whatever the paths are and whatever symbolic links it holds.
+    written outside `target`, whatever the paths of the objects are and whatever symbolic links are
+    in `target`.
 
     With `options.deletes`, the other files of the directory are deleted afterwards, unless an
-    object fails. A file that is in the way of an object is deleted before that object is
-    downloaded, after all others. Files that the selection leaves out stay, and so do files that
-    change meanwhile, special files, and whatever is outside the directory: symbolic links are
-    deleted themselves and never followed.
+    object fails. If a file is in the way of an object, the file is deleted first, and the object is
+    downloaded after all others. Files that the selection leaves out stay, and so do files that
+    change meanwhile, special files, and everything outside the directory: a symbolic link is
+    deleted itself and never followed.
 
     Args:
         repository: the repository.
         ref: a ref expression.
         prefix: the directory.
-        target: the directory to write to.
-        options: of the download.
-        names: of the objects below the prefix, if not all are meant.
-        listed: gets in path order what would be done, deletions last, and nothing is written;
-            the report stays empty. A file of the size of its object is read and compared.
+        target: the directory to which files are written.
+        options: how to download.
+        names: names of objects relative to the prefix; ``None`` for all.
+        listed: if given, nothing is written, and the report stays empty: it is called with each
+            step that would be taken, in path order, deletions last. A file that has the size of its
+            object is read and compared.
 
     Raises:
         NotFound: the ref does not exist, or there is nothing below the prefix.
-        Refused: too many files would be deleted, or files would be, although the prefix has no
-            object, or the directory holds files that a repository needs; nothing is written.
+        Refused: too many files would be deleted; or files would be deleted although the prefix has
+            no object; or the directory holds files that a repository needs. Nothing is written.
         UsageError: `target` cannot be a directory.
     """
     report = DownloadReport()
@@ -140,11 +142,11 @@ def download_tree(
 
 
 class _Place(NamedTuple):
-    """What is downloaded, how, and the directory where it is written.
+    """The objects and options of a download, and the directory to which it writes.
 
     Attributes:
-        below: the directory whose objects are downloaded; their names begin behind it.
-        surplus: files that will be deleted; objects with one in their way are left for later.
+        below: the directory whose objects are downloaded; their names are relative to it.
+        surplus: files that will be deleted; objects with one in their way are downloaded last.
     """
 
     view: View
@@ -159,7 +161,7 @@ class _Place(NamedTuple):
 def _opened(
     repository: Repository, ref: str, prefix: bytes, target: Path, options: DownloadOptions
 ) -> Iterator[_Place]:
-    """Open a ref and the directory to write to, and find the files that are deleted."""
+    """Open a ref and the directory to which files are written, and find the files to delete."""
     if options.deletes is not None:
         _check_unneeded(repository, target)
     below = as_directory(prefix)
@@ -169,10 +171,10 @@ def _opened(
 
 
 class _TreeDownload:
-    """Decides what is done with each object and each surplus file, and hands it to a sink.
+    """Decides what is done with each object and each surplus file, and passes it to a sink.
 
     Args:
-        sink: does what is decided, or lists it.
+        sink: executes the decisions, or lists them.
         workers: the threads that compare, and in which the sink is called.
     """
 
@@ -188,7 +190,9 @@ class _TreeDownload:
             self._fail(path, reason)
 
     def records(self, names: Sequence[bytes] | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Return the objects below the directory, or those of some names; absent names fail.
+        """Return the objects below the directory, or those with some names.
+
+        A name without an object is recorded as a failure.
 
         Raises:
             NotFound: there is nothing below the directory.
@@ -214,11 +218,11 @@ class _TreeDownload:
         return no_such_path(self._view.repository, self._view.name, path)
 
     def bring(self, records: Iterator[tuple[bytes, bytes]]) -> None:
-        """Decide about objects, in several threads."""
+        """Decide and act on objects, in several threads."""
         self._workers.for_each(self._selected(records), self._one)
 
     def delete_surplus(self) -> None:
-        """Delete the surplus files, then bring the objects that they were in the way of.
+        """Delete the surplus files, then write the objects that had one of them in their way.
 
         Nothing is deleted if anything has failed.
         """
@@ -253,7 +257,7 @@ class _TreeDownload:
             yield from selected
 
     def _one(self, item: tuple[bytes, Entry]) -> None:
-        """Decide about one object; an error that concerns only this object is recorded."""
+        """Decide and act on one object; an error that concerns only this object is recorded."""
         path, entry = item
         name = path[len(self._below) :]
         try:
@@ -300,7 +304,7 @@ class _TreeDownload:
 
 
 class _Writing:
-    """Does what a download decides, and reports it."""
+    """The sink that executes the decisions of a download, and reports them."""
 
     sets_times = True
 
@@ -335,15 +339,15 @@ class _Writing:
             self._report.size += size
 
     def put_off(self, step: PathStep, entry: Entry) -> None:
-        """Keep an object that is written when the file in its way has been deleted."""
+        """Postpone an object until the file in its way has been deleted."""
         self.waiting.append((step.path, entry))
 
     def make_directory(self, name: bytes) -> None:
-        """Make the directory of a marker."""
+        """Make the directory for a directory marker."""
         self._place.destination.make_directory(name)
 
     def delete(self, _step: PathStep, name: bytes, seen: FileStamp) -> None:
-        """Delete a file, unless it has changed, and the directories that it leaves empty."""
+        """Delete a file, unless it has changed, and the directories that are empty without it."""
         view, below = self._place.view, self._place.below
         try:
             self._report.deleted += self._place.destination.delete(
@@ -354,7 +358,7 @@ class _Writing:
 
 
 class _DryRun:
-    """Lists what a download decides, and does nothing."""
+    """The sink that lists the decisions of a download, and changes nothing."""
 
     sets_times = False
     waiting = ()
@@ -363,7 +367,7 @@ class _DryRun:
         self._steps: list[PathStep] = []
 
     def pass_over(self, step: PathStep) -> None:
-        """List an object that is unchanged, excluded or fails."""
+        """List an object that is unchanged, excluded or failed."""
         self._steps.append(step)
 
     def write(self, step: PathStep, _entry: Entry) -> None:
@@ -380,17 +384,17 @@ class _DryRun:
         self._steps.append(step)
 
     def drain(self, listed: Listed) -> None:
-        """Tell the steps since the last call, in path order."""
+        """Pass the steps since the last call to `listed`, in path order."""
         for step in sorted(self._steps, key=lambda step: step.path):
             listed(step)
         self._steps.clear()
 
 
 class _Surplus(NamedTuple):
-    """The files of a directory that the ref lacks.
+    """The files of a directory for which a ref has no object.
 
     Attributes:
-        files: names below the directory, ascending, and what was seen there.
+        files: names relative to the directory, ascending, and the stamp of each file.
         failures: directories that cannot be read, and why.
     """
 
@@ -399,7 +403,7 @@ class _Surplus(NamedTuple):
 
     @classmethod
     def of(cls, view: View, below: bytes, target: Path, options: DownloadOptions) -> _Surplus:
-        """Compare a directory with what a view has below a prefix.
+        """Return the files of a directory for which a view has no object below a prefix.
 
         Raises:
             Refused: everything would be deleted.
@@ -432,7 +436,7 @@ class _Surplus(NamedTuple):
         return found
 
     def blocks(self, name: bytes) -> bool:
-        """Tell whether one of the files is in the way of an object."""
+        """Return whether one of the files is in the way of an object."""
         at = name.find(b"/")
         while at != -1:
             if self._has(name[:at], name[:at]):
@@ -448,11 +452,11 @@ class _Surplus(NamedTuple):
 
 
 def _check_unneeded(repository: Repository, target: Path) -> None:
-    """Refuse to delete below a directory that holds, or lies in, what a repository needs.
+    """Raise an error if deletions in a directory could hit files that a repository needs.
 
     Raises:
-        Refused: the storage namespace of a repository of this machine, a directory that one has
-            imported from without copying, or the home of lakecli.
+        Refused: the directory contains, or is in, the storage namespace of a repository of this
+            machine, a directory from which a repository has imported in place, or lakecli's home.
     """
     lake = repository.lake
     needed = [(str(lake.home.store), "the local store"), (str(lake.home.cache), "the cache")]

@@ -1,8 +1,8 @@
-"""Sum up how much objects take, by prefix: as they are listed, and as they are stored.
+"""Sum up how much space objects take, by prefix: as they are listed, and as they are stored.
 
-Several paths may have one object: after a copy, or because equal bytes are stored once. As ``du``
-counts a file with several names, the first path counts it. Which objects were counted is kept on
-disk, so memory does not grow with their number.
+Several paths may share one object: after a copy, or because equal bytes are stored once. Such an
+object is counted for the first path only, as ``du`` counts a file with several names. The objects
+that were counted are recorded on disk, so memory does not grow with their number.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _CACHE: Final = "PRAGMA cache_size = -16384"
 
 
 class PrefixUsage:
-    """What the objects below one prefix take.
+    """The number and sizes of the objects below one prefix.
 
     Attributes:
-        prefix: of the paths, with its slash; ``None`` for all of them.
+        prefix: the prefix of the paths, with its slash; ``None`` for all paths.
         size: bytes of all paths.
-        physical: bytes of objects that no earlier path has.
-        shared: bytes of those that another branch or tag has too; 0 if that was not asked for.
+        physical: bytes of the objects that no earlier path shares.
+        shared: the part of `physical` that another branch or tag has, too; 0 if not requested.
     """
 
     __slots__ = ("objects", "physical", "prefix", "shared", "size")
@@ -44,7 +44,7 @@ class PrefixUsage:
         self.objects = self.size = self.physical = self.shared = 0
 
     def add(self, other: PrefixUsage) -> None:
-        """Add what another prefix takes."""
+        """Add the counts of another prefix."""
         self.objects += other.objects
         self.size += other.size
         self.physical += other.physical
@@ -55,9 +55,9 @@ class PrefixUsage:
 def du(
     repository: Repository, ref: str, prefix: bytes, *, depth: int = 1, shared: bool = False
 ) -> Iterator[Iterator[PrefixUsage]]:
-    """Open the stream of what each directory below a prefix takes, and at the end all of them.
+    """Open the stream of the usage of each directory below a prefix, and at the end the total.
 
-    A directory comes after those inside it, which it includes.
+    A directory comes after the directories inside it, which it includes.
 
     Args:
         ref: a ref; a plain branch includes its staging area.

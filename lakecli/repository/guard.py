@@ -1,30 +1,31 @@
 """Claim objects and commits against garbage collection before anything refers to them.
 
 An object in the bucket may be garbage to every other clone, condemned, or deleted already. Before
-this clone refers to one, this module checks that it exists and claims it. Only then does the value
-get the type that staging areas require: only this module makes `ClaimedValue`, and `ClaimedCommit`
-for commits, branches and tags.
+this clone refers to an object, this module checks that the object exists and claims it. Only then
+does the value get the type that staging areas require: only this module makes `ClaimedValue`, and
+`ClaimedCommit` for commits, branches and tags.
 
-If nothing was ever collected, a claim costs one GET of the state. Whatever writes to the bucket or
+If nothing was ever collected, a claim costs one GET of the state. Code that writes to the bucket or
 stages fails without the bucket.
 
-A claimed tree protects everything that it refers to: a sweep follows the trees that are recent or
-kept, and deletes trees before what they refer to. Refs are local: without the bucket, branches and
-tags are created and operations undone unclaimed; a push finds out what was lost.
+A claimed tree protects everything to which it refers: a sweep follows the trees that are recent or
+kept, and deletes trees before the objects to which they refer. Refs are local: without the bucket,
+branches and tags are created and operations undone without claims; a push finds out what was lost.
 
 Only this clone knows commits that were never pushed, and pushed commits may no longer be reached by
-a ref in the bucket. Once their trees are old, a collector takes them for garbage. Before building
+a ref in the bucket. Once their trees are old, a collector treats them as garbage. Before building
 on them, this clone claims them.
 
 `GcGuard`, which uploads and the writing of trees call, too, follows the protocol of
 `lakecli.remote.gc_protocol`:
 
 - One GET returns the state. If there never was a collection, that is all.
-- An object older than half the grace period gets a new time, so that it is no candidate for now.
+- An object older than half the grace period gets a new time, so that it is not a candidate for now.
 - While objects are condemned, the used ones are first kept, then the state is read again.
 - While a sweep runs, the guard waits. After a sweep, it checks that everything still exists.
 
-A reading of the state is trusted for `MAX_STATE_AGE`: the collector waits that much longer.
+The guard trusts a state that it has read for `MAX_STATE_AGE`, and the collector waits that much
+longer.
 """
 
 from __future__ import annotations
@@ -94,11 +95,11 @@ class Swept(LostRace):
 
 
 def claim_entry(repository: Repository, path: bytes, entry: Entry) -> ClaimedValue:
-    """Return the encoded form of an entry that may be staged; its object is claimed.
+    """Claim the object of an entry; return the encoded entry, which may be staged.
 
     Raises:
         Gone: the object is not in the bucket, or has another size.
-        Swept: it was deleted just now.
+        Swept: the object was deleted just now.
         SweepRunning: a sweep does not end.
     """
     ((_, value),) = claim_values(repository, [(path, encode_entry(entry))])
@@ -106,13 +107,16 @@ def claim_entry(repository: Repository, path: bytes, entry: Entry) -> ClaimedVal
 
 
 def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> list[Change]:
-    """Return (path, encoded entry or tombstone) as what may be staged; their objects are claimed.
+    """Claim the objects of some values, and return the values as changes that may be staged.
 
     Objects outside the namespace are never collected, and are not checked.
 
+    Args:
+        values: paths, each with an encoded entry or a tombstone.
+
     Raises:
-        Gone: naming the paths whose objects are not in the bucket, or have another size.
-        Swept: one was deleted just now.
+        Gone: some objects are not in the bucket, or have another size; the error has their paths.
+        Swept: an object was deleted just now.
         SweepRunning: a sweep does not end.
     """
     claimed = list(values)
@@ -141,11 +145,11 @@ def uploaded_changes(changes: Iterable[tuple[bytes, bytes]]) -> list[Change]:
 def claim_below(view: View, *, prefix: bytes) -> Iterator[Change]:
     """Claim everything that a view has under a prefix, and yield it in path order.
 
-    The tree is claimed as a whole, what is staged object by object.
+    The tree is claimed as a whole, staged changes object by object.
 
     Raises:
-        Gone: some of it is not in the bucket.
-        Swept: some of it was deleted just now.
+        Gone: some objects are not in the bucket.
+        Swept: some objects were deleted just now.
         SweepRunning: a sweep does not end.
     """
     found = view.scan(prefix=prefix)
@@ -161,7 +165,7 @@ def claim_below(view: View, *, prefix: bytes) -> Iterator[Change]:
 
 
 def committed_value(head: View, path: bytes) -> ClaimedValue:
-    """Return what the commit of a view has at a path, after `claim_head`; else a tombstone."""
+    """Return the committed value of a path, or a tombstone; the head must be claimed before."""
     value = head.find_committed(path)
     return TOMBSTONE if value is None else ClaimedValue(value)
 
@@ -169,13 +173,13 @@ def committed_value(head: View, path: bytes) -> ClaimedValue:
 def same_area(records: Iterable[tuple[bytes, bytes]]) -> Iterator[Change]:
     """Yield records of a staging area that move to another area of the same branch.
 
-    They were claimed when they were staged, and stay staged.
+    Their objects were claimed when the records were staged, and stay in use.
     """
     yield from cast("Iterable[Change]", records)
 
 
 class Reclaimed:
-    """Claims what operations of the log bring back, as far as it still exists.
+    """Claims the trees and objects that undone operations bring back, if they still exist.
 
     Attributes:
         gone: the number of trees and objects that no longer exist.
@@ -186,11 +190,15 @@ class Reclaimed:
         self.gone = 0
 
     def add_commit(self, txn: ReadTransaction, commit: Commit) -> None:
-        """Claim a commit that a ref is put back to."""
+        """Claim a commit to which a ref is moved back."""
         self.gone += not claim_history(txn, self._repository, commit)
 
     def add_values(self, values: Iterator[tuple[bytes, bytes]]) -> None:
-        """Claim values that are staged again, as (path, encoded entry or tombstone)."""
+        """Claim the objects of values that are staged again.
+
+        Args:
+            values: paths, each with an encoded entry or a tombstone.
+        """
         first = next((each for each in values if each[1]), None)
         if first is None or not self._repository.guard.begin():
             return
@@ -199,7 +207,7 @@ class Reclaimed:
             self.gone += len(_claim(self._repository, batch))
 
     def value(self, image: bytes) -> ClaimedValue:
-        """Return one of the values that were added, as what may be staged."""
+        """Return a value that was added, with the type that staging areas require."""
         return ClaimedValue(image)
 
 
@@ -230,11 +238,11 @@ def _object_of(repository: Repository, value: bytes) -> tuple[str, int] | None:
 def claim_head(view: View) -> ClaimedCommit:
     """Return the head of a branch as the parent of a new commit.
 
-    Trees of its history that only this clone knows are claimed as far as they exist. A push finds
-    the missing ones, which can be uploaded again.
+    Trees of its history that only this clone knows are claimed if they exist. A push detects the
+    missing ones, which can be uploaded again.
 
     Raises:
-        Swept: its tree was deleted just now.
+        Swept: a tree was deleted just now.
         SweepRunning: a sweep does not end.
     """
     claim_history(view.txn, view.repository, view.commit)
@@ -242,10 +250,10 @@ def claim_head(view: View) -> ClaimedCommit:
 
 
 def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
-    """Return a commit that a ref of this clone may point to, even without the bucket.
+    """Return a commit to which a ref of this clone may point, even without the bucket.
 
     Raises:
-        Gone: its tree is no longer in the bucket.
+        Gone: the commit's tree is no longer in the bucket.
         Swept: the tree was deleted just now.
         SweepRunning: a sweep does not end.
     """
@@ -256,7 +264,7 @@ def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -
 
 @contextmanager
 def unless_away() -> Iterator[None]:
-    """Suppress errors of an unreadable bucket in the block, but not `SweepRunning`."""
+    """Suppress errors of a bucket that cannot be read in the block, but not `SweepRunning`."""
     try:
         yield
     except SweepRunning:
@@ -266,10 +274,10 @@ def unless_away() -> Iterator[None]:
 
 
 def claim_commit(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
-    """Return a commit that refs and commits may refer to; claim it and its history.
+    """Claim a commit and its history; return the commit, to which refs and commits may refer.
 
     Raises:
-        Gone: its tree is no longer in the bucket.
+        Gone: the commit's tree is no longer in the bucket.
         Swept: the tree was deleted just now.
         SweepRunning: a sweep does not end.
     """
@@ -302,7 +310,11 @@ def claim_trees(repository: Repository, trees: Iterable[MetarangeId]) -> None:
 
 
 def claim_history(txn: ReadTransaction, repository: Repository, commit: Commit) -> bool:
-    """Claim the trees that only this clone knows; tell whether the commit's tree exists."""
+    """Claim the trees of a history that only this clone knows.
+
+    Returns:
+        Whether the tree of `commit` exists.
+    """
     if not repository.guard.begin():
         return True
     trees = unreached_trees(txn, repository, commit)
@@ -313,7 +325,7 @@ def claim_history(txn: ReadTransaction, repository: Repository, commit: Commit) 
 def unreached_trees(
     txn: ReadTransaction, repository: Repository, start: Commit
 ) -> frozenset[MetarangeId]:
-    """Return the trees of a commit and of its ancestors, as far as the bucket's refs lack them.
+    """Return the trees of a commit and its ancestors that no ref in the bucket reaches.
 
     The refs in the bucket are those of the last fetch. The empty tree is not included.
     """
@@ -349,7 +361,7 @@ class GcGuard:
     """The garbage collection protocol of a writer to one namespace. Safe to share between threads.
 
     Args:
-        monotonic: returns seconds that only grow, also while the machine is asleep.
+        monotonic: returns seconds that never decrease, also while the machine is asleep.
         sleep: waits for some seconds.
         new_id: returns random bytes.
     """
@@ -374,14 +386,14 @@ class GcGuard:
     def begin(self) -> bool:
         """Read the state, unless it was read recently; wait for a sweep to end.
 
-        Call it before checking whether objects exist.
+        Call this before checking whether objects exist.
 
         Returns:
-            Whether there ever was a collection, so that objects which exist need protection.
+            Whether there ever was a collection, so that existing objects need protection.
 
         Raises:
             PermissionDenied: reading the state is not allowed, and it may exist.
-            SweepRunning: it does not end.
+            SweepRunning: a sweep does not end.
         """
         with self._lock:
             self._begin()
@@ -394,7 +406,7 @@ class GcGuard:
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False
     ) -> None:
-        """Make sure that objects outlive a collection; call it before anything refers to them.
+        """Make sure that objects outlive a collection; call this before anything refers to them.
 
         Args:
             found: keys of objects that existed already, or may have.
@@ -403,7 +415,7 @@ class GcGuard:
                 rechecking them after a sweep.
 
         Raises:
-            Swept: one has been deleted.
+            Swept: an object has been deleted.
             SweepRunning: a sweep does not end.
         """
         with self._lock:
@@ -436,14 +448,14 @@ class GcGuard:
                 return
 
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
-        """Make sure that the existing ones of some objects outlive a collection.
+        """Make sure that those of some objects that exist outlive a collection.
 
         Returns:
-            The sizes of the existing ones; ``None`` if nothing was ever collected, and therefore
+            The sizes of the existing objects; ``None`` if nothing was ever collected, and therefore
             nothing was checked.
 
         Raises:
-            Swept: one was deleted just now.
+            Swept: an object was deleted just now.
             SweepRunning: a sweep does not end.
         """
         if not keys:
@@ -488,8 +500,8 @@ class GcGuard:
         """Accept an unreadable state only if a listing proves that it does not exist.
 
         Without permission to list, stores also deny access to missing objects. But a policy, or an
-        owner in another account, could hide an existing state; believing that nothing was ever
-        collected, a writer would then use what a sweep is about to delete.
+        owner in another account, could hide an existing state. A writer that believes that nothing
+        was ever collected would then use objects that a sweep is about to delete.
         """
         try:
             if all(info.key != GC_STATE for info in self._store.list(GC_STATE)):
@@ -510,7 +522,7 @@ class GcGuard:
             self._read()
 
     def _keep(self, state: GcState, keys: set[str]) -> bool:
-        """Write a keep; tell whether the state is unchanged."""
+        """Write a record that keeps objects; return whether the state is unchanged."""
         # Named by its content: keeping the same objects twice writes one record.
         keep_id = blake3_of("\n".join(sorted(keys)).encode("ascii")).hex()[:32]
         gc_protocol.write_keep(self._store, state.epoch, keep_id, keys)
@@ -518,23 +530,23 @@ class GcGuard:
         return (now.phase, now.epoch) == (state.phase, state.epoch)
 
     def _refresh(self, keys: Collection[str], limit: timedelta) -> None:
-        """Give those of some objects that are older than `limit` a new time.
+        """Give objects that are older than `limit` a new time.
 
         Raises:
-            Swept: one is gone.
+            Swept: an object is gone.
         """
         self._renew(self._heads(keys), limit)
 
     def _heads(self, keys: Collection[str]) -> dict[str, ObjectInfo]:
-        """Return what the store says of objects.
+        """Return the store's metadata of each object.
 
         Raises:
-            Swept: one is gone.
+            Swept: an object is gone.
         """
         return dict(zip(keys, self._for_each(self._store.head, keys), strict=True))
 
     def _renew(self, infos: Mapping[str, ObjectInfo], limit: timedelta) -> None:
-        """Give those of some objects that are older than `limit` a new time."""
+        """Give objects that are older than `limit` a new time."""
         if not infos:
             return
         now = self._now()
@@ -543,7 +555,7 @@ class GcGuard:
             self._for_each(self._touch, old)
 
     def _now(self) -> datetime:
-        """Return the time by the store's clock, which is asked once."""
+        """Return the time by the store's clock, which is requested once."""
         if self._clock is None:
             self._clock = gc_protocol.store_now(self._store), self._monotonic()
         then, at = self._clock

@@ -1,4 +1,4 @@
-"""Show history: the log of a ref expression, and the commit that one names."""
+"""Show history: the log of a ref expression, and the commit that an expression names."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -57,7 +57,7 @@ def log(repository: Readable, ref: str, options: LogOptions) -> Iterator[Iterato
 
     Raises:
         NotFound: one of the expressions names nothing.
-        UsageError: it is another range.
+        UsageError: the expression is a range of another kind.
     """
     with repository.lake.kv.read() as txn:
         commits = _walk(repository, txn, ref, options)
@@ -121,7 +121,7 @@ def _is_shown(
 def _touches(
     repository: Readable, txn: ReadTransaction, commit: Commit, options: LogOptions
 ) -> bool:
-    """Return whether a commit changed one of the paths; ranges that both trees have stay closed."""
+    """Return whether a commit changed one of the paths; ranges in both trees are not read."""
     from lakecli.committed.diff import diff, differs_at
 
     if len(commit.parents) != 1:
@@ -141,8 +141,8 @@ def rev_parse(repository: Refs, ref: str) -> "Resolved":
     """Return what a ref expression names, with each modifier's step.
 
     Raises:
-        UsageError: it is malformed.
-        NotFound: it names nothing, or too much.
+        UsageError: the expression is malformed.
+        NotFound: the expression names nothing, or is ambiguous.
     """
     with repository.lake.kv.read() as txn:
         return resolve_ref(repository, txn, ref)
@@ -152,8 +152,8 @@ def show_commit(repository: Refs, ref: str) -> Commit:
     """Return the commit that a ref expression names.
 
     Raises:
-        UsageError: it is malformed, or names a staging area.
-        NotFound: it names nothing, or too much.
+        UsageError: the expression is malformed, or names a staging area.
+        NotFound: the expression names nothing, or is ambiguous.
     """
     with repository.lake.kv.read() as txn:
         return commit_at(repository, txn, ref)

@@ -22,7 +22,7 @@ def ls(
 
     Args:
         ref: the ref to list; a plain branch includes its staging area.
-        prefix: what the paths begin with; any bytes, not only whole components.
+        prefix: any bytes, not only whole path components.
         delimiter: if given, paths that contain it after the prefix are collapsed into one common
             prefix, and skipped rather than read.
         after: only paths that sort after this.
@@ -55,11 +55,11 @@ def find(
 
     Args:
         ref: the ref to search; a plain branch includes its staging area.
-        names: patterns of which one matches the last part of the path, as a shell's; none: any.
-        min_size: bytes at least.
-        max_size: bytes at most; ``None``: any number.
-        since: uploaded at this time or later.
-        until: uploaded at this time or earlier.
+        names: shell patterns; one of them must match the last component of the path. Empty for any.
+        min_size: minimum size in bytes.
+        max_size: maximum size in bytes; ``None`` for no limit.
+        since: only objects uploaded at this time or later.
+        until: only objects uploaded at this time or earlier.
 
     Raises:
         NotFound: no such ref.

@@ -30,7 +30,7 @@ class MergeOptions:
     """How to merge.
 
     Attributes:
-        message: ``None`` for ``Merge 'S' into 'D'``.
+        message: the commit message; ``None`` for ``Merge 'S' into 'D'``.
         strategy: decides conflicting paths, and only those.
         squash: leave the source out of the parents.
         allow_empty: commit even if the source brings nothing.
@@ -45,7 +45,7 @@ class MergeOptions:
 
 
 def merge(repository: Repository, source: str, destination: str, options: MergeOptions) -> Commit:
-    """Merge what a ref expression names into a branch; there is always a merge commit.
+    """Merge a ref expression into a branch; there is always a merge commit.
 
     Uncommitted changes of the source are ignored.
 
@@ -53,8 +53,8 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
         NotFound: the source or the branch does not exist.
         DirtyBranch: the destination has uncommitted changes.
         MergeConflict: both sides changed the same paths differently, and no strategy decides.
-        NothingToDo: the source brings nothing that the destination lacks, or it is at the head
-            of the destination: a merge commit would have one parent twice.
+        NothingToDo: the source brings nothing that the destination lacks; or both are at the same
+            commit, so the merge commit would have one parent twice.
     """
     default = f"Merge '{source}' into '{destination}'"
     message = default if options.message is None else options.message
@@ -112,7 +112,7 @@ def _points(repository: Repository, view: View, source: str, options: MergeOptio
 
 
 def _brings_nothing(repository: Repository, points: MergePoints) -> bool:
-    """Return whether the source equals the base everywhere."""
+    """Return whether the source has the same contents as the merge base."""
     base, source = points.base, points.source.metarange_id
     if base.only_tree is not None:
         return source == base.only_tree

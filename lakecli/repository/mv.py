@@ -17,13 +17,13 @@ from lakecli.staging.area import TOMBSTONE
 def mv(
     repository: Repository, *, source_branch: str, source: bytes, branch: str, path: bytes
 ) -> Entry:
-    """Stage at `path` the entry that a branch has at `source`, and its deletion there.
+    """Stage at `path` the entry that a branch has at `source`, and the deletion of `source`.
 
-    What is uploaded to `source` while this runs is either moved or stays there.
+    An object that is uploaded to `source` while this runs is either moved or stays there.
 
     Raises:
         NotFound: no such branch or source.
-        UsageError: both are the same place.
+        UsageError: source and destination are the same path.
         Gone: the object of the source is no longer in the bucket.
         LostRace: the source kept changing.
     """
@@ -45,16 +45,16 @@ def mv(
 def mv_tree(
     repository: Repository, *, source_branch: str, source: bytes, branch: str, path: bytes
 ) -> int:
-    """Stage below `path` everything a branch has below `source`, and its deletion there.
+    """Stage below `path` everything that a branch has below `source`, and its deletion there.
 
-    What is uploaded below `source` while this runs is either moved or stays there.
+    Objects that are uploaded below `source` while this runs are either moved or stay there.
 
     Raises:
         NotFound: no such branch, or nothing below the source.
-        UsageError: one place lies inside the other, or a resulting path is too long; nothing is
-            staged.
+        UsageError: one of the two paths is inside the other, or a resulting path is too long;
+            nothing is staged.
         Gone: an object below the source is no longer in the bucket.
-        LostRace: the objects kept changing; those moved before stay moved.
+        LostRace: the objects kept changing; objects that were moved before stay moved.
     """
     below, target = as_directory(source), as_directory(path)
     if source_branch == branch and (below.startswith(target) or target.startswith(below)):
@@ -77,9 +77,9 @@ def _move(
     source: tuple[str, bytes],
     target: tuple[str, bytes],
 ) -> int:
-    """Move records from below one directory of a branch to below another; return how many.
+    """Move records from one directory of a branch to another; return how many.
 
-    What has changed since the view was opened is moved as it is now.
+    If a record has changed since the view was opened, its present state is moved.
     """
     (source_branch, below), (branch, to) = source, target
     paths = [old for old, _ in batch]
