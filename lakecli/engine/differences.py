@@ -1,7 +1,7 @@
 """Large diffs in parts: a runner compares intervals of keys, the driver joins them in order.
 
-Intervals end where ranges end, so that hardly any range is read by two parts. Ranges that are equal
-on both sides are neither read nor counted; an interval may span them.
+Intervals end at range ends, so that hardly any range is read by two parts. Ranges that are equal on
+both sides are neither read nor counted; an interval may span them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class DiffInterval(NamedTuple):
     """Keys from `start` to before `stop`.
 
     Attributes:
-        stop: ``None``: the interval has no end.
+        stop: the key before which the interval ends; ``None``: no end.
         ranges: number of ranges that differ and have to be read, on all sides.
-        entries: upper bound of the entries in them, on the side that has more.
+        entries: upper bound of the number of entries in these ranges, on the side that has more.
     """
 
     start: bytes
@@ -41,7 +41,7 @@ class DiffInterval(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """Ranges that are not divided further; `end` is their last key."""
+    """Ranges that always stay in one interval; `end` is their last key."""
 
     end: bytes
     ranges: int
@@ -53,11 +53,11 @@ def intervals(
 ) -> Iterator[DiffInterval]:
     """Yield the intervals in which a source differs from its base and the destination, in order.
 
-    Together they contain every such key from `start` to before `stop`, each once.
+    Together they contain every differing key from `start` to before `stop`, each once.
 
     Args:
         sides: the trees; to compare two, the left one is both base and destination.
-        entries: approximate number of entries in one interval; a single range may hold more.
+        entries: approximate number of entries in one interval; a single range may have more.
     """
     first, ranges, count = start, 0, 0
     for segment in sides.segments(start=start, stop=stop):
@@ -77,7 +77,7 @@ def intervals(
 
 
 def _units(segment: Segment, entries: int) -> Iterator[_Unit]:
-    """Yield a segment as one unit, or range by range if it is larger than a part."""
+    """Yield a segment as one unit, or range by range if it has more than `entries` entries."""
     sides = {(side.tree.id, side.first, side.last): side for side in segment[:3]}
     counted = [(sum(_counts(side)), side.last - side.first, side) for side in sides.values()]
     ranges = sum(length for _, length, _ in counted)
@@ -100,7 +100,7 @@ def _counts(side: Slice) -> Iterator[int]:
 def compare_by(
     repository: Repository, compared: TreesToCompare, *, runner: Runner, entries: int = PART_ENTRIES
 ) -> Iterator[Difference]:
-    """Yield the differences of trees in path order, as `repository.diff.compare_here` does."""
+    """Yield the differences of trees in path order, like `repository.diff.compare_here`."""
     task = partial(_compare, location=StoreLocation.of(repository), compared=compared)
     trees = repository.trees
     left, right = trees.metarange(compared.left), trees.metarange(compared.right)

@@ -1,10 +1,10 @@
 """lakecli's errors as JSON, sent from an executor to the driver.
 
-The JSON holds the name of the error's class, a message, a hint and paths. The class is looked up
-among the lakecli classes that this process has loaded; nothing is imported or called because a
-text says so. Where a task cannot return an error as its result, the text of an exception carries
-it, behind a marker with a nonce of the job: Spark quotes rows in its errors, and rows are
-untrusted.
+The JSON has the name of the error's class, a message, a hint and paths. The class is looked up
+among the lakecli classes that this process has loaded. A name in the JSON never causes an import or
+a call. If a task cannot return an error as its result, the text of an exception carries the JSON,
+behind a marker with a nonce of the job. The nonce is needed because Spark quotes rows in its
+errors, and rows are untrusted.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def dump_error(error: LakeError) -> str:
 
 
 def load_error(text: str) -> LakeError | None:
-    """Return the error that a JSON text describes; ``None`` if it describes none.
+    """Return the error that a JSON text describes; ``None`` if it does not describe an error.
 
-    If this process does not know the class, the result is of the base class of its kind.
+    If this process does not know the error's class, the result has the base class of its kind.
     """
     if len(text) > MAX_SIZE:
         return None
@@ -85,7 +85,7 @@ def carried(error: LakeError, nonce: str) -> Exception:
 
 
 def find_carried(text: str, nonce: str) -> LakeError | None:
-    """Return the error that `carried` put into a text with this nonce; ``None`` without one."""
+    """Return the error that `carried` put into a text with this nonce, or ``None``."""
     if not nonce:
         return None
     found = re.search(rf"lakecli:{re.escape(nonce)}:([A-Za-z0-9_-]+=*):", text)

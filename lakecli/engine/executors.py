@@ -1,6 +1,6 @@
 """Before the first part runs on a cluster: wait for executors, and check what each of them has.
 
-The probe is sent to the executors by value, so it also runs where lakecli is missing.
+The probe function is pickled by value, so it also runs on executors that lack lakecli.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ class NoLakecli(Unsupported):
 
 
 class ExecutorProblem(NamedTuple):
-    """What the probe saw on an executor: plain values, as the executor may lack lakecli.
+    """The finding of the probe on one executor: plain values, as the executor may lack lakecli.
 
     Attributes:
-        executor: its ID; ``""`` where the cluster does not tell it to Python.
-        directory: its working directory, which no other executor of the machine has.
-        lack: what it lacks; ``""`` if nothing.
-        store: the store that it cannot read; ``""`` if it is something else that it lacks.
+        executor: the executor's ID; ``""`` if the cluster does not give it to Python processes.
+        directory: the executor's working directory, which no other executor of the machine has.
+        lack: the reason why the executor cannot work; ``""``: it can.
+        store: the store that the executor cannot read; ``""`` if `lack` has another reason.
     """
 
     host: str
@@ -91,12 +91,12 @@ class ExecutorProblem(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The executor's name in an error."""
+        """The executor's name for error messages."""
         return f"executor {self.executor or '?'} on {self.host}"
 
 
 def environment_hint() -> str:
-    """Return how to give executors lakecli."""
+    """Return the hint that explains how to install lakecli on executors."""
     return (
         f"give the executors an environment with Python {_here()} and lakecli "
         f"{lakecli.__version__}: set spark.archives to ENVIRONMENT.tar.gz#environment and "
@@ -105,7 +105,7 @@ def environment_hint() -> str:
 
 
 def hint_for_executors(error: LakeError) -> LakeError:
-    """Return an error of a task, with the hint for executors if it lacks a permission."""
+    """Return the error of a task; if permission was denied, hint at executors' credentials."""
     if isinstance(error, PermissionDenied):
         error.hint = (
             "give the executors credentials, too, for example by the settings "
@@ -125,7 +125,7 @@ def prepare_executors(
 
     Args:
         stores: URI and region of each store, then the fields of its account, if it has one.
-        notice: receives a line while executors are awaited.
+        notice: called with a line of text from time to time during the wait.
 
     Raises:
         NoLakecli: an executor has no lakecli, another version, or another Python.
@@ -151,9 +151,10 @@ def _wait(
     notice: Callable[[str], None],
     log: Path | None,
 ) -> None:
-    """Wait for the first executor as long as it takes, and for the others for `PATIENCE`.
+    """Wait for the first executor without a limit, then up to `PATIENCE` for the other executors.
 
-    A job of one task in Java is what makes dynamic allocation ask for an executor.
+    With dynamic allocation, Spark requests an executor only for a job. So a job with one task,
+    which needs no Python, is started.
     """
 
     def touch() -> None:
@@ -181,7 +182,7 @@ def _wait(
 
 
 def describe_wait(present: int, expected: int | None) -> str:
-    """Return what is said while executors are awaited, or while they do not begin to work."""
+    """Return the message to show while executors are awaited, or have not begun to work."""
     if expected is not None:
         return f"waiting for executors: {present} of {expected}"
     if present:
@@ -190,7 +191,7 @@ def describe_wait(present: int, expected: int | None) -> str:
 
 
 def expected_executors(context: Any) -> int | None:  # noqa: ANN401
-    """Return how many executors the settings ask for; ``None`` if they do not say."""
+    """Return how many executors the settings request; ``None`` if the settings give no number."""
     conf = context.getConf()
     if str(conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
         return None
@@ -209,7 +210,7 @@ def _executors(context: Any) -> Iterator[int]:  # noqa: ANN401
 
 
 def _warning(log: Path | None) -> str:
-    """Return ``: `` and the last warning of Spark's log; ``""`` without one."""
+    """Return ``: `` and the last warning of Spark's log; ``""`` if there is no warning."""
     if log is None:
         return ""
     try:
@@ -227,7 +228,7 @@ def _probe(
     group: str,
     stores: Sequence[tuple[str, str, *tuple[Any, ...]]],
 ) -> list[ExecutorProblem]:
-    """Run the probe in every slot, until each executor has answered."""
+    """Run the probe in every slot, up to `ROUNDS` times, until each executor has answered."""
     probe = _make_probe(lakecli.__version__, list(stores))
     found: dict[tuple[str, str], ExecutorProblem] = {}
     for _ in range(ROUNDS):
@@ -250,7 +251,7 @@ def _probe(
 def _make_probe(
     version: str, stores: Sequence[tuple[str, str, *tuple[Any, ...]]]
 ) -> Callable[[Any], list[Any]]:
-    """Return the probe; pickled by value, as it is no attribute of this module."""
+    """Return the probe function, which is pickled by value since it is local to this function."""
     modules = MODULES
 
     def probe(_numbers: Any) -> list[Any]:  # noqa: ANN401
@@ -283,7 +284,7 @@ def _make_probe(
 
 
 def _raise_lost(error: Exception) -> NoReturn:
-    """Raise the error for a probe that an executor's Python did not even begin."""
+    """Raise the error for a probe that did not start in an executor's Python."""
     text = str(error)
     raise find_lack(text) or Unreachable(
         f"{_lost_executor(text)} does not run Python: {gist(text)}",
@@ -292,7 +293,11 @@ def _raise_lost(error: Exception) -> NoReturn:
 
 
 def find_lack(text: str) -> NoLakecli | None:
-    """Return the error of an executor that cannot run lakecli, by the text of Spark's error."""
+    """Return the error for an executor that cannot run lakecli, from the text of Spark's error.
+
+    Returns:
+        The error; ``None`` if the text describes another problem.
+    """
     program, versions, module = (
         pattern.search(text) for pattern in (_NO_PROGRAM, _VERSIONS, _NO_MODULE)
     )
@@ -313,7 +318,7 @@ def _lost_executor(text: str) -> str:
 
 
 def _check(findings: Sequence[ExecutorProblem]) -> None:
-    """Raise an error for the first executor that lacks something."""
+    """Raise an error for the first executor that cannot work."""
     lacking = sorted(finding for finding in findings if finding.lack)
     if not lacking:
         return

@@ -3,7 +3,7 @@
 `lakecli/spark/TableFileSystem.java` starts ``python -m lakecli.engine.object_reader`` on executors
 and on the driver. A request is a line of JSON on standard input: a location, a file, the first
 byte, the number of bytes, and whether this is an executor. The answer is the number of bytes and
-these, or the negative length of an error's text and this.
+the bytes themselves, or the negative length of an error's text and the text.
 """
 
 from __future__ import annotations
@@ -29,10 +29,13 @@ IDLE: Final = 60.0
 
 
 class TableFile(NamedTuple):
-    """A file: its path below the table, its address relative to the namespace or a full URI.
+    """A file of a table.
 
     Attributes:
-        checksum: recorded, as is `modified_at`.
+        name: the path below the table.
+        address: the object's address, relative to the namespace or a full URI.
+        checksum: the checksum in the entry.
+        modified_at: the modification time in the entry.
     """
 
     name: str
@@ -48,12 +51,12 @@ class TableFile(NamedTuple):
 
     @property
     def recorded(self) -> Recorded:
-        """What is recorded of its bytes."""
+        """The fields that the entry records about the file's bytes."""
         return Recorded(*self[1:])
 
     @property
     def directory(self) -> str:
-        """The name up to its last slash; ``""`` without one."""
+        """The name up to its last slash; ``""`` if it has no slash."""
         return self.name.rpartition("/")[0]
 
     def dump(self) -> str:
@@ -62,7 +65,7 @@ class TableFile(NamedTuple):
 
     @classmethod
     def load(cls, name: str, address: str, size: int, checksum: str, at: str | None) -> TableFile:
-        """Return the file of the fields of that JSON."""
+        """Return the file from the fields of the JSON that `dump` returned."""
         return cls(name, address, size, checksum, datetime.fromisoformat(at) if at else None)
 
 
@@ -71,7 +74,7 @@ def read_piece(location: StoreLocation, file: TableFile, start: int, length: int
 
     Raises:
         NotFound: the object is missing.
-        IntegrityError: it changed since it was recorded, or is shorter than its entry says.
+        IntegrityError: the object changed since it was recorded, or is shorter than its entry says.
     """
     # A namespace that is read without a clone has its URI in place of a name.
     uri = location.name if "/" in location.name else f"lakefs://{location.name}"
@@ -98,12 +101,15 @@ def _location(text: str) -> StoreLocation:
 
 
 def _without_lists(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a value with tuples in place of lists, which JSON has instead."""
+    """Return a value of JSON with all lists converted to tuples."""
     return tuple(map(_without_lists, value)) if isinstance(value, list) else value
 
 
 def answer(request: bytes) -> tuple[bytes, bytes]:
-    """Return the answer to a request: the number of bytes, and these."""
+    """Return the answer to a request: a number of bytes, and the bytes.
+
+    For an error, the number is the negative length of its text, and the bytes are the text.
+    """
     location, file, start, length, is_executor = json.loads(request)
     try:
         found = read_piece(_location(location), TableFile.load(*file), start, length)
@@ -119,7 +125,7 @@ def answer(request: bytes) -> tuple[bytes, bytes]:
 
 
 def main(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the input ends or is idle for `IDLE` seconds."""
     version = lakecli.__version__.encode()
     answers.write(struct.pack(">H", len(version)) + version)
     answers.flush()

@@ -1,12 +1,12 @@
 """Runners apply a function to the parts of a plan: the interface, and the in-process runner.
 
-Parts find their objects by a `StoreLocation`: plain values from which the process that runs them
-opens stores. It may be an executor, which has no `Runtime`; so this module opens stores by the
-registry, and no other module of bulk work does.
+Parts find their objects by a `StoreLocation`: plain values from which the process that runs the
+parts opens stores. This process may be an executor, which has no `Runtime`. So this module opens
+stores by the registry, and no other module of bulk work does.
 
-How many parts work has depends on its size: the entries of trees, or the objects below ``data/``.
-Digests are evenly distributed, so the first few thousand keys of a listing tell how many objects
-there are.
+The number of parts depends on the size of the work: the entries of trees, or the objects below
+``data/``. Digests are evenly distributed, so the first few thousand keys of a listing are enough to
+estimate the number of objects.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class Runner(ABC):
         Args:
             task: a module-level function, or a `functools.partial` of one. It must be idempotent:
                 a part may run again after a failure, or twice at the same time.
-            parts: small and picklable; taken from the iterable as runners become free.
+            parts: the parts, small and picklable; taken from the iterable as runners become free.
 
         Raises:
             LakeError: a part failed in all attempts; the other parts are stopped.
         """
 
     def location_of(self, repository: Repository) -> Location:
-        """Return where parts find a repository's namespace."""
+        """Return the location at which parts find a repository's namespace."""
         return StoreLocation.of(repository)
 
     def close(self) -> None:  # noqa: B027 - most have none
@@ -108,7 +108,7 @@ class LocalRunner(Runner):
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def location_of(self, repository: Repository) -> Location:
-        """Return the open store, as parts run in this process."""
+        """Return the store that is already open, as parts run in this process."""
         return OpenStore(repository.store)
 
 
@@ -118,12 +118,12 @@ def open_by_uri(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) ->
 
 
 def account_of(repository: Repository) -> Account:
-    """Return how the buckets of a repository are accessed, its own and others."""
+    """Return the account for the buckets of a repository and for other buckets it refers to."""
     return repository.lake.runtime.account(repository.name)
 
 
 class OpenStore(NamedTuple):
-    """A storage namespace that this process has open, in place of its location."""
+    """A storage namespace that is open in this process; used instead of a `StoreLocation`."""
 
     opened: ObjectStore
 
@@ -133,11 +133,11 @@ class OpenStore(NamedTuple):
 
 
 class StoreLocation(NamedTuple):
-    """A repository's storage namespace, and what its entries may name outside it.
+    """A repository's storage namespace, and the places outside it that its entries may refer to.
 
     Attributes:
-        uri: normalised, without a trailing slash.
-        region: of the bucket, or ``""``.
+        uri: the normalised URI, without a trailing slash.
+        region: the region of the bucket, or ``""``.
         range_entries: the tree parameter N; see `lakecli.committed.splitter`.
         name: the repository's name on the driver's machine, for messages.
         allowed: places outside the namespace that entries may refer to.
@@ -169,7 +169,7 @@ class StoreLocation(NamedTuple):
         return open_by_uri(self.uri, region=self.region, account=self.account)
 
     def trust(self) -> Trust:
-        """Return what may be read outside the namespace."""
+        """Return which places outside the namespace may be read."""
         return Trust(self.name, self.uri, self.allowed)
 
     @lru_cache(maxsize=16)  # noqa: B019
@@ -210,7 +210,7 @@ _DIGEST_DIGITS: Final = 2 * DIGEST_SIZE
 
 
 def digits_for(store: ObjectStore) -> int:
-    """Return the number of hex digits of the prefixes of ``data/``; 0 if it has few objects."""
+    """Return how many hex digits the prefixes for listing ``data/`` have; 0 if objects are few."""
     keys = [info.key for info in islice(store.list(DATA), FEW + 1)]
     if len(keys) <= FEW:
         return 0
@@ -221,7 +221,7 @@ def digits_for(store: ObjectStore) -> int:
 
 
 def digits_of(objects: int) -> int:
-    """Return the number of hex digits of the prefixes for a large number of objects."""
+    """Return how many hex digits the prefixes have for a large number of objects."""
     digits = LEAST_DIGITS
     while digits < MOST_DIGITS and objects > OBJECTS_PER_PREFIX << 4 * digits:
         digits += 1
@@ -229,7 +229,7 @@ def digits_of(objects: int) -> int:
 
 
 def divided(prefix: str, digits: int) -> list[str]:
-    """Return the prefixes with a number of digits that share a prefix of the form ``data/ab/``."""
+    """Divide a prefix of the form ``data/ab/`` into prefixes that have `digits` digits in all."""
     more = digits - LEAST_DIGITS
     if more <= 0:
         return [prefix]
@@ -239,8 +239,8 @@ def divided(prefix: str, digits: int) -> list[str]:
 def count_head_entries(repository: Repository, *, check_from: int) -> int | None:
     """Return how many entries the largest branch has; ``None`` if a tree cannot be read.
 
-    Only metaranges are read. From `check_from` entries on, their counts are checked against the
-    objects in the namespace; see `lakecli.committed.check`.
+    Only metaranges are read. If they claim at least `check_from` entries, the claims are checked
+    against the objects in the namespace; see `lakecli.committed.check`.
     """
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)

@@ -1,15 +1,17 @@
-"""Results of parts that wait outside of memory: in the namespace, or in a file of the driver.
+"""Storage for results of parts outside of memory: in the namespace, or in a file of the driver.
 
 Large results of executors are written to the namespace, so that only their names go through Spark.
 
-Spark ends a job whose results have more than ``spark.driver.maxResultSize`` bytes in all. The
-driver reads one result at a time, and deletes all when it closes its runner: parts with equal
-results share one. What a killed driver leaves behind is garbage to `gc run`.
+Spark aborts a job whose results have more than ``spark.driver.maxResultSize`` bytes in all. The
+driver reads one result at a time. It deletes all of them only when it closes its runner, since
+parts with equal results share one object. If the driver is killed, `gc run` removes the results as
+garbage.
 
-A result is a pickle, which could run code, so it is opened only if its bytes have the digest that
-the executor returned through Spark, or if this process has written it to a file without a name.
+A result is a pickle, and a pickle could run code. So a result is opened only if its bytes have the
+digest that the executor returned through Spark, or if this process has written it to a file without
+a name.
 
-Parts finish in any order; `InOrder` puts their results into the order of the parts.
+Parts finish in any order; `InOrder` yields their results in the order of the parts.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ def dump_value(value: Any) -> bytes:  # noqa: ANN401 - of any class
 
 
 def load_value(body: bytes) -> Any:  # noqa: ANN401 - as above
-    """Return the value of `dump_value`; the bytes must be those of this job, as Spark's own are."""
+    """Return the value that `dump_value` encoded.
+
+    The bytes must come from this job (through Spark, or verified by digest), as they are a pickle.
+    """
     return pickle.loads(body)  # noqa: S301 - they came through Spark, or have a digest that did
 
 
@@ -51,7 +56,7 @@ class Kept(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Where the results of one runner are.
+    """The prefix in the namespace that has the results of one runner.
 
     Attributes:
         run: a random ID of 16 bytes.
@@ -61,7 +66,7 @@ class Scratch(NamedTuple):
     run: bytes
 
     def is_writable(self) -> bool:
-        """Return whether this process may write there."""
+        """Return whether this process may write to the prefix."""
         try:
             self.write(b"")
         except PermissionDenied:
@@ -69,16 +74,16 @@ class Scratch(NamedTuple):
         return True
 
     def write(self, body: bytes) -> Kept:
-        """Write a result of any size; raise `PermissionDenied` if it may not be written there."""
+        """Write a result of any size; raise `PermissionDenied` if the prefix is not writable."""
         digest = blake3_of(body)
         self.location.store().put(scratch_key(self.run, digest), body, ANY)
         return Kept(digest, len(body))
 
     def keep(self, body: bytes, *, above: int | None = None) -> Kept | None:
-        """Write a large result; return ``None`` if it is small, or may not be written there.
+        """Write a large result; return ``None`` if it is small, or the prefix is not writable.
 
         Args:
-            above: the most bytes of a small one; `LIMIT` by default.
+            above: the size up to which a result is small, in bytes; `LIMIT` by default.
         """
         if len(body) <= (LIMIT if above is None else above):
             return None
@@ -88,7 +93,7 @@ class Scratch(NamedTuple):
             return None
 
     def take(self, kept: Kept) -> bytes:
-        """Read a result; raise `IntegrityError` if it is missing, or has other bytes."""
+        """Read a result; raise `IntegrityError` if it is missing, or its digest differs."""
         store, key = self.location.store(), scratch_key(self.run, kept.digest)
         try:
             body = store.get(key, start=0, length=kept.size + 1)
@@ -108,13 +113,13 @@ class Scratch(NamedTuple):
 
 
 def keep_value(scratch: Scratch | None, value: Any) -> Any:  # noqa: ANN401 - as above
-    """Return a task's result, or in place of a large one its name, if there is a scratch."""
+    """Return a task's result, or the name under which a large one was written to `scratch`."""
     kept = None if scratch is None else scratch.keep(dump_value(value))
     return value if kept is None else kept
 
 
 def take_value(scratch: Scratch | None, value: Any) -> Any:  # noqa: ANN401 - as above
-    """Return the result that `keep_value` returned or named; see `Scratch.take`."""
+    """Return a result that `keep_value` returned, or read it if `value` is its name."""
     if scratch is None or not isinstance(value, Kept):
         return value
     return load_value(scratch.take(value))
@@ -127,8 +132,8 @@ WAITING_SIZE: Final = 64 << 20
 class InOrder(Generic[R]):
     """Yields numbered results in the order of their numbers, whatever order they come in.
 
-    Results that come early wait as pickles in memory or, beyond a limit, in a file that is gone
-    when the process ends.
+    Results that come early wait as pickles in memory or, beyond a limit, in a temporary file that
+    is deleted when the process ends.
     """
 
     def __init__(self) -> None:
@@ -144,7 +149,7 @@ class InOrder(Generic[R]):
         self._file.close()
 
     def ready(self, number: int, result: R) -> Iterator[R]:
-        """Add a result; yield the results that are next, as far as they are there."""
+        """Add a result; yield all results that are next in order and have already been added."""
         if number != self._next:
             body = dump_value(result)
             self._waiting[number] = self._file.seek(0, os.SEEK_END), len(body)

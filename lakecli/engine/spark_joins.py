@@ -1,7 +1,7 @@
-"""Joins on Spark: rows that executors make, and one job whose results have names in the bucket.
+"""Joins on Spark: rows that executors create, and one job that joins them.
 
-The columns and the rows are of those who join. Only the results of the job's last tasks, or their
-names (see `scratch`), come back to the driver.
+The calling modules define the columns and the rows. Only the results of the job's last tasks, or
+the names of these results (see `scratch`), come back to the driver.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_PARTITIONS: Final = 1 << 14
 
 
 def partitions_of(rows: int) -> int:
-    """Return the number of tasks that join a number of rows."""
+    """Return the number of tasks for a join of `rows` rows."""
     return min(MAX_PARTITIONS, 1 + rows // ROWS_PER_PARTITION)
 
 
@@ -38,7 +38,7 @@ def frame_by_number(
     count: int,
     columns: Any,  # noqa: ANN401 - text, or a schema
 ) -> Any:  # noqa: ANN401 - a DataFrame, of a package without types
-    """Return the rows that some tasks yield, each for its number."""
+    """Return the rows that `count` tasks yield, as a DataFrame; each task gets its number."""
     return runner.session.range(0, count, 1, count).mapInArrow(task, columns)
 
 
@@ -48,7 +48,7 @@ def frame_by_part(
     parts: Sequence[Any],
     columns: str,
 ) -> Any:  # noqa: ANN401 - as above
-    """Return the rows that some tasks yield, each for a part, which only that task receives."""
+    """Return the rows that tasks yield, as a DataFrame; each task gets only its own part."""
     import pyarrow as pa
 
     table = pa.table(
@@ -64,7 +64,10 @@ def frame_by_part(
 def carrying(
     batches: Iterator[Any], rows_of: Callable[..., Iterator[Any]], nonce: str
 ) -> Iterator[Any]:
-    """Yield what `rows_of` makes of the values of each row; send a `LakeError` to the driver."""
+    """Yield the rows that `rows_of` returns for the values of each row.
+
+    A `LakeError` is raised again in the form in which Spark carries it to the driver.
+    """
     try:
         for batch in batches:
             columns = (column.to_pylist() for column in batch.columns)
@@ -75,7 +78,7 @@ def carrying(
 
 
 def as_stat(counts: Sequence[Any]) -> bytes:
-    """Return the counts of a task for a column."""
+    """Encode the counts of a task for the ``stat`` column."""
     return json.dumps(counts).encode("ascii")
 
 
@@ -85,7 +88,7 @@ def result_row(
     scratch: Scratch | None,
     nonce: str,
 ) -> Any:  # noqa: ANN401 - a batch of pyarrow
-    """Return the row with the result of a part."""
+    """Return the result of a part as a row."""
     import pyarrow as pa
 
     try:
@@ -106,10 +109,10 @@ def results_of(
 ) -> Iterator[Any]:
     """Run one job, and yield the results of its parts in their order, one at a time.
 
-    Before them, yield ``None`` every few seconds while the job runs; no result is false.
+    Before the results, yield ``None`` every few seconds while the job runs; no result is falsy.
 
     Args:
-        tasks: number of tasks, of which joins may have some more.
+        tasks: number of tasks, for the progress; joins may add some more.
     """
     shown = 0
     progress.expect(parts=tasks)

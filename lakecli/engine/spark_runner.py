@@ -1,9 +1,10 @@
-"""The runner on Spark: embedded in this process's care by default, or on any cluster.
+"""The runner on Spark: on an embedded Spark by default, or on any cluster.
 
 Each part is a slice of an RDD. Parts run in small jobs, many at a time: results arrive while later
-parts wait, and a part that takes long holds up only the few of its job. Large results are in the
-bucket (see `scratch`), and in memory one at a time. Spark repeats parts whose executor dies or that
-fail unexpectedly. A `LakeError` is not repeated but raised at once, as in this process.
+parts wait, and a part that takes long delays only the few parts of its job. Large results are in
+the bucket (see `scratch`), and in memory one at a time. Spark repeats a part that fails
+unexpectedly or whose executor dies. A `LakeError` is not repeated but raised at once, as in the
+in-process runner.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Unfinished(LakeError):
 
 
 class FailedPart(NamedTuple):
-    """An error that a part raised, as JSON, in place of its result."""
+    """An error that a part raised, as JSON; returned instead of the part's result."""
 
     error: str
 
@@ -64,9 +65,9 @@ def apply(
 
 
 def parts_per_job(cores: int) -> int:
-    """Return how many parts one job has, so that all jobs have `PARTS_PER_CORE` for each core.
+    """Return how many parts one job has, so that all jobs together have `PARTS_PER_CORE` per core.
 
-    How large parts are does not depend on the cores.
+    The size of a part does not depend on the number of cores.
     """
     return max(1, PARTS_PER_CORE * cores // JOBS_AT_ONCE)
 
@@ -80,9 +81,9 @@ class SparkRunner(Runner):
         conf: settings of Spark, which override lakecli's own.
         cache: directory for Spark's log and for the script that starts Java.
         quick_start: have the JVM compile less, which is faster for jobs of some seconds.
-        stores: what the executors must be able to read; see `prepare_executors`.
-        notice: receives a line while executors are awaited.
-        scratch: where executors write large results; ``None``: these go through Spark.
+        stores: the stores that executors must be able to read; see `prepare_executors`.
+        notice: called with a line of text from time to time while executors are awaited.
+        scratch: where executors write large results; ``None``: all results go through Spark.
 
     Raises:
         NoLakecli: an executor of a cluster has no lakecli, another version, or another Python.
@@ -132,7 +133,7 @@ class SparkRunner(Runner):
 
     @property
     def shares_disk(self) -> bool:
-        """Whether executors run on this machine, and so see its files."""
+        """Whether executors run on this machine, so that they see its files."""
         return str(self.context.master).startswith("local") and "cluster" not in self.context.master
 
     def run(self, task: Callable[[P], R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
@@ -158,7 +159,7 @@ class SparkRunner(Runner):
         """Yield the results of jobs, `JOBS_AT_ONCE` at a time; cancel the rest on leaving.
 
         Args:
-            batches: taken from the iterable as jobs finish.
+            batches: the parts of each job; taken from the iterable as jobs finish.
             nonce: marks errors that executors raise by `carried`; ``""`` if they do not.
 
         Raises:
@@ -172,7 +173,7 @@ class SparkRunner(Runner):
     def watch_jobs(
         self, job: Callable[[P], Iterator[R]], batches: Iterable[P], *, nonce: str
     ) -> Generator[list[R] | int]:
-        """Do as `run_jobs`, and yield the number of finished tasks every few seconds of waiting."""
+        """Do the same as `run_jobs`; while waiting, yield the number of finished tasks."""
         group = f"lakecli-{os.getpid()}-{next(_GROUPS)}"
 
         def start(batch: P) -> list[R]:
@@ -200,7 +201,10 @@ class SparkRunner(Runner):
                     scala_context(self.context).cancelJobGroupAndFutureJobs(group)
 
     def _first_done(self, group: str, waiting: deque[Future[list[R]]]) -> Iterator[list[R] | int]:
-        """Wait for one of several jobs, remove it from the queue and yield its results."""
+        """Wait for one of several jobs, remove it from the queue and yield its results.
+
+        While waiting, yield the number of finished tasks every few seconds.
+        """
         while not (finished := wait(waiting, BEAT, return_when=FIRST_COMPLETED).done):
             yield self._finished_tasks(group)
         done = next(iter(finished))
@@ -216,9 +220,9 @@ class SparkRunner(Runner):
         return sum(stage.numCompletedTasks for stage in found if stage is not None)
 
     def close(self) -> None:
-        """Delete results that nobody took, and stop the session if the runner started it.
+        """Delete the remaining results, and stop the session if the runner started it.
 
-        It is safe to repeat.
+        Safe to repeat.
         """
         if self.scratch is not None:
             self.scratch.clear()
@@ -228,25 +232,25 @@ class SparkRunner(Runner):
 
 
 def opened(result: R | FailedPart) -> R:
-    """Return a result of an executor, or raise the error that it sent in place of one."""
+    """Return a result of an executor, or raise the error that it sent instead of a result."""
     if isinstance(result, FailedPart):
         raise load_error(result.error) or Unfinished("a part failed, and its error cannot be read")
     return result
 
 
 def raise_translated(error: Exception, *, nonce: str = "") -> NoReturn:
-    """Raise the error of a failed Spark job in lakecli's terms.
+    """Raise the error of a failed Spark job as an error of lakecli.
 
     Spark's text quotes untrusted data, so it affects only the wording.
 
     Args:
-        nonce: of the job, if its executors use `carried`; else ``""``.
+        nonce: the nonce of the job, if its executors use `carried`; else ``""``.
 
     Raises:
         LakeError: the error that an executor raised by `carried`.
         NoLakecli: the executors lack lakecli, or run another Python version.
         Unreachable: executors died, or Spark itself.
-        Unfinished: anything else.
+        Unfinished: the job failed for any other reason.
     """
     text = str(error)
     found = find_carried(text, nonce)

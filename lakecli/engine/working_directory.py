@@ -1,9 +1,9 @@
-"""Where an embedded Spark works, and what relative paths mean there.
+"""The working directory of an embedded Spark, and relative paths for it.
 
 Spark starts Python as ``python -m …`` in the directory of its Java process, and Python searches
-that directory first for every module. Where a user has downloaded objects, these would run. So
-Java starts in an empty directory, and Python does not search its own one; relative paths in
-variables and settings become absolute first.
+that directory first for every module. If that were a directory into which a user has downloaded
+objects, modules among these objects would run. So Java starts in an empty directory, and Python
+does not search its own directory. Relative paths in variables and settings are made absolute first.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SCHEME: Final = re.compile(r"[A-Za-z][\w.+-]*:")
 
 
 def absolute_places(values: Mapping[str, str]) -> dict[str, str]:
-    """Return those variables or settings that hold relative paths, with these made absolute.
+    """Return the variables or settings that have relative paths, with these paths made absolute.
 
-    An empty entry of a search path, which would be the current directory, is left out.
+    An empty entry of a search path, which would mean the current directory, is left out.
     """
     found = ((name, _absolute(name, text)) for name, text in values.items() if text)
     return {name: text for name, text in found if text != values[name]}
@@ -52,6 +52,6 @@ def _path(text: str) -> str:
 
 
 def spark_home(package: Path) -> Path:
-    """Return the Spark of a PySpark package; PySpark's own search begins at ``../``."""
+    """Return the Spark home of a PySpark package; PySpark's own search would begin at ``../``."""
     found = (package / "spark-distribution", package, package.parents[1])
     return next((each for each in found if (each / "bin/spark-submit").is_file()), package)

@@ -9,8 +9,8 @@
     entry_columns  entries as columns of Arrow, for manifests and DataFrames
 
 `run.export` is the verb. It plans intervals of keys (`lakecli.engine.differences`) in which a
-commit has objects, or other objects than an earlier commit; `export_part.export_part` exports
-one of them in any process; `target` writes to a directory or a bucket.
+commit has objects, or differs from an earlier commit. `export_part.export_part` exports one
+interval in any process; `target` writes to a directory or a bucket.
 
 Objects named ``_SUCCESS`` mark others as complete. They are left to a later round, after everything
 else has succeeded, and lakecli's own ``_SUCCESS`` is written last.

@@ -1,7 +1,7 @@
-"""Entries as columns of Arrow: what manifests and DataFrames of entries are made of.
+"""Entries as columns of Arrow, for manifests and DataFrames of entries.
 
-The compiled core makes the buffers of the columns. Without it, or if an entry has an unusual form,
-entries are decoded one by one, which also finds damaged ones.
+The compiled core creates the buffers of the columns. Without it, or if an entry has an unusual
+form, entries are decoded one by one, which also finds damaged ones.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _MAX_OFFSET = (1 << 31) - 1
 
 
 def columns_of(values: Sequence[bytes], *, namespace: str = "") -> dict[str, pa.Array]:
-    """Return the columns of entries, all but the path.
+    """Return the columns of entries, without the path.
 
     Args:
-        namespace: goes before addresses that are no URIs.
+        namespace: the prefix for addresses that are not URIs.
 
     Raises:
-        MalformedValue: an entry is damaged, or all are too large for one column.
+        MalformedValue: an entry is damaged, or the values together are too large for one column.
     """
     _check_size(values, "values")
     core = native.core()
@@ -49,7 +49,7 @@ def columns_of(values: Sequence[bytes], *, namespace: str = "") -> dict[str, pa.
 
 
 def _arrays(found: tuple[Any, ...], count: int) -> dict[str, pa.Array]:
-    """Return the columns that the core has made."""
+    """Return the Arrow columns for the buffers that the compiled core created."""
     addresses, sizes, checksums, seconds, types, pairs, keys, texts = found
 
     def numbers(kind: pa.DataType, data: bytes, count: int) -> pa.Array:
@@ -72,7 +72,7 @@ def _arrays(found: tuple[Any, ...], count: int) -> dict[str, pa.Array]:
 
 
 def _one_by_one(values: Sequence[bytes], namespace: str) -> dict[str, pa.Array]:
-    """Do the same as the compiled core, for entries of any form."""
+    """Return the same columns as the compiled core, for entries of any form."""
     rows = (
         (
             entry.physical_address if is_external(entry) else namespace + entry.physical_address,
@@ -93,7 +93,11 @@ def _named(columns: Iterable[pa.Array]) -> dict[str, pa.Array]:
 
 
 def paths_of(keys: Sequence[bytes]) -> pa.Array:
-    """Return paths, of which some may not be UTF-8, as a column of strings; see `_check_size`."""
+    """Return paths as a column of strings; some may not be UTF-8.
+
+    Raises:
+        MalformedValue: the paths together are too large for one column.
+    """
     _check_size(keys, "paths")
     offsets = array("i", accumulate(map(len, keys), initial=0))
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(keys))]
@@ -101,6 +105,6 @@ def paths_of(keys: Sequence[bytes]) -> pa.Array:
 
 
 def _check_size(texts: Sequence[bytes], what: str) -> None:
-    """Refuse texts together larger than the offsets of Arrow can say."""
+    """Refuse texts whose total size exceeds Arrow's 32-bit offsets."""
     if (size := sum(map(len, texts))) > _MAX_OFFSET:
         raise MalformedValue(f"{len(texts)} {what} with {size} bytes")

@@ -1,6 +1,6 @@
 """Export one part: copy the objects of its interval to the destination, verified.
 
-A part and what all parts share are sent to executors, so they consist of plain values.
+A part, and the `Job` that all parts share, are sent to executors, so they consist of plain values.
 """
 
 from __future__ import annotations
@@ -55,16 +55,17 @@ MARKER: Final = re.compile(rb"(.*/|^)_SUCCESS", re.DOTALL)
 
 
 class Job(NamedTuple):
-    """What all parts of an export share; sent to executors.
+    """The values that all parts of an export share; sent to executors.
 
     Attributes:
-        since_tree: the tree of an earlier export; the empty tree without one.
+        since_tree: the tree of an earlier export; the empty tree if there is none.
         prefix: prefix of the paths to export; the rest of a path is its name at the destination.
-        threads: objects that one part copies at a time.
+        threads: number of objects that one part copies at a time.
         verify: read every object and compare it with its checksum, even if the store copies it.
         lists: record in the outcome what would be done with each path.
         checks: write nothing; find the objects that a listing of the bucket does not show.
-        suspects: check the objects of these versions only: whether each is the one exported.
+        suspects: if not empty, check only objects of these versions: whether each is the exported
+            one.
     """
 
     location: StoreLocation
@@ -100,7 +101,8 @@ class ExportFailure(NamedTuple):
     Attributes:
         may_pass: whether another attempt may succeed.
         is_of_name: whether the destination cannot have an object of this name.
-        lost: of an object that a check did not find as it was exported, its size.
+        lost: the size of an object that a check did not find as it was exported; ``None`` for other
+            failures.
     """
 
     path: bytes
@@ -116,18 +118,20 @@ class ExportOutcome:
 
     Attributes:
         new: objects that the destination did not have.
-        by_store: those of both that the store copied on its side.
+        changed: objects that differed from the destination's.
+        by_store: those new or changed objects that the store copied on its side.
         unchanged: objects that the destination had already.
         deleted: objects that the earlier ref had and this one does not have.
         bare: number of objects written without their metadata, which the destination cannot hold.
-        failures: `REPORTED_FAILURES` of these at most.
+        failures: the failures, at most `REPORTED_FAILURES`.
         markers: paths left for a later round.
-        left_out: paths whose names are Git's, lakecli's or the system's own, which a directory does
-            not get.
-        steps: what would be done with each path; of one part only.
+        left_out: paths that are not written to a directory, since Git, lakecli or the system uses
+            such names.
+        steps: what would be done with each path; only in the outcome of one part.
         lost: objects that a check did not find as they were exported.
-        versions: what the bucket has by the names of those that are not listed.
-        has_twins: whether there are names that are spellings of one path, as ``a//b`` and ``a/b``.
+        versions: the versions that the bucket has at the names of objects that are not listed.
+        has_twins: whether some names are different spellings of one path, such as ``a//b`` and
+            ``a/b``.
     """
 
     new: ObjectTally = field(default_factory=ObjectTally)
@@ -165,7 +169,7 @@ class ExportOutcome:
             self.versions |= other.versions
 
     def take_back(self, checked: ExportOutcome) -> None:
-        """Count as failed what a check did not find, and not as exported any more."""
+        """Count objects that a check did not find as failed, and no longer as exported."""
         lost, known = checked.lost, {each.path for each in self.failures}
         self.failed += checked.failed - len(checked.failures)
         for failure in checked.failures:
@@ -188,7 +192,7 @@ class ExportOutcome:
 
 
 class Hands(NamedTuple):
-    """What a part uses of this process; executors open their own and report no progress."""
+    """The open stores of this process; executors open their own and report no progress."""
 
     store: ObjectStore
     trees: TreeStore
@@ -215,12 +219,12 @@ def export_part(part: ExportPart, *, job: Job, hands: Hands | None = None) -> Ex
     """Export the objects of a part; safe to repeat.
 
     Args:
-        hands: what this process has open; ``None``: open the stores here.
+        hands: the open stores of this process; ``None``: open them in this function.
 
     Raises:
         Unreachable: the destination or the repository does not answer.
         NoRoom: the disk is full.
-        ReadOnlyDisk: it can only be read.
+        ReadOnlyDisk: the disk is read-only.
         IntegrityError: a range that had to be read is missing or damaged.
     """
     if hands is None:
@@ -310,7 +314,7 @@ class _Export:
             yield Difference(type_of(old, new), path, old, new)
 
     def _unchanged_below(self, path: bytes) -> Iterator[Difference]:
-        """Yield the objects that a new object may hide: its name is that of their directory."""
+        """Yield unchanged objects that a new object may hide: its name is that of their directory."""
         job, trees = self._job, self._hands.trees
         if job.since_tree:
             for each, value in scan(trees, job.tree, prefix=path + b"/"):
@@ -319,9 +323,10 @@ class _Export:
                     yield Difference(ChangeType.CHANGED, each, old, value)
 
     def _twin_of(self, path: bytes) -> bytes | None:
-        """Return another exported path of which this one is a spelling, if there is one.
+        """Return another exported path that is the same path in a different spelling, or ``None``.
 
-        A server may list both and still have the bytes of one only: a check has to read them.
+        A server may list both spellings but store only one object. So a check has to read both
+        objects.
         """
         job = self._job
         name = path[len(job.prefix) :]
@@ -409,7 +414,7 @@ class _Export:
         self._list(action, item.path, entry.size)
 
     def _check(self, item: ExportItem, found: ObjectInfo | None) -> None:
-        """Find out whether the bucket has an object as it was exported, by a listing."""
+        """Check by a listing that the bucket has an object as exported; if not, record a failure."""
         entry, suspects, target = item.entry, self._job.suspects, self.target
         assert isinstance(target, BucketTarget)
         if entry is None:
@@ -431,7 +436,7 @@ class _Export:
             self.outcome.fail(ExportFailure(item.path, why, is_of_name=True, lost=entry.size))
 
     def _has_bytes(self, target: BucketTarget, key: str, entry: Entry) -> bool:
-        """Read an object of the destination; return whether it is what the entry says."""
+        """Read an object of the destination; return whether its bytes are those of the entry."""
         try:
             for _ in read_located(self._job.uri, target.store, key, entry):
                 self._workers.check()
@@ -440,7 +445,7 @@ class _Export:
         return True
 
     def _makes_room(self, item: ExportItem) -> bool:
-        """Return whether a file that is deleted stands where a directory of an object would be."""
+        """Return whether the export deletes a file that blocks a directory of an object."""
         job, trees = self._job, self._hands.trees
         above = (job.prefix + each for each in parents_of(item.name))
         return any(
@@ -449,12 +454,12 @@ class _Export:
         )
 
     def _list(self, action: PathAction, path: bytes, size: int = 0, error: str = "") -> None:
-        """Record what would be done with a path, if that is asked for."""
+        """Record what would be done with a path, if `Job.lists` is set."""
         if self._job.lists:
             self._steps.append(PathStep(action, path, size, error))
 
     def _write(self, item: ExportItem, entry: Entry) -> tuple[bool, bool]:
-        """Copy an object; return whether the store did so, and whether its metadata was written."""
+        """Copy an object; return whether the store copied it, and whether metadata was written."""
         store, key = locate_recorded(self._addresses, Recorded.of(entry), self._job.uri)
         if not self._is_local:
             item = item._replace(entry=with_attributes(entry, store, key))
@@ -485,7 +490,7 @@ class _Export:
             self._hands.progress.advance(size=len(piece))
 
     def _count_failure(self, error: LakeError) -> None:
-        """Count a failure; end the export, by raising it, after too many in a row."""
+        """Count a failure; after too many failures in a row, raise the error to end the export."""
         with self._lock:
             self._in_a_row += 1
             limit = MAX_FAILURES if isinstance(error, Unreachable) else MAX_DENIED

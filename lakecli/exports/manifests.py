@@ -4,12 +4,12 @@ No object is read or copied.
 
 A Parquet manifest has a row for each object, in the order of the paths: ``path``,
 ``physical_address`` (a full URI), ``size``, ``checksum``, ``mtime``, ``content_type`` and
-``metadata``. `lakecli import` reads it, and so does whatever reads Parquet.
+``metadata``. `lakecli import` and any program that reads Parquet can read it.
 
-By symlink manifests Trino, Athena and Hive read a table of a ref. Their layout is that of Delta
-Lake: ``_symlink_format_manifest/`` below the destination has a file named ``manifest`` for the
-table, or one in each ``column=value`` directory. It lists the URIs of the data objects, one in a
-line.
+With symlink manifests Trino, Athena and Hive read a table of a ref. Their layout is that of Delta
+Lake: the directory ``_symlink_format_manifest/`` below the destination has a file named
+``manifest`` for the table, or one in each ``column=value`` directory. The file lists the URIs of
+the data objects, one per line.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class WrittenManifest(NamedTuple):
 
     Attributes:
         commit_id: the commit whose objects it lists.
-        size: their bytes.
-        uncommitted: whether the branch has uncommitted changes, which are not in it.
+        size: total size of the objects in bytes.
+        uncommitted: whether the branch has uncommitted changes, which are not in the manifest.
     """
 
     commit_id: CommitId
@@ -140,9 +140,9 @@ class WrittenSymlinks(NamedTuple):
 
     Attributes:
         commit_id: the commit whose objects they list.
-        size: their bytes.
+        size: total size of the objects in bytes.
         removed: number of manifests of an earlier export that were deleted.
-        uncommitted: whether the branch has uncommitted changes, which are not in them.
+        uncommitted: whether the branch has uncommitted changes, which are not in the manifests.
     """
 
     commit_id: CommitId
@@ -170,7 +170,7 @@ def write_symlinks(
     dry_run: bool = False,
     progress: Progress = NO_PROGRESS,
 ) -> WrittenSymlinks:
-    """Write the symlink manifests of a table: of the committed objects of a ref below a directory.
+    """Write symlink manifests for a table: the committed objects of a ref below a directory.
 
     Manifests of partitions that the table no longer has are deleted last.
 
@@ -248,7 +248,7 @@ def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Itera
 
 
 def _partition(name: bytes) -> str:
-    """Return the directories ``column=value`` of a file; refuse others above them."""
+    """Return the ``column=value`` directories of a file; refuse other directories above these."""
     parts = name.split(b"/")[:-1]
     columns = [part for part in parts if b"=" in part]
     if columns != parts[: len(columns)]:
@@ -270,8 +270,9 @@ def _uri_of(repository: Repository, name: bytes, entry: Entry) -> str:
     """Return the URI of an object as Hadoop spells it.
 
     Raises:
-        Unsupported: it cannot be named, or be read by the name, or another one would be read.
-        LakeError: it is outside the namespace, in a place that is not allowed.
+        Unsupported: a manifest cannot name the object, or Hadoop could not read the object by this
+            name, or would read another object.
+        LakeError: the object is outside the namespace, in a place that is not allowed.
     """
     shown = os.fsdecode(name)
     lower = name.lower()

@@ -2,14 +2,14 @@
 
 1. Delete the ``_SUCCESS`` of an earlier export: from now on the destination is incomplete.
 2. Copy and delete the objects of all parts, except those named ``_SUCCESS``.
-3. Retry once what failed and may succeed.
-4. If a bucket got new objects, list it: what is not there counts as failed.
-5. If nothing failed, copy the objects named ``_SUCCESS``, and list those, too.
-6. Write the status report; if still nothing failed, write lakecli's own ``_SUCCESS``.
+3. Retry once the objects that failed and may succeed.
+4. If a bucket got new objects, list it: objects that are missing in the listing count as failed.
+5. If no object failed, copy the objects named ``_SUCCESS``, and check these by a listing, too.
+6. Write the status report; if still no object failed, write lakecli's own ``_SUCCESS``.
 
-A run that is killed leaves no ``_SUCCESS``; the same command skips what the destination has. The
-names of the report and of the marker begin with an underscore, so that Spark, Hive and Trino ignore
-them.
+A run that is killed leaves no ``_SUCCESS``. The same command then skips the objects that the
+destination already has. The names of the report and of the marker begin with an underscore, so that
+Spark, Hive and Trino ignore them.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ class ExportOptions(NamedTuple):
     """How to export.
 
     Attributes:
-        since: a ref; only changes since that ref are exported, and paths that it has and the
+        since: a ref; only changes since that ref are exported. Paths that `since` has and the
             exported ref does not have are deleted.
         dry_run: count objects, and write nothing.
         success: write ``_SUCCESS`` at the end.
         verify: compare every object with its checksum; otherwise objects that the store copies on
             its side are not read.
-        threads: objects to copy at a time.
-        progress: expects the objects of each part before it is planned, and counts objects and
-            bytes.
+        threads: number of objects to copy at a time.
+        progress: shows the progress: the expected objects of each planned part, and the objects and
+            bytes that are done.
         on_steps: called in a dry run with what would be done with the paths of each part, in the
-            order of the parts. Without it the paths are not recorded.
+            order of the parts. ``None``: the paths are not recorded.
     """
 
     since: str = ""
@@ -87,12 +87,12 @@ class ExportOptions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """What an export did.
+    """The result of an export.
 
     Attributes:
         since_commit_id: the commit of `ExportOptions.since`, if given.
         since_was_exported: whether the destination has a report that `since_commit_id` was
-            exported; ``None`` without that.
+            exported; ``None`` if `since_commit_id` is ``None``.
         destination: a normalised URI.
         outcome: counts, and the failures in path order.
         status: key of the status report below the destination; ``""`` in a dry run.
@@ -117,9 +117,9 @@ def export(
     runner: Runner,
     options: ExportOptions = ExportOptions(),  # noqa: B008 - immutable
 ) -> ExportReport:
-    """Copy the objects of a ref below a directory to another place; report what fails.
+    """Copy the objects of a ref below a directory to another place; report the objects that fail.
 
-    Only committed objects are exported; those of a branch are its head's.
+    Only committed objects are exported; for a branch, those of its head.
 
     Args:
         prefix: a directory of the ref, or ``b""``.
@@ -204,17 +204,17 @@ def was_exported(job: Job, commit_id: CommitId) -> bool:
 
 
 def own_files(job: Job) -> OwnFiles:
-    """Return what writes lakecli's own files at the destination of an export."""
+    """Return the object that writes lakecli's own files at the destination of an export."""
     return OwnFiles(job.destination, region=job.region, account=job.location.account)
 
 
 def count_exported(
     repository: Repository, ref: str, prefix: bytes, *, since: str = "", check_from: int
 ) -> int:
-    """Return how many entries an export has to compare, at most; only metaranges are read.
+    """Return an upper bound of the entries that an export has to compare; only metaranges are read.
 
-    From `check_from` entries on, their counts are checked against the objects in the namespace; see
-    `lakecli.committed.check`.
+    If the metaranges claim at least `check_from` entries, the claims are checked against the
+    objects in the namespace; see `lakecli.committed.check`.
 
     Raises:
         NotFound: the ref does not exist.
@@ -239,7 +239,7 @@ def _intervals(
 
 
 def summarise(report: ExportReport) -> PartialFailure | None:
-    """Return the error of an export in which objects failed; ``None`` if none did."""
+    """Return the error of an export in which objects failed; ``None`` if no object failed."""
     outcome = report.outcome
     if not outcome.failed:
         return None
@@ -258,8 +258,8 @@ def checked_destination(repository: Repository, destination: str) -> str:
     """Return the normalised URI of a destination.
 
     Raises:
-        UsageError: it is not a URI or a path.
-        Refused: it lies in the repository's namespace.
+        UsageError: the destination is not a URI or a path.
+        Refused: the destination lies in the repository's namespace.
     """
     uri = normalise(destination)
     own = repository.record.storage_namespace
@@ -280,7 +280,7 @@ def checked_destination(repository: Repository, destination: str) -> str:
 
 
 def committed_at(repository: Repository, ref: str) -> tuple[Commit, bool]:
-    """Return the commit of a ref, and whether it is a branch with uncommitted changes."""
+    """Return the commit of a ref, and whether the ref is a branch with uncommitted changes."""
     with repository.lake.kv.read() as txn:
         commit = commit_at(repository, txn, ref)
         branch = RefStore(txn, repository.key).find_branch(ref)
@@ -328,9 +328,10 @@ class _Rounds:
         return outcome
 
     def _check(self, parts: list[ExportPart], outcome: ExportOutcome) -> None:
-        """Count as failed what a bucket does not have as it was exported, by its listing.
+        """Count objects as failed that the bucket's listing does not show as they were exported.
 
-        Some servers take two names for one object, or hide objects below the name of another one.
+        Some servers treat two names as one object, or hide objects below the name of another
+        object.
         """
         job = self._job
         is_needed = outcome.new.count or outcome.changed.count or outcome.has_twins
@@ -376,7 +377,7 @@ class _Rounds:
 
 
 def holds_success(repository: Repository, job: Job) -> bool:
-    """Return whether the exported tree has an object in the place of lakecli's marker."""
+    """Return whether the exported tree has an object at the path of lakecli's marker."""
     return find(repository.trees, job.tree, job.prefix + SUCCESS.encode()) is not None
 
 

@@ -1,7 +1,7 @@
 """Where an export writes: a directory, or a prefix of a bucket.
 
-In a bucket every object has the identity of its entry as metadata, so that the next run finds out
-without reading it whether it is unchanged. Files are compared by their bytes.
+In a bucket every object has the identity of its entry as metadata. So the next run can check
+without reading the object whether it is unchanged. Files are compared by their bytes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _METADATA_VALUE: Final = re.compile(r"[!-~]([ -~]*[!-~])?|", re.ASCII)
 
 
 class ExportItem(NamedTuple):
-    """An object to export, or without `entry` to delete."""
+    """An object to export, or to delete if `entry` is ``None``."""
 
     path: bytes
     name: bytes
@@ -94,7 +94,7 @@ class OwnFiles:
         return self._open()
 
     def names(self, prefix: str) -> Iterator[str]:
-        """Yield the names that begin with a prefix; none in a directory that cannot be read."""
+        """Yield the names that begin with a prefix; none if a directory cannot be read."""
         try:
             yield from (info.key for info in self._store.list(prefix))
         except LakeError:
@@ -110,7 +110,7 @@ class OwnFiles:
             self._store.put(name, body, ANY, attributes)
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete files, as far as they exist."""
+        """Delete files; missing files are ignored."""
         if self._directory:
             with Destination(self._directory) as target:
                 for name in names:
@@ -128,7 +128,7 @@ class DirectoryTarget:
         self._check = check
 
     def state_of(self, item: ExportItem, found: ObjectInfo | None) -> FileComparison:
-        """Compare a file with its object, by its bytes where their digest is known."""
+        """Compare a file with its object: by bytes if the entry has a digest of them."""
         del found
         assert item.entry is not None
         if is_marker(item.name, item.entry.size):
@@ -136,7 +136,7 @@ class DirectoryTarget:
         return self._compare(item.name, item.entry)
 
     def write(self, item: ExportItem, pieces: Iterator[bytes]) -> bool:
-        """Write a file, or create the directory that a marker stands for; return ``True``."""
+        """Write a file, or create the directory of a directory marker; return ``True``."""
         assert item.entry is not None
         if is_marker(item.name, item.entry.size):
             self._destination.make_directory(item.name[:-1])
@@ -145,12 +145,13 @@ class DirectoryTarget:
         return True
 
     def is_there(self, item: ExportItem, found: ObjectInfo | None) -> bool:
-        """Compare a file with what the earlier export wrote; return whether it is there.
+        """Return whether the file that the earlier export wrote still exists, by its contents.
 
-        It is not where a directory has its name by now, or a file that of its directory.
+        It does not exist if the name is now a directory's, or if one of its directories is now a
+        file.
 
         Raises:
-            Changed: the file is another one.
+            Changed: another file has this name now.
         """
         del found
         assert item.old is not None
@@ -165,7 +166,7 @@ class DirectoryTarget:
         return state is FileComparison.SAME
 
     def delete(self, item: ExportItem) -> None:
-        """Delete a file, and the directories that it leaves empty."""
+        """Delete a file, and the directories that become empty."""
         self._destination.delete(item.name)
 
     def close(self) -> None:
@@ -184,7 +185,10 @@ class DirectoryTarget:
 
 
 class BucketTarget:
-    """A prefix of a bucket. `find` is called by one thread at a time, best in path order."""
+    """A prefix of a bucket.
+
+    `find` must be called by one thread at a time; it is fastest in path order.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
         self.store = store
@@ -194,10 +198,10 @@ class BucketTarget:
         self._listed = _Listed(store)
 
     def find(self, name: bytes) -> ObjectInfo | None:
-        """Return an object's entry in a listing, if there is one.
+        """Return an object's entry in a listing, or ``None``.
 
         Raises:
-            UsageError: the bucket refuses the name, or gives no answer about it that can be used.
+            UsageError: the bucket refuses the name, or its answer for the name is unusable.
         """
         if len(name) > self._room:
             return None
@@ -210,7 +214,7 @@ class BucketTarget:
             raise UsageError(error.message) from error
 
     def versions_of(self, name: bytes) -> set[Version]:
-        """Return the version of what the bucket has by a name, listed or not, if it says one."""
+        """Return the version of the object at a name, listed or not; empty if there is none."""
         try:
             return {self.store.head(os.fsdecode(name)).version}
         except (NotFound, Refused, UsageError):
@@ -230,10 +234,10 @@ class BucketTarget:
         return FileComparison.SAME if carried == item.identity else FileComparison.DIFFERENT
 
     def write(self, item: ExportItem, pieces: Iterator[bytes]) -> bool:
-        """Send an object: a small one after it is verified, a large one while it is read.
+        """Upload an object: a small one after it is verified, a large one while it is read.
 
         Returns:
-            Whether its metadata was written too.
+            Whether the object's metadata was written, too.
 
         Raises:
             UsageError: the destination cannot hold an object of this name.
@@ -246,22 +250,22 @@ class BucketTarget:
         return is_whole
 
     def may_copy(self, source: ObjectStore) -> bool:
-        """Return whether source and destination are stores of one kind."""
+        """Return whether the store itself can copy objects from `source` to the destination."""
         return can_copy(source, self.store)
 
     def copy(self, item: ExportItem, source: ObjectStore, key: str) -> bool:
-        """Have the store copy an object."""
+        """Have the store copy an object; return whether it did."""
         attributes, _ = self._attributes(item)
         return copy_across(source, key, self.store, self._key(item), attributes)
 
     def is_there(self, item: ExportItem, found: ObjectInfo | None) -> bool:
-        """Compare an object with what the earlier export wrote, without reading it.
+        """Compare an object with the one that the earlier export wrote, without reading it.
 
         Returns:
             Whether there is an object to delete.
 
         Raises:
-            Changed: the object is another one.
+            Changed: another object has this name now.
         """
         assert item.old is not None
         if found is None:
@@ -307,7 +311,7 @@ class BucketTarget:
 
 
 class _Listed:
-    """Looks up names in a listing: reads on where a name follows soon, else lists from there."""
+    """Looks up names in a listing: reads on if a name is close ahead, else starts a new listing."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -343,7 +347,7 @@ class _Listed:
 
 
 def _before(key: str) -> str:
-    """Return a key shortly before another one; for a long key, one that is not longer."""
+    """Return a key shortly before another key; if that key is long, the result is not longer."""
     previous = chr(ord(key[-1]) - 1)
     if not previous.isprintable():
         return key[:-1]
