@@ -127,8 +127,7 @@ def clone_known(
         is being taken over by this machine, or the name is taken.
 
     Raises:
-        Refused: the namespace is to be taken over, and the repository here only reads it for
-            lakeFS.
+        Refused: `take_over` is set, and the repository here only reads a namespace of lakeFS.
     """
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:

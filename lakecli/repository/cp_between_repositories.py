@@ -276,7 +276,7 @@ class Across:
         return sorted(done)
 
     def flush(self, brought: Sequence[Ingested]) -> None:
-        """Make all objects so far durable and claim them; allow the places outside that they use."""
+        """Make all objects so far durable and claim them; allow the places that they use."""
         self.ingest.flush(brought)
         if self._places:
             remember(self._target, sorted(self._places))

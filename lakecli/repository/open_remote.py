@@ -1,14 +1,15 @@
 """Open the repository of a storage namespace for reading, without a clone.
 
-Nothing is written to the bucket, and nothing to this machine but the cache, and until the handle is
-closed a store in a temporary directory. Staged changes and operations are of clones, so there are
-none. A verb that would write raises `Refused`.
+Nothing is written to the bucket. On this machine only the cache is written and, until the handle is
+closed, a local store in a temporary directory. Staged changes and operation logs exist in clones
+only, so the handle has none. A verb that would write raises `Refused`.
 
-The local store of such a handle is an ordinary one, which fetches what is read and not there yet,
-by clone's and fetch's own code: a ref that is asked for is read by its key, with the pack that its
-last move names; refs that are listed, with all their packs; and a commit, with the packs from the
-largest on until it is found. So the first read of a ref takes a few requests, however long the
-history is. Rows are added and never change, so a handle shows one state of each ref.
+The local store of such a handle fetches records when they are first read, with the code of clone
+and fetch. When a ref is looked up, it is read by its key, with the pack that its last move names.
+When refs are listed, they are read with all their packs. When a commit is looked up, packs are read
+from the largest on until the commit is found. So the first read of a ref takes a few requests,
+however long the history is. Records are added and never change, so a handle shows one state of each
+ref.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ _NO_STAGING: Final = StagingToken(bytes(OWNER_SIZE))
 def open_remote(home: Home, runtime: Runtime, storage_namespace: str) -> RemoteRepository:
     """Open the repository of a storage namespace for reading.
 
-    It takes one request for the repository's description, and where the bucket has a region one
-    for that.
+    This takes one request for the repository's description, and one more for the bucket's region if
+    buckets of this store have one.
 
     Args:
         home: only its cache is used; no directory of it is created before something is cached.
@@ -66,7 +67,7 @@ def open_remote(home: Home, runtime: Runtime, storage_namespace: str) -> RemoteR
     Raises:
         UsageError: an illegal namespace.
         NotFound: there is no repository in that namespace.
-        Refused: it belongs to lakeFS, or needs a newer lakecli.
+        Refused: the namespace belongs to lakeFS, or needs a newer lakecli.
     """
     uri = normalise(storage_namespace)
     store, record = describe_there(runtime, uri, uri)
@@ -74,13 +75,13 @@ def open_remote(home: Home, runtime: Runtime, storage_namespace: str) -> RemoteR
 
 
 class RemoteRepository(LocalRepository):
-    """A repository that is read in its bucket; `open_remote` returns it.
+    """A repository that is read from its bucket without a clone; `open_remote` returns it.
 
-    A handle shows one state: each ref is read once. Open another one for a newer state.
+    A handle shows one state: each ref is read once. Open another handle for a newer state.
 
     Args:
         home: only its cache is used.
-        record: of the repository; its name is the URI of the namespace.
+        record: the record of the repository, whose name is the URI of the namespace.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class RemoteRepository(LocalRepository):
         local.fetching = Fetching(filled)
 
     def at(self, ref: str, path: str = "") -> str:
-        """Return the URI of a path, or of all of a ref, as it is typed."""
+        """Return the URI of a path, or of a whole ref, as users type it."""
         return f"{LakeUri(self.record.name, ref)}/{path}"
 
 
@@ -108,7 +109,7 @@ class OnDemandStore(LocalStore):
     Safe to share between threads.
 
     Args:
-        refuse: called in place of a write.
+        refuse: raises the error of an attempt to write.
 
     Raises:
         Unreachable: there is no space for a temporary directory.
@@ -133,12 +134,12 @@ class OnDemandStore(LocalStore):
         """Fetches what is read."""
 
     def read(self) -> ReadTransaction:
-        """Return a read transaction, which sees what is fetched meanwhile, too."""
+        """Return a read transaction, which also sees records that are fetched while it is open."""
         assert self.fetching is not None
         return _Reading(self, self.fetching)
 
     def write(self) -> NoReturn:
-        """Refuse.
+        """Raise an error: this store is read-only.
 
         Raises:
             Refused: always.
@@ -159,7 +160,7 @@ def _discard(store: LocalStore, directory: str, owner: int) -> None:
 
 
 class _Reading(ReadTransaction):
-    """A read transaction: what it lacks is fetched, and read as it is then."""
+    """A read transaction that fetches missing records; it sees them as they are when fetched."""
 
     def __init__(self, store: OnDemandStore, fetch: Fetching) -> None:
         super().__init__(store.usable())
@@ -178,7 +179,7 @@ class _Reading(ReadTransaction):
     def scan_batches(
         self, table: Table, *, prefix: bytes = b"", start: bytes = b"", cut: int = 0
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield records as `ReadTransaction.scan_batches` does."""
+        """Yield batches of records, as `ReadTransaction.scan_batches` does."""
         self._fetch.table(table)
         with self._filled.read() as txn:
             yield from txn.scan_batches(table, prefix=prefix, start=start, cut=cut)
@@ -202,7 +203,8 @@ class Fetching:
     """Fetches the refs and commits of a repository, each at most once.
 
     Args:
-        repository: a handle to it in the store that is filled; it shares its notices.
+        repository: a handle of the repository whose local store is the one to fill; it shares its
+            notices with the user's handle.
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -220,7 +222,7 @@ class Fetching:
         self._default = (RefKind.BRANCH, repository.record.default_branch)
 
     def row(self, table: Table, key: bytes) -> None:
-        """Fetch what a row is made of."""
+        """Fetch the ref or commit of a row, unless it was fetched before."""
         if not key.startswith(self._repository.key):
             return
         name = key[OWNER_SIZE:]
@@ -234,7 +236,7 @@ class Fetching:
                 self._fetch_commit(CommitId(name.hex()))
 
     def table(self, table: Table) -> None:
-        """Fetch what the rows of a table are made of."""
+        """Fetch all refs or commits of a table, unless they were fetched before."""
         with self._lock:
             if table in _KINDS:
                 self._list_refs({_KINDS[table]})
@@ -288,13 +290,13 @@ class Fetching:
                     refs_here.put_tag(Tag(ref.name, ref.commit_id))
 
     def _make_default(self) -> None:
-        """Make the default branch, which was never pushed: it stands on the first commit."""
+        """Make the default branch, which was never pushed, at the initial commit."""
         branch = Branch(self._repository.record.default_branch, self._first, _NO_STAGING)
         with self._repository.lake.kv.write() as txn:
             RefStore(txn, self._repository.key).put_branch(branch)
 
     def _fetch_commit(self, commit_id: CommitId) -> None:
-        """Read packs until a commit is found; if that was done before, all packs."""
+        """Read packs until a commit is found; if packs were searched before, read all packs."""
         if self._has_all_packs or self._has(commit_id):
             return
         if not self._has_searched:

@@ -1,8 +1,8 @@
 """Bring a branch up to date with the bucket: Git's ``pull``, a fetch and a merge.
 
-A branch without commits of its own is fast-forwarded, and keeps what is staged on it, unless the
-new commits change a staged path. A branch with commits of its own is merged, which needs a branch
-without uncommitted changes, as every merge does.
+A branch without commits of its own is fast-forwarded, and keeps its staged changes, unless the new
+commits change a staged path. A branch with commits of its own is merged. As for every merge, it
+must not have uncommitted changes.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class PullOptions:
         message: the message of a merge commit; ``None``: ``Merge remote B``.
         strategy: decides paths that both sides changed differently; the bucket is the source.
         ff_only: refuse a pull that needs a merge.
-        dry_run: fetch, and find out what would be done.
+        dry_run: fetch, and only find out what would be done.
     """
 
     committer: str
@@ -91,10 +91,10 @@ class PullReport(NamedTuple):
     """What a pull did to a branch.
 
     Attributes:
-        fetched: what came from the bucket, of all refs.
-        before: its position before; ``None``: it did not exist here.
-        after: its position now, or the one it would have with `PullOptions.dry_run`; of a merge
-            that was not made, the commit in the bucket.
+        fetched: the report of the fetch, which covers all refs.
+        before: the position of the branch before; ``None``: the branch did not exist here.
+        after: the position of the branch now. With `PullOptions.dry_run`, the position that it
+            would have; for a merge, the commit in the bucket.
     """
 
     fetched: FetchReport
@@ -113,7 +113,7 @@ def pull(
 ) -> PullReport:
     """Fetch, then bring a branch up to date with the bucket.
 
-    A branch or tag that only the bucket has is made here.
+    A branch or tag that only the bucket has is created here.
 
     Args:
         name: the name of the branch or tag.
@@ -165,7 +165,7 @@ def _pull_branch(
 def _pull_tag(
     repository: Repository, fetched: FetchReport, there: Tracked, *, dry_run: bool
 ) -> PullReport:
-    """Make a tag here that was fetched and has been deleted since."""
+    """Create a tag here that was fetched before and has been deleted here since."""
     assert there.commit_id is not None
     with repository.lake.kv.read() as txn:
         tag = RefStore(txn, repository.key).find_tag(there.name)
@@ -194,7 +194,7 @@ def _make_tag(repository: Repository, tag: Tag) -> None:
 
 
 def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked:
-    """Return the branch of a name in the bucket, or else the tag."""
+    """Return the branch with a name in the bucket; if there is none, the tag."""
     positions = TrackingStore(txn, repository.key)
     found = [positions.find(kind, name) for kind in NAMED_KINDS]
     for tracked in found:
@@ -219,7 +219,7 @@ def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked
 def _compare(
     txn: ReadTransaction, repository: Repository, name: str, there: CommitId
 ) -> tuple[CommitId | None, Pulling]:
-    """Return where a branch is here, and what has to be done to bring it to a commit."""
+    """Return a branch's position here, and what a pull has to do to bring it to a commit."""
     refs = RefStore(txn, repository.key)
     branch = refs.find_branch(name)
     if branch is None:
@@ -234,7 +234,15 @@ def _compare(
 
 
 def _follow(repository: Repository, name: str, planned: CommitId | None, there: CommitId) -> bool:
-    """Make or fast-forward a branch; return ``False`` if it is no longer as planned."""
+    """Create or fast-forward a branch.
+
+    Args:
+        planned: the position of the branch when the move was planned; ``None``: it did not exist.
+        there: the new position.
+
+    Returns:
+        ``False`` if the branch or its staged changes have changed since.
+    """
     lake, staged = repository.lake, None
     if planned is not None:
         unstage_unchanged(repository, name, there)
@@ -264,10 +272,14 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
 def _check_staged(
     repository: Repository, name: str, there: CommitId, *, ignores_unchanged: bool = False
 ) -> bytes:
-    """Refuse a move that changes staged paths; return a digest of what is staged.
+    """Return a digest of what is staged, unless the move changes staged paths.
 
     Args:
+        there: the commit to which the branch moves.
         ignores_unchanged: ignore paths staged identically to the head; a pull unstages them first.
+
+    Raises:
+        IncomingConflict: the move changes staged paths.
     """
     with repository.lake.kv.read() as txn:
         view = view_of_branch(repository, txn, name)

@@ -1,8 +1,8 @@
-"""Move refs in the bucket to where they stand here: Git's ``push``.
+"""Move refs in the bucket to their positions here: Git's ``push``.
 
-A branch moves forward only, to a commit that reaches what the bucket has. Anything else is refused,
-and `pull` merges. With a lease, a ref is moved or deleted if it still stands where this clone last
-saw it, or where the caller says. A tag is made once, and moved with a lease only.
+A branch moves forward only, to a commit that reaches its position in the bucket. Any other move is
+refused, and `pull` merges. With a lease, a ref is moved or deleted only if it is still where this
+clone last saw it, or where the caller says. A tag is created once, and moved only with a lease.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Pushing(StrEnum):
 
 
 class PushLease(NamedTuple):
-    """Where a ref has to stand in the bucket for a forced move.
+    """The position that a ref must have in the bucket for a forced move.
 
     Attributes:
         commit_id: the commit; ``None``: where this clone last saw the ref.
@@ -130,19 +130,19 @@ def push(
     options: PushOptions,
     moved: tuple[CommitId, CommitId] | None = None,
 ) -> RefPush:
-    """Move a branch or a tag in the bucket to where it stands here.
+    """Move a branch or a tag in the bucket to its position here.
 
     Args:
         kind: a branch or a tag; ``None``: whichever exists, a branch first.
-        moved: where the branch stood here before and after the move that is to be pushed; another
-            process may have put it back since.
+        moved: the branch's positions here before and after the move that is to be pushed; another
+            process may have reversed this move since.
 
     Raises:
-        LostRace: another process has put the branch back here.
+        LostRace: another process has reversed the move here.
         NotFound: no such ref here; the message names an interrupted push of it.
         NonFastForward: the bucket has commits that the branch does not reach.
-        StaleLease: the ref does not stand where the lease says.
-        AlreadyExists: the tag is in the bucket already, on another commit.
+        StaleLease: the ref is not where the lease says.
+        AlreadyExists: the tag is in the bucket already, at another commit.
         CannotShare, NewerRepository, NotInBucket, OutcomeUnknown, …: as `publish` does.
     """
     finished = _finish(repository)
@@ -159,18 +159,19 @@ def push(
 def push_reset(
     repository: Repository, branch: Branch, to: CommitId, options: PushOptions
 ) -> tuple[Branch, RefPush]:
-    """Discard what is uncommitted on a branch, and move it to a commit here and in the bucket.
+    """Discard everything uncommitted on a branch, and move it to a commit here and in the bucket.
 
-    What the bucket refuses changes nothing here: it is asked first, and where somebody moves the
-    branch there in between, the reset is undone here.
+    If the bucket refuses the move, nothing changes here: the bucket is asked first. If somebody
+    moves the branch there after that, the reset is undone here.
 
     Args:
         branch: the branch as the caller has seen it.
+        to: the commit.
 
     Raises:
         LostRace: the branch is not where it was seen, here or in the bucket.
-        OutcomeUnknown, Unverified: it has moved here; the next command determines what became of
-            it there.
+        OutcomeUnknown, Unverified: the branch has moved here; the next command finds out whether it
+            has moved in the bucket.
         LakeError: as of `reset` and `push`; nothing has changed, unless the message says so.
     """
     push(repository, branch.name, kind=RefKind.BRANCH, options=replace(options, dry_run=True))
@@ -194,12 +195,12 @@ def push_all(
     *,
     progress: Progress = NO_PROGRESS,
 ) -> PushReport:
-    """Move every branch and every tag in the bucket to where it stands here.
+    """Move every branch and every tag in the bucket to its position here.
 
-    Each ref moves independently: one that is refused does not stop the others.
+    Each ref moves independently: if one is refused, the others are still pushed.
 
     Args:
-        options: how to push; a lease is where this clone last saw each ref.
+        options: how to push; a lease means the position where this clone last saw each ref.
         progress: counts the refs that were pushed.
 
     Raises:
@@ -233,14 +234,14 @@ def push_all(
 def push_deletion(
     repository: Repository, name: str, *, kind: RefKind | None = None, options: PushOptions
 ) -> RefPush:
-    """Delete a branch or a tag in the bucket, if it stands where this clone last saw it.
+    """Delete a branch or a tag in the bucket, if it is still where this clone last saw it.
 
     The ref on this machine stays.
 
     Raises:
         NotFound: no such ref in the bucket.
         Refused: it is the default branch.
-        StaleLease: somebody else has moved it since, or it does not stand where the lease says.
+        StaleLease: somebody else has moved the ref since, or it is not where the lease says.
         OutcomeUnknown, Unreachable, …: as `publish` does.
     """
     _finish(repository)
@@ -271,7 +272,7 @@ def push_deletion(
 
 
 def _finish(repository: Repository) -> list[FinishedMove]:
-    """Find out what became of moves that interrupted commands began, and leave notices of it."""
+    """Find out the outcome of moves that interrupted commands began, and add notices about them."""
     finished = finish_pending(repository)
     for each in finished:
         repository.notify(Notice(each.text()))
@@ -288,10 +289,10 @@ def _push(
     moved: tuple[CommitId, CommitId] | None = None,
     has_fetched: bool = False,
 ) -> RefPush:
-    """Move a ref; try again if it moved meanwhile, here or there, and may still be pushed.
+    """Move a ref in the bucket; if it moved meanwhile, here or there, compare and try again.
 
     Args:
-        expected: where it was last seen before this command, for a lease.
+        expected: the position last seen before this command, for a lease.
         moved: as of `push`.
         has_fetched: whether this command has fetched all refs.
     """
@@ -334,10 +335,11 @@ def _push(
 
 
 def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:
-    """Read a ref in the bucket, bring its commits here, and return it.
+    """Read a ref in the bucket, fetch its commits, and return it.
 
-    It is not tracked yet: after a push that moves nothing, a lease still means what was fetched. If
-    it shows that the bucket went back in time, all refs are fetched.
+    The position is not recorded as seen yet: after a push that moves nothing, a lease still means
+    the position of the last fetch. If the ref shows that the bucket went back in time, all refs are
+    fetched.
     """
     ref = find_ref(repository.store, kind, name)
     if tracking.shows_rollback(repository, kind, name, ref):
@@ -358,7 +360,12 @@ def _compare(
     before: CommitId | None,
     after: CommitId,
 ) -> Pushing | None:
-    """Return what a push would do to a ref; ``None`` if it needs force."""
+    """Return what a push would do to a ref; ``None`` if it needs a lease.
+
+    Args:
+        before: the position in the bucket; ``None``: the ref is not there.
+        after: the position here.
+    """
     refs = RefStore(txn, repository.key)
     if before == after:
         return Pushing.UP_TO_DATE
@@ -378,7 +385,7 @@ def _is_put_back(
     moved: CommitId,
     now: CommitId,
 ) -> bool:
-    """Return whether a branch that was moved stands where it had been, or on top of that again."""
+    """Return whether a move of a branch here was reversed, perhaps with new commits on top."""
     refs = RefStore(txn, repository.key)
     if now == moved:
         return False
@@ -393,7 +400,7 @@ def _check_lease(
     lease: PushLease,
     expected: CommitId | None,
 ) -> None:
-    """Refuse to force a ref that does not stand where the lease says."""
+    """Raise `StaleLease` if a ref in the bucket is not where the lease says."""
     if present != (expected if lease.commit_id is None else lease.commit_id):
         raise stale(repository, name, present)
 
@@ -401,7 +408,11 @@ def _check_lease(
 def _local(
     txn: ReadTransaction, repository: Repository, kind: RefKind | None, name: str
 ) -> tuple[RefKind, CommitId]:
-    """Return the kind and the position of a ref here."""
+    """Return the kind and the position of a ref here.
+
+    Raises:
+        NotFound: no such ref.
+    """
     refs = RefStore(txn, repository.key)
     for each in NAMED_KINDS if kind is None else (kind,):
         if (commit_id := refs.position(each, name)) is not None:
@@ -415,7 +426,7 @@ def _local(
 def _interrupted(
     repository: Repository, kind: RefKind | None, name: str, finished: Sequence[FinishedMove]
 ) -> NotFound | None:
-    """Return the error for a ref that is not here any more, if a push of it was interrupted."""
+    """Return the error for a ref that no longer exists here, if a push of it was interrupted."""
     for each in finished:
         if each.intent.name == name and kind in (None, each.intent.kind):
             uri = quote(f"{repository.uri}/{name}")

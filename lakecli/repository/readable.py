@@ -1,7 +1,7 @@
-"""What reading takes of a repository: its refs with their history, and its committed trees.
+"""The parts of a repository that reading needs: its refs with their history, and committed trees.
 
-A function that takes no more moves no ref and writes no object, and is understood without what
-does; `lakecli.repository.contract.Repository` is both.
+A function that takes only these parts moves no ref and writes no object. It can be understood
+without the modules that do; `lakecli.repository.contract.Repository` can do both.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LakeOfRefs(Protocol):
 
     @property
     def runtime(self) -> Clock:
-        """Tells what a date such as ``2 days ago`` means."""
+        """The clock, by which dates such as ``2 days ago`` are resolved."""
 
 
 class Refs(Protocol):
@@ -49,18 +49,18 @@ class Refs(Protocol):
 
     @property
     def lake(self) -> LakeOfRefs:
-        """The lake that it belongs to."""
+        """The lake to which the repository belongs."""
 
     @property
     def store(self) -> ObjectStore:
         """The storage namespace; the first use imports its adapter, and sends no request."""
 
     def at(self, ref: str, path: str = "") -> str:
-        """Return the URI of a path, or of all of a ref, as it is typed."""
+        """Return the URI of a path, or of a whole ref, as users type it."""
 
 
 class Trees(Protocol):
-    """The objects of the commits of a repository."""
+    """The committed trees of a repository."""
 
     @property
     def trees(self) -> TreeStore:
@@ -68,4 +68,4 @@ class Trees(Protocol):
 
 
 class Readable(Refs, Trees, Protocol):
-    """Refs, and the objects of the commits that they name."""
+    """The refs of a repository, and the trees of their commits."""

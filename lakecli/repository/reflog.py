@@ -18,7 +18,7 @@ def iter_reflog(repository: Refs, name: str) -> Iterator[LoggedMove]:
     """Yield the moves of a branch or a tag, newest first; a deleted one has some too.
 
     Raises:
-        NotFound: there is and was no such branch or tag, as far as is known.
+        NotFound: there never was such a branch or tag, as far as this clone knows.
     """
     with repository.lake.kv.read() as txn:
         past = Past(repository, txn)
@@ -35,13 +35,16 @@ def iter_reflog(repository: Refs, name: str) -> Iterator[LoggedMove]:
 
 
 def is_shared(repository: Refs, name: str) -> bool:
-    """Tell whether a branch or tag of this name was seen in the bucket, deleted or not."""
+    """Return whether a branch or tag of this name was seen in the bucket, deleted or not."""
     with repository.lake.kv.read() as txn:
         return Past(repository, txn).find_kind(name) is not None
 
 
 def _kind_of(repository: Refs, txn: ReadTransaction, past: Past, name: str) -> RefKind:
-    """Return what a name is of: what is here comes first, then what is or was in the bucket."""
+    """Return whether a name is that of a branch or a tag.
+
+    Refs here come first, then present and former refs in the bucket, then former refs here.
+    """
     refs = RefStore(txn, repository.key)
     if is_branch_name(name) and refs.find_branch(name) is not None:
         return RefKind.BRANCH

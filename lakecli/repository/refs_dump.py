@@ -1,11 +1,12 @@
 """Writing a refs dump, from which lakeFS restores the commits, branches and tags of a repository.
 
-lakeFS cannot hold all that lakecli can, and a dump holds less than a repository. What would be lost
-is listed and refused unless the caller leaves it out by name.
+lakeFS cannot represent everything that lakecli can, and a dump contains less than a repository.
+Everything that would be lost is listed. The dump is refused unless the caller leaves these kinds of
+losses out by name.
 
-The tables are lakeFS's own: properties ``type``, ``entity`` and the schema of the messages, besides
-``writer``. They are written create-only below ``_lakefs/`` and named by lakecli's rule, which
-lakeFS does not check.
+The tables are in lakeFS's own format: properties ``type``, ``entity`` and the schema of the
+messages, besides ``writer``. They are written create-only below ``_lakefs/`` and named by lakecli's
+rule, which lakeFS does not check.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ MAX_LISTED: Final = 100
 
 
 class Loss(StrEnum):
-    """What a dump cannot hold, or what lakeFS cannot."""
+    """Kinds of data that a dump or lakeFS cannot represent."""
 
     NAMES = "names"
     PATHS = "paths"
@@ -56,10 +57,10 @@ class Loss(StrEnum):
 
 
 class LostItem(NamedTuple):
-    """One thing that is not in the dump, or not as it is here.
+    """One thing that is missing in the dump, or differs from its state here.
 
     Attributes:
-        what: the ref; of a path, the ref and the path.
+        what: the ref; for a path, the ref and the path.
     """
 
     loss: Loss
@@ -70,7 +71,7 @@ class Dumped(NamedTuple):
     """A dump that was written.
 
     Attributes:
-        lost: what is not in it, with the caller's consent.
+        lost: everything that is missing in the dump, with the caller's consent.
         kept_until: when garbage collection may delete the dump, by the bucket's clock.
     """
 
@@ -114,18 +115,18 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
 
     The dump has every branch and tag, and every commit of this clone whose tree is in the
     namespace. Only new objects are written; the same refs give the same dump. Garbage collection
-    keeps the dump, and all that it refers to, for `KEPT_FOR`. If the namespace was taken over from
-    lakeFS, the confirmation that lakeFS has stopped is withdrawn.
+    keeps the dump, and everything to which it refers, for `KEPT_FOR`. If the namespace was taken
+    over from lakeFS, the confirmation that lakeFS has stopped is withdrawn.
 
     Args:
-        leave_out: what may be missing in the dump.
+        leave_out: kinds of data that may be missing in the dump.
 
     Raises:
         NotDumped: the dump would lose something that is not in `leave_out`.
         Refused: the namespace belongs to a lakeFS.
         NotText: a commit holds bytes that are not text.
         Gone: garbage collection has deleted the tree of a branch or tag.
-        Swept: it deleted one just now.
+        Swept: garbage collection deleted a tree just now.
         SweepRunning: a sweep is still running.
     """
     if repository.record.is_borrowed:
@@ -183,7 +184,10 @@ def _uncommitted(txn: ReadTransaction, branches: Iterable[Branch]) -> Iterator[L
 def _unpushed(
     txn: ReadTransaction, repository: Repository, refs: dict[str, CommitId], kind: RefKind
 ) -> list[LostItem]:
-    """Put refs back to where they stand in the bucket, and return those that stood elsewhere."""
+    """Move refs in `refs` to their positions in the bucket, and return those that differed.
+
+    Refs that are not in the bucket are removed from `refs`.
+    """
     tracking = TrackingStore(txn, repository.key)
     lost = []
     for name, commit_id in list(refs.items()):
@@ -233,7 +237,9 @@ def _is_utf8(data: bytes) -> bool:
 def _commits(
     repository: Repository, refs: RefStore, starts: set[CommitId]
 ) -> tuple[list[Commit], set[MetarangeId]]:
-    """Return the commits of refs, and the others whose trees and ancestors are there.
+    """Return the commits of a dump: those that refs reach, and others that are complete.
+
+    A commit that no ref reaches is complete if its tree and its ancestors are in the namespace.
 
     Returns:
         The commits, and the trees of those that no ref reaches.
@@ -301,7 +307,7 @@ def write_dump(
         commits: ascending by ID, each once.
 
     Raises:
-        NotText: a commit holds bytes that are no text.
+        NotText: a commit holds bytes that are not text.
     """
     batch = trees.begin()
     lists = {
@@ -323,7 +329,7 @@ def _refs(refs: Mapping[str, CommitId], message: Message) -> Iterable[tuple[byte
 def _write(
     trees: TreeStore, batch: TableBatch, entity: str, records: Iterable[tuple[bytes, bytes]]
 ) -> MetarangeId:
-    """Write one list and return its metarange; an empty list is one without records."""
+    """Write one list and return its metarange; for an empty list, a metarange without records."""
     name, fields = _SCHEMAS[entity]
     properties = {
         "entity": entity.encode(),
@@ -350,7 +356,7 @@ def _write(
 
 
 def _schema_definition(name: str, fields: Mapping[str, str]) -> bytes:
-    """Return the JSON of a message's descriptor, as protobuf writes it."""
+    """Return the descriptor of a message as JSON, in the form that protobuf writes."""
     descriptor: dict[str, Any] = {"name": name, "field": _describe(fields)}
     if "metadata" in fields:
         entry = {"name": "MetadataEntry", "field": _describe(_PAIR), "options": {"mapEntry": True}}

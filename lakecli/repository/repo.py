@@ -52,15 +52,15 @@ def create(
     If a run is interrupted, the same call again finishes it.
 
     Args:
-        lake: the lake that gets the repository.
-        name: legal, as `lakecli.base.uri` checks it.
+        lake: the lake in which the repository is created.
+        name: a name that `lakecli.base.uri` accepts.
         storage_namespace: a URI or an absolute path; a missing local directory is created.
-        default_branch: cannot be deleted later.
+        default_branch: name of the first branch, which cannot be deleted later.
         range_entries: the tree parameter N: a power of two; ranges hold about 0.7 N entries.
 
     Raises:
         UsageError: an illegal branch name, namespace or `range_entries`.
-        AlreadyExists: the name or the namespace is in use, or another repository lives below it.
+        AlreadyExists: the name or the namespace is in use, or there is another repository below it.
         NotFound: the bucket does not exist.
     """
     check_branch_name(default_branch)
@@ -82,12 +82,12 @@ _OWN: Final = ("_lakecli/", layout.SSTABLES)
 
 
 def find_other_objects(repository: Repository) -> list[str]:
-    """Return the keys that a new repository's namespace held before; `LISTED` keys are read."""
+    """Return keys that a new repository's namespace held before, of its first `LISTED` keys."""
     return [key for key in _first_keys(repository.store) if not key.startswith(_OWN)]
 
 
 def _check_nothing_below(store: ObjectStore) -> None:
-    """Refuse a namespace that contains another one: collection would take its data for garbage.
+    """Raise an error if a namespace contains another one, whose data would look like garbage.
 
     Raises:
         AlreadyExists: there is a repository below it, among the first `LISTED` objects.
@@ -117,7 +117,13 @@ def _check_range_entries(value: int) -> None:
 def _intend(
     lake: OwnLake, name: str, uri: str, *, default_branch: str, range_entries: int
 ) -> RepositoryRecord:
-    """Record the UUID before the claim, so that a second run recognises its own claim."""
+    """Record the UUID of a new repository before its namespace is claimed.
+
+    A second run finds this record, and recognises the claim as its own.
+
+    Raises:
+        AlreadyExists: the name or the namespace is in use on this machine.
+    """
     with lake.kv.write() as txn:
         check_name_free(txn, name)
         for other in iter_repositories(txn):
@@ -142,7 +148,7 @@ def _intend(
 
 
 def _check_intended(txn: ReadTransaction, record: RepositoryRecord) -> None:
-    """Refuse to register a repository that another process has registered meanwhile.
+    """Raise an error if another process has registered a repository meanwhile.
 
     Raises:
         AlreadyExists: it exists under this name or another one, and may have commits by now.

@@ -26,23 +26,24 @@ def revert(
     message: str | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> Commit:
-    """Commit the opposite of what a commit changed.
+    """Commit the reverse of a commit's change.
 
     Args:
-        repository: whose branch.
-        branch: its name.
-        ref: the commit to take back.
-        committer: of the new commit.
-        parent_number: relative to which parent, from 1; needed for a merge commit.
+        repository: the repository of the branch.
+        branch: the branch on which the new commit is made.
+        ref: the commit to revert.
+        committer: the committer of the new commit.
+        parent_number: the number, from 1, of the parent with which the commit is compared; required
+            for a merge commit.
         allow_empty: commit even if nothing changes.
-        message: ``None`` for ``Revert "SUBJECT" (ID)`` of that commit.
-        metadata: of the new commit.
+        message: the commit message; ``None`` for ``Revert "SUBJECT" (ID)``.
+        metadata: the metadata of the new commit.
 
     Raises:
         NotFound: no such branch, commit or parent.
         Refused: a merge commit without a parent number.
         DirtyBranch: the branch has uncommitted changes.
-        MergeConflict: later changes of the same paths stand in the way.
+        MergeConflict: later commits have changed the same paths.
         NothingToDo: the branch would stay as it is.
     """
     for _ in range(MAX_ATTEMPTS):
@@ -71,6 +72,6 @@ def revert(
 
 
 def _said(picked: Commit) -> str:
-    """Return the message of a commit that takes another one back."""
+    """Return the message of a commit that reverts another one."""
     subject = shorten(picked.message.partition("\n")[0], 72, placeholder="…")
     return f'Revert "{subject}" ({picked.id[:12]})' if subject else f"Revert {picked.id[:12]}"

@@ -30,14 +30,14 @@ def rm_paths(
     must_exist: bool = False,
     listed: Listed | None = None,
 ) -> list[bytes]:
-    """Stage the deletion of objects, as one operation; return the paths that have none.
+    """Stage the deletion of objects, as one operation; return the paths without an object.
 
     Args:
         repository: the repository.
-        branch: to stage on.
-        paths: of the objects.
-        must_exist: remove all of them or, if a path has none, nothing.
-        listed: only tell this what would be removed.
+        branch: the branch on which the deletions are staged.
+        paths: the paths of the objects.
+        must_exist: if a path has no object, raise an error and remove nothing.
+        listed: if given, nothing is staged: it is called with each object that would be removed.
 
     Raises:
         NotFound: no such branch; or with `must_exist` no such object.
@@ -66,15 +66,15 @@ def rm_trees(
 ) -> int:
     """Stage the deletion of objects and of everything below them; return how many objects.
 
-    ``a`` means ``a`` and ``a/b``, but not ``ab``; ``a/`` means only what is below it; ``b""``
-    everything. What is added or replaced there while this runs stays.
+    ``a`` means ``a`` and ``a/b``, but not ``ab``; ``a/`` means only the objects below it; ``b""``
+    means everything. Objects that are added or replaced there while this runs stay.
 
     Args:
         repository: the repository.
-        branch: to stage on.
-        paths: of objects and directories.
-        must_exist: remove nothing if there is nothing at one of them.
-        listed: only tell this what would be removed.
+        branch: the branch on which the deletions are staged.
+        paths: the paths of objects and directories.
+        must_exist: if there is nothing at a path, raise an error and remove nothing.
+        listed: if given, nothing is staged: it is called with each object that would be removed.
 
     Raises:
         NotFound: no such branch; or with `must_exist` nothing at a path.
@@ -120,12 +120,12 @@ def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> N
 
 
 def find_nearest(repository: Repository, branch: str, path: bytes) -> bytes | None:
-    """Return the path of an object that is probably meant by one that does not exist."""
+    """Return the existing path that was probably meant by one without an object, or ``None``."""
     with open_view(repository, branch) as view:
         return view.nearest(path)
 
 
 def is_directory(repository: Repository, branch: str, path: bytes) -> bool:
-    """Tell whether a branch has objects below a path."""
+    """Return whether a branch has objects below a path."""
     with open_view(repository, branch) as view:
         return next(view.scan(prefix=as_directory(path)), None) is not None

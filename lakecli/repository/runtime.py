@@ -1,4 +1,4 @@
-"""What comes into a lake from outside: the directories of this machine, clocks and stores."""
+"""The environment of a lake: the directories of this machine, clocks and stores."""
 
 from __future__ import annotations
 
@@ -70,12 +70,13 @@ class Runtime(NamedTuple):
         open_store: given the URI of a storage namespace and its region, returns its store.
         prepare_namespace: given the URI of a storage namespace, makes its directory if it is
             missing, and returns its region.
-        elapsed: returns seconds that only grow, also while the machine is asleep.
+        elapsed: returns seconds that never decrease, also while the machine is asleep.
         sleep: waits for some seconds.
-        show_rebuild: given a number of entries, shows how a tree of lakeFS is rebuilt; see
-            `lakecli.committed.writer`.
-        account: given the name of a repository, returns how its buckets of S3 are accessed.
-        on_answer: takes over the answer of a verb, which the caller gives; by default, it has.
+        show_rebuild: given a number of entries, shows the progress of rebuilding a tree of lakeFS;
+            see `lakecli.committed.writer`.
+        account: given the name of a repository, returns the access settings of its S3 buckets.
+        on_answer: called with the answer of a verb, which the caller records as given once it has
+            been shown. By default, it is recorded at once.
     """
 
     clock: Callable[[], datetime]
@@ -100,7 +101,7 @@ class Runtime(NamedTuple):
         return int.from_bytes(self.new_id()[:4]) / 0xFFFFFFFF
 
     def for_repository(self, name: str) -> Runtime:
-        """Return a runtime that opens stores as a repository's settings say."""
+        """Return a runtime that opens stores with the settings of a repository."""
         account = self.account(name)
         if account == NO_ACCOUNT:
             return self
@@ -112,7 +113,7 @@ class Runtime(NamedTuple):
     def find_store(self, uri: str) -> tuple[ObjectStore, str]:
         """Return the store of a namespace that exists, and the region of its bucket.
 
-        A missing directory is not made: it may be a disk that is not mounted.
+        A missing directory is not created: it may be on a disk that is not mounted.
 
         Raises:
             BucketNotFound: no such bucket.
@@ -122,10 +123,10 @@ class Runtime(NamedTuple):
 
 
 class GivenLater(Protocol):
-    """The answer of a verb, which the caller gives once it has been shown."""
+    """The answer of a verb, which counts as given once the caller has shown it."""
 
     def give(self) -> None:
-        """Record that it was given."""
+        """Record that the answer was given."""
 
     def leave(self) -> None:
-        """Leave it to the next command to give it."""
+        """Leave the answer to a later command."""

@@ -26,7 +26,7 @@ class Distance(NamedTuple):
         upstream: commit of the branch in the bucket at the last fetch; null if it is not there.
         ahead: commits that are only on this machine; 0 without an upstream.
         behind: commits that are only in the bucket.
-        is_deleted: whether it was deleted there.
+        is_deleted: whether the branch was deleted in the bucket.
     """
 
     upstream: CommitId | None
@@ -40,11 +40,11 @@ class BranchStatus(NamedTuple):
 
     Attributes:
         name: name of the branch.
-        commit_id: its head.
-        distance: how far it is from the bucket's branch.
-        added: new uncommitted objects.
-        changed: changed uncommitted objects.
-        removed: uncommitted removals.
+        commit_id: the head of the branch.
+        distance: how far the branch is from its position in the bucket.
+        added: number of new uncommitted objects.
+        changed: number of changed uncommitted objects.
+        removed: number of uncommitted removals.
     """
 
     name: str
@@ -56,7 +56,7 @@ class BranchStatus(NamedTuple):
 
 
 def status(repository: Repository, branch: str | None = None) -> Iterator[BranchStatus]:
-    """Yield the state of one branch, or of each, ordered by name.
+    """Yield the state of one branch, or of all branches ordered by name.
 
     Raises:
         NotFound: no such branch.
@@ -70,7 +70,7 @@ def status(repository: Repository, branch: str | None = None) -> Iterator[Branch
 
 
 def has_unfinished(repository: Repository) -> bool:
-    """Tell whether an earlier command left moves whose outcome in the bucket is not recorded."""
+    """Return whether earlier commands left moves whose outcome in the bucket is not recorded."""
     with repository.lake.kv.read() as txn:
         return any(True for _ in IntentStore(txn, repository.key).iter())
 

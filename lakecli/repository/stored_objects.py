@@ -1,13 +1,14 @@
 """The data objects of a namespace: an index of them, and damaged ones restored from intact copies.
 
 The index is a listing of ``data/`` on disk, for fast look-ups: its keys and sizes are in a
-temporary database of SQLite, which bounds the memory. Stores list keys in ascending order, so the
-records are appended to it.
+temporary database of SQLite, which bounds the memory. Stores list keys in ascending order, so
+records are appended in the order of the table.
 
-Copies of data objects: large files that this machine uploaded, by the digests in the local store;
-files below a given directory; another copy of the namespace. Copies of ranges and metaranges: the
-cache, and another copy of the namespace. Objects are named by their content, so overwriting wrong
-bytes with the right ones is always safe; no others are written.
+Copies of data objects come from large files that this machine uploaded, found by the digests in the
+local store; from files below a given directory; and from another copy of the namespace. Copies of
+ranges and metaranges come from the cache, and from another copy of the namespace. Objects are named
+by their content, so it is always safe to replace wrong bytes by the right ones. No other objects
+are overwritten.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ MISSING: Final = "missing"
 
 
 class ObjectIndex(ABC):
-    """The data objects of a namespace, in which a check looks up what entries refer to.
+    """The data objects of a namespace; a check looks up in it the objects to which entries refer.
 
     Use it as a context manager, which releases its resources at the end.
 
@@ -68,9 +69,10 @@ class ObjectIndex(ABC):
         """Do nothing."""
 
     def problem_of(self, key: str, size: int) -> str | None:
-        """Return the defect of the object that an entry refers to, or ``None``.
+        """Return the defect of the object to which an entry refers, or ``None``.
 
-        What the index lacks may have been written since the listing, so the store is asked.
+        An object that is not in the index may have been written since the listing, so the store is
+        asked.
 
         Args:
             key: a physical address inside the namespace.
@@ -99,7 +101,7 @@ class DataIndex(ObjectIndex):
     """The index of one listing, on disk.
 
     Attributes:
-        count: the number of objects below ``data/``, as far as they were listed.
+        count: the number of objects below ``data/`` that have been listed so far.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -118,11 +120,11 @@ class DataIndex(ObjectIndex):
             self._database.execute(line)
 
     def __exit__(self, *_: object) -> None:
-        """Delete it."""
+        """Delete the index."""
         self._database.close()
 
     def fill(self) -> Iterator[ObjectInfo]:
-        """List the data objects; yield those that lakecli named, as they are added."""
+        """List the data objects and add them to the index; yield those that lakecli named."""
         for infos in batches(self._store.list(DATA), _BATCH):
             self._database.executemany(
                 "INSERT OR REPLACE INTO objects VALUES (?, ?)",
@@ -146,7 +148,7 @@ class Hashed(NamedTuple):
     """A data object that was read.
 
     Attributes:
-        what: its defect, or ``None``.
+        what: the defect of the object, or ``None``.
         size: bytes that were read.
     """
 
@@ -173,12 +175,12 @@ def check_object(store: ObjectStore, key: str, progress: Progress = NO_PROGRESS)
 
 
 def is_old_key(key: str) -> bool:
-    """Return whether a key is one of old lakeFS servers: outside ``data/``, so not in the index."""
+    """Return whether a key has the form of old lakeFS servers; such keys are not in the index."""
     return _OLD_KEY.fullmatch(key) is not None
 
 
 def size_of(store: ObjectStore, key: str) -> int | None:
-    """Return the size of an object by one request; ``None`` if it does not exist."""
+    """Return the size of an object with one request; ``None`` if it does not exist."""
     try:
         return store.head(key).size
     except ObjectNotFound:
@@ -187,10 +189,10 @@ def size_of(store: ObjectStore, key: str) -> int | None:
 
 @dataclass(slots=True)
 class DamagedObject:
-    """Something that is missing or damaged.
+    """A missing or damaged object.
 
     Attributes:
-        kind: the kind, as findings of fsck have it.
+        kind: the kind, as in findings of fsck.
         size: bytes of a data object, if an entry says it.
     """
 
@@ -201,7 +203,7 @@ class DamagedObject:
 
 
 class Repaired(NamedTuple):
-    """One repair that was made, or in a dry run would be.
+    """One repair that was made, or in a dry run would be made.
 
     Attributes:
         kind: the kind of a finding, or ``cache``.
@@ -218,7 +220,7 @@ class Copy(NamedTuple):
     """An intact copy of a data object: a file, or an object of another namespace.
 
     Attributes:
-        shown: the copy's place, for people.
+        shown: the location of the copy, for people.
     """
 
     open: Callable[[], AbstractContextManager[Any]]
@@ -242,7 +244,7 @@ def repair_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
 
 
 def _is_damaged(file: Path, secret: bytes | None) -> bool:
-    """Return whether a file of the cache is no table, no outline of one, and no commit pack."""
+    """Return whether a file of the cache is not an intact table, table outline or commit pack."""
     if file.name.endswith(OUTLINE_SUFFIX):
         return read_outline(str(file), secret) is None
     data = file.read_bytes()
@@ -256,7 +258,7 @@ def repair_tables(
     *,
     dry_run: bool,
 ) -> Iterator[Repaired]:
-    """Write ranges and metaranges again from an intact copy.
+    """Write damaged ranges and metaranges again from intact copies.
 
     Args:
         places: directories with copies, and URIs of copies of the namespace.
@@ -278,7 +280,10 @@ def repair_tables(
 def _copies_of_table(
     repository: Repository, table_id: str, places: Collection[str]
 ) -> Iterator[tuple[Callable[[], bytes], str]]:
-    """Yield what reads a possible copy of a range or metarange, and its place, for people."""
+    """Yield possible copies of a range or metarange: a function that reads it, and its location.
+
+    The location is for people.
+    """
     cached = Path(repository.lake.home.cache) / repository.record.uuid / table_id
     yield cached.read_bytes, "the cache"
     for place in places:
@@ -322,7 +327,7 @@ def repair_data(
 def _find_copies(
     repository: Repository, wanted: Mapping[str, int | None], places: Collection[str]
 ) -> Iterator[tuple[str, Copy]]:
-    """Yield (key, copy) of data objects, each once; every copy was read and verified.
+    """Yield (key, copy) for data objects that have a copy, each once; the copies were verified.
 
     Args:
         wanted: keys and, if known, sizes.
@@ -348,7 +353,13 @@ def _candidates(
     wanted: Mapping[str, int | None],
     places: Collection[str],
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield (digest, file) of files that may have that digest."""
+    """Yield (digest, file) for files that may have one of the digests.
+
+    Args:
+        left: the wanted digests.
+        wanted: sizes by key.
+        places: directories to search; URIs are ignored.
+    """
     if not left:
         return
     with repository.lake.kv.read() as txn:

@@ -18,7 +18,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
     """Create a tag at the commit of a ref expression.
 
     Args:
-        name: legal, and not in use unless `force`.
+        name: a legal name, which is not in use unless `force` is set.
         force: move the tag if it exists, in one step.
 
     Raises:
@@ -85,7 +85,7 @@ def delete(repository: Repository, name: str) -> Tag:
 
 
 def check_delete(repository: Repository, name: str) -> None:
-    """Refuse what `delete` would refuse.
+    """Raise the errors that `delete` would raise.
 
     Raises:
         NotFound, LostRace: as of `delete`.

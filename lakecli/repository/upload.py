@@ -1,8 +1,8 @@
 """Uploading a file or a stream: bytes into the namespace, then an entry into staging.
 
-`deposit` writes an object first, for callers that stage many together later, or none. Such an
-object lies in the namespace under the digest of its contents, and no entry refers to it until
-`stage_together`. Garbage collection deletes it after the grace period if that never happens.
+`deposit` only writes an object, for callers that stage many objects together later, or none. The
+object is stored under the digest of its contents, and no entry refers to it until `stage_together`.
+If that never happens, garbage collection deletes the object after the grace period.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class UploadOptions(NamedTuple):
     """How to upload, and what to record with the objects.
 
     Attributes:
-        selection: of the files in a directory.
-        content_type: of every object, instead of the one that its suffix implies.
-        metadata: user metadata of every object. An object of lakeFS keeps its content type and
-            metadata if the file has its contents and none are given here.
+        selection: which of the files in a directory are uploaded.
+        content_type: the content type of every object; ``None``: the one that its suffix implies.
+        metadata: user metadata of every object. If a file has the contents of an object of lakeFS
+            at its path, and none are given here, that object keeps its content type and metadata.
         links: how to treat symbolic links and special files in a directory.
         parallelism: number of concurrent requests or copies.
-        progress: expects the objects of a directory as they are found; counts objects and bytes,
-            also those that the namespace holds already.
+        progress: gets the number and size of the objects of a directory as they are found; counts
+            objects and bytes, also those that the namespace holds already.
     """
 
     selection: Selection = EVERYTHING
@@ -79,12 +79,12 @@ class UploadOptions(NamedTuple):
         return content_type_of(path) if self.content_type is None else self.content_type
 
     def check(self, at: datetime) -> None:
-        """Refuse what an entry cannot record, before the first byte is read."""
+        """Raise an error if an entry cannot record the options, before the first byte is read."""
         if self.metadata or self.content_type is not None:
             encode_entry(self.entry(b"", Ingested("0" * 64, 0), at=at, has_mtime=True))
 
     def keeps(self, entry: Entry) -> bool:
-        """Return whether an entry has the content type and the metadata that are asked for."""
+        """Return whether an entry has the content type and metadata that these options set."""
         if self.content_type not in {None, entry.content_type}:
             return False
         return not self.metadata or _own(self.metadata) == _own(entry.metadata)
@@ -93,7 +93,7 @@ class UploadOptions(NamedTuple):
 def upload_file(
     repository: Repository, branch: str, path: bytes, *, source: StrPath, options: UploadOptions
 ) -> Entry:
-    """Upload one file and stage its entry, unless the branch has the same one; return that.
+    """Upload one file and stage its entry, unless the branch has the same one; return the entry.
 
     Raises:
         NotFound: the file or the branch does not exist.
@@ -171,14 +171,14 @@ def _is_directory(source: StrPath) -> UsageError:
 def _begin(
     repository: Repository, branch: str, path: bytes, options: UploadOptions
 ) -> tuple[Uploader, bytes | None]:
-    """Begin the upload of one object; return the encoded entry that the branch has at its path."""
+    """Begin the upload of one object; return it with the encoded entry at the path, if any."""
     check_path(path)
     (present,) = values_on(repository, branch, [path])
     return Uploader(repository, branch, options), present
 
 
 class BroughtIn(NamedTuple):
-    """An object that the namespace now holds, and where it is to be staged.
+    """An object that the namespace now holds, and the path at which it is to be staged.
 
     Attributes:
         present: the encoded entry that the branch had at the path when the upload began.
@@ -189,14 +189,14 @@ class BroughtIn(NamedTuple):
     present: bytes | None
 
     def value(self, options: UploadOptions, *, at: datetime, has_mtime: bool) -> bytes:
-        """Return the encoded entry of the object; the present one if its object is kept."""
+        """Return the encoded entry of the object; the present entry if its object is kept."""
         if self.present is not None and self.ingested.is_kept:
             return self.present
         return encode_entry(options.entry(self.path, self.ingested, at=at, has_mtime=has_mtime))
 
 
 def values_of(brought: Sequence[BroughtIn], options: UploadOptions, *, at: datetime) -> list[bytes]:
-    """Return `BroughtIn.value` of many files; usual ones are encoded together."""
+    """Return `BroughtIn.value` of many files; if possible, all are encoded together."""
     if options.metadata or any(each.ingested.is_kept for each in brought):
         return [each.value(options, at=at, has_mtime=True) for each in brought]
     digests = [each.ingested.digest for each in brought]
@@ -213,9 +213,9 @@ def values_of(brought: Sequence[BroughtIn], options: UploadOptions, *, at: datet
 
 
 class Uploader:
-    """One upload: brings bytes in, makes entries of them and stages these.
+    """One upload: brings bytes into the namespace, makes entries of them and stages these.
 
-    Several threads may bring files in; one at a time may stage.
+    Several threads may bring files in; only one thread at a time may stage.
     """
 
     def __init__(self, repository: Repository, branch: str, options: UploadOptions) -> None:
@@ -234,24 +234,24 @@ class Uploader:
         )
 
     def file(self, file: OpenFile, path: bytes, present: bytes | None) -> BroughtIn:
-        """Bring in a file, unless it has the contents that the branch has; raises as `Ingest`."""
+        """Bring in a file, unless the branch has its contents; raise the errors of `Ingest`."""
         size = file.status.st_size
         expected = expected_object(self._repository, present, size, self.options)
         return BroughtIn(path, self.ingest.file(file, expected=expected), present)
 
     def stream(self, source: BinaryIO, path: bytes, present: bytes | None) -> BroughtIn:
-        """Bring in a stream, unless it has the contents that the branch has."""
+        """Bring in a stream, unless the branch has its contents."""
         expected = expected_object(self._repository, present, None, self.options)
         return BroughtIn(path, self.ingest.stream(source, expected=expected), present)
 
     def flush(self, brought: Sequence[BroughtIn]) -> None:
-        """Make objects durable that were brought in, and claim them and those that are kept."""
+        """Make new objects durable, and claim them and the objects that are kept."""
         self.ingest.flush([each.ingested for each in brought])
         kept = [(path, present) for path, done, present in brought if present and done.is_kept]
         claim_values(self._repository, kept)
 
     def stage_one(self, brought: BroughtIn, *, has_mtime: bool) -> Entry:
-        """Stage the entry of one object, if it changes anything; return what the path has then."""
+        """Stage the entry of one object, if it changes anything; return the entry of the path."""
         at = self._repository.lake.runtime.now()
         value = brought.value(self.options, at=at, has_mtime=has_mtime)
         is_new = is_to_stage(self._branch, brought.present, value)
@@ -264,15 +264,15 @@ class Uploader:
     def stage(
         self, changes: list[tuple[bytes, bytes]], surplus: Sequence[tuple[bytes, bytes]] = ()
     ) -> int:
-        """Stage encoded entries by path, whose objects were flushed.
+        """Stage encoded entries by path; `flush` must have been called for their objects.
 
         Args:
-            changes: the entries that differ from those on the branch.
+            changes: paths and entries that differ from those on the branch.
             surplus: paths and encoded entries to delete in the same transaction, unless somebody
                 has changed them.
 
         Returns:
-            How many were deleted.
+            The number of entries that were deleted.
         """
         claimed = uploaded_changes(changes)
         if surplus:
@@ -281,7 +281,7 @@ class Uploader:
         return 0
 
     def _replace(self, claimed: Sequence[Change], surplus: Sequence[tuple[bytes, bytes]]) -> int:
-        """Stage changes and deletions together, so that no commit has a part of them."""
+        """Stage changes and deletions together, so that a commit contains all or none of them."""
 
         def plan(view: View) -> tuple[Parts, int]:
             left = [path for path, value in surplus if is_same(view.find(path), value)]
@@ -292,7 +292,7 @@ class Uploader:
         return self._stager.write_planned(self._branch, paths, plan, kind="upload")
 
     def finish(self) -> None:
-        """Abort abandoned uploads in parts, at most once a day; called when all is staged."""
+        """Abort abandoned multipart uploads, at most once a day; called when all is staged."""
         if uploads_of(self._repository.store) is not None:
             from lakecli.repository.transfer.multipart_upload import drop_leftovers
 
@@ -302,12 +302,12 @@ class Uploader:
 def expected_object(
     repository: Repository, present: bytes | None, size: int | None, options: UploadOptions
 ) -> ExpectedObject | None:
-    """Return the object of an encoded entry of a branch, if bytes may turn out to be those of it.
+    """Return the object of an encoded entry, if the bytes to upload may be those of that object.
 
     Args:
         present: the encoded entry; ``None``: the branch has none.
-        size: of the bytes; ``None``: unknown.
-        options: of the upload; they may ask for another type, or other metadata.
+        size: the number of bytes to upload; ``None``: unknown.
+        options: the options of the upload, which may set another content type or metadata.
     """
     if present is None:
         return None
@@ -336,10 +336,10 @@ def _own(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 class Removal(NamedTuple):
-    """The removal of an entry that was seen at a path; another entry there is kept.
+    """The removal of an entry that was seen at a path; if the path has another entry, that is kept.
 
     Attributes:
-        seen: the encoded entry to remove; ``b""``: whatever is there.
+        seen: the encoded entry to remove; ``b""``: any entry.
     """
 
     seen: bytes
@@ -350,8 +350,9 @@ def stage_together(
 ) -> int:
     """Stage encoded entries and removals by path, all at once; return how many changed.
 
-    Entries that the branch has already are not staged again. Their objects may have been written
-    long before, or belong to other paths of the repository: all of them are claimed.
+    Entries that the branch has already are not staged again. The objects of the others may have
+    been written long before, or belong to other paths of the repository, so all of them are
+    claimed.
 
     Raises:
         NotFound: no such branch; nothing is staged.

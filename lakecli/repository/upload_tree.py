@@ -1,8 +1,8 @@
 """Uploading many files: those of a directory, those that a list names, or several by their names.
 
-Each is compared with what the branch has at its path. `upload_tree` brings in what is new, by
-several threads, and stages it in chunks; in a dry run it only tells what would be done. With
-`delete`, the objects that the directory lacks are removed with the last files.
+Each file is compared with the entry that the branch has at its path. `upload_tree` brings in new
+files, by several threads, and stages them in chunks; in a dry run it only reports what would be
+done. With `delete`, the objects without a file in the directory are removed with the last files.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ class UploadReport:
     """What an upload of many files did.
 
     Attributes:
-        uploaded: objects staged because they are new or changed.
-        unchanged: objects that the branch has with the same contents, type and metadata.
-        size: bytes of all these.
-        excluded: files that the selection leaves out.
+        uploaded: number of objects staged because they are new or changed.
+        unchanged: number of objects that the branch has with the same contents, type and metadata.
+        size: bytes of all these objects.
+        excluded: number of files that the selection leaves out.
         left_out: names below the directory that are Git's, lakecli's or the system's own.
-        deleted: objects whose deletion is staged, because the directory lacks them.
+        deleted: number of objects whose deletion is staged, because the directory lacks them.
         failures: (path on disk, reason), in path order.
     """
 
@@ -104,32 +104,33 @@ def upload_tree(
 ) -> UploadReport:
     """Upload every file below a directory; report files that fail, and upload the others.
 
-    The path of an object is `prefix`, a slash unless the prefix is empty or ends in one, and the
-    name below `source`. With `delete`, other objects below the prefix are deleted in the same
-    operation, together with the last files. If a file fails, nothing is deleted, because its object
-    may be meant to stay. Objects that the selection leaves out stay, and so do objects that
-    somebody else changes meanwhile, and markers of directories that exist. If the upload ends
-    early, a notice tells how many objects are staged.
+    The path of an object consists of `prefix`, a slash unless the prefix is empty or ends in one,
+    and the name of the file relative to `source`. With `delete`, other objects below the prefix are
+    deleted in the same operation, together with the last files. If a file fails, nothing is
+    deleted, because its object may be meant to stay. Objects that the selection leaves out stay,
+    and so do objects that somebody else changes meanwhile, and markers of directories that exist.
+    If the upload ends early, a notice tells how many objects are staged.
 
     Args:
-        repository: to upload to.
-        branch: to stage on.
-        prefix: of the paths.
+        repository: the repository.
+        branch: the branch on which the objects are staged.
+        prefix: the prefix of the paths.
         source: the directory; or several files, which are uploaded under their own names. Symbolic
             links among these are followed, because the caller named them.
-        options: of the upload.
-        names: of the files below the directory, if not all are meant.
+        options: how to upload.
+        names: names of files relative to the directory; ``None`` for all.
         delete: delete the objects below the prefix that the directory lacks.
         max_delete: refuse to delete more objects than this.
-        listed: gets in path order what would be done, from what this machine knows, deletions
-            last; nothing is written, and the report stays empty. A file is read and compared if the
-            branch has an object of its size at its path. Names that are not data are excluded.
+        listed: if given, nothing is written, and the report stays empty: it is called with each
+            step that would be taken, in path order, deletions last, as far as this machine knows. A
+            file is read and compared if the branch has an object of the same size at its path.
+            Names that are not data are excluded.
 
     Raises:
         NotFound: no such directory or branch.
-        Refused: the storage namespace lies below the directory, and names do not exclude it; too
-            many objects would be deleted, the directory has no file, or it has much less than the
-            branch and a second walk differs. Nothing is staged.
+        Refused: the storage namespace is below the directory, and `names` does not exclude it; or
+            too many objects would be deleted; or the directory has no file; or it has much less
+            than the branch, and a second walk differs. Nothing is staged.
         UsageError: two files have the same name.
     """
     target = _UploadTarget(repository, branch, as_directory(prefix), options)
@@ -155,7 +156,7 @@ def plan_file(
     options: UploadOptions,
     listed: Listed,
 ) -> None:
-    """Tell what `upload_file` would do, as `upload_tree` does in a dry run.
+    """Report what `upload_file` would do, as `upload_tree` does in a dry run.
 
     Raises:
         NotFound: the file or the branch does not exist.
@@ -170,7 +171,7 @@ def plan_file(
 
 
 class _UploadTarget(NamedTuple):
-    """Where files become objects, and how; the prefix is empty or ends in a slash."""
+    """The destination and options of an upload; the prefix is empty or ends in a slash."""
 
     repository: Repository
     branch: str
@@ -179,13 +180,13 @@ class _UploadTarget(NamedTuple):
 
 
 class _UploadFiles(NamedTuple):
-    """What one command uploads.
+    """The files that one command uploads.
 
     Attributes:
         found: the files, in byte order of their names.
-        root: their directory; ``None``: they are in several.
-        surplus: the objects to delete, as far as is known at the start.
-        walked: the files of the directory, if they say what to delete.
+        root: the directory of the files; ``None``: they are in several directories.
+        surplus: the objects to delete, as known at the start.
+        walked: with `delete`, all files of the directory.
     """
 
     found: Iterator[WalkedFile]
@@ -194,7 +195,7 @@ class _UploadFiles(NamedTuple):
     walked: _WalkedFiles | None = None
 
     def absent(self, below: bytes) -> _Records:
-        """Return the objects that are still to be deleted at the end."""
+        """Return the objects to delete at the end: those of `surplus` that still have no file."""
         return () if self.walked is None else self.walked.absent(self.surplus, below)
 
 
@@ -206,7 +207,7 @@ def _files(
     *,
     delete: bool,
 ) -> Iterator[_UploadFiles]:
-    """Check source and branch before anything is read, and give the files."""
+    """Check source and branch before anything is read, and return a context with the files."""
     repository, branch, prefix, options = target
     if not isinstance(source, Path):
         check_branch(repository, branch)
@@ -226,7 +227,7 @@ def _files(
 
 
 def _check_outside(repository: Repository, source: Path, names: Sequence[bytes] | None) -> None:
-    """Refuse to upload a namespace into itself, or the named files of it."""
+    """Raise `Refused` if the files to upload are in the repository's own storage namespace."""
     namespace = parse(repository.record.storage_namespace)
     if namespace.bucket:
         return
@@ -244,7 +245,7 @@ def _check_outside(repository: Repository, source: Path, names: Sequence[bytes] 
 def files_of(
     source: Path, names: Sequence[bytes] | None, options: UploadOptions
 ) -> Iterator[WalkedFile]:
-    """Yield the files below a directory, or those of some names."""
+    """Yield the files below a directory, or those with some names."""
     root = os.fsencode(source)
     return walk(root, options.links) if names is None else named(root, names, options.links)
 
@@ -255,9 +256,9 @@ class _Item(NamedTuple):
     Attributes:
         found: the file.
         present: the encoded entry that the branch has at its path.
-        size: in bytes.
-        refusal: the step of a file that is not uploaded.
-        content: the file, if it was read together with others.
+        size: the size of the file in bytes.
+        refusal: why the file is not uploaded, as a step; ``None`` if it is uploaded.
+        content: the contents of the file, if it was read together with others.
     """
 
     found: WalkedFile
@@ -270,9 +271,10 @@ class _Item(NamedTuple):
 def _items(
     target: _UploadTarget, found: Iterator[WalkedFile], opener: FileOpener | None = None
 ) -> Iterator[_Item]:
-    """Yield files with the entries that the branch has, or with why they are not uploaded.
+    """Yield files, each with the entry of the branch at its path, or the reason to leave it out.
 
-    An opener reads new files that are tiny.
+    Args:
+        opener: if given, reads tiny files that are new on the branch.
     """
     repository, branch, prefix, options = target
     while batch := list(islice(found, LOOK_AHEAD)):
@@ -317,7 +319,7 @@ def _reason(error: OSError | LakeError) -> str:
 
 
 class _StagedUpload:
-    """An upload: several threads bring files in, which are staged in chunks."""
+    """An upload in which several threads bring files in; the files are staged in chunks."""
 
     def __init__(self, target: _UploadTarget, files: _UploadFiles) -> None:
         self._repository, self._branch, self._prefix, self._options = target
@@ -336,7 +338,7 @@ class _StagedUpload:
         self._pending_bytes = 0
 
     def run(self) -> UploadReport:
-        """Upload the files."""
+        """Upload the files, and return the report."""
         report, items = self._report, self._taken()
         try:
             if self._is_local:
@@ -359,7 +361,7 @@ class _StagedUpload:
         return report
 
     def _taken(self) -> Iterator[_Item]:
-        """Yield the files that are uploaded; record the others."""
+        """Yield the files that are to be uploaded; record the others in the report."""
         for item in self._items:
             found, refusal = item.found, item.refusal
             if refusal is None:
@@ -375,7 +377,7 @@ class _StagedUpload:
         """Bring in the small files of each batch in this thread, then the others in several.
 
         In a local namespace, threads with small files wait for the interpreter and for the
-        directory in which all of them create files: one is as fast as several.
+        directory in which all of them create files, so one thread is as fast as several.
         """
         while batch := list(islice(items, LOOK_AHEAD)):
             self._together([item for item in batch if item.size <= SMALL])
@@ -417,7 +419,7 @@ class _StagedUpload:
         self._add([brought])
 
     def _add(self, brought: list[BroughtIn]) -> None:
-        """Take what was brought in, and stage it when there is enough."""
+        """Add files that were brought in to the pending ones; stage them when there are enough."""
         size = sum(each.ingested.size for each in brought)
         self._options.progress.advance(items=len(brought))
         with self._lock:
@@ -452,7 +454,7 @@ class _StagedUpload:
 
 
 def _list(target: _UploadTarget, files: _UploadFiles, listed: Listed) -> None:
-    """Tell what an upload would do, a batch of files at a time; nothing is written."""
+    """Report what an upload would do, a batch of files at a time; nothing is written."""
     repository, _, prefix, options = target
     options.check(repository.lake.runtime.now())
     workers = Workers(options.parallelism)
@@ -460,7 +462,7 @@ def _list(target: _UploadTarget, files: _UploadFiles, listed: Listed) -> None:
     steps: list[tuple[bytes, PathStep]] = []
 
     def compare(item: _Item) -> PathStep:
-        """Compare a file; it is not read if it must differ."""
+        """Compare a file; it is not read if other facts show that it differs."""
         found, present, size = item[:3]
         path = prefix + found.relative
         action = PathAction.NEW if present is None else PathAction.CHANGED
@@ -499,9 +501,9 @@ def _list(target: _UploadTarget, files: _UploadFiles, listed: Listed) -> None:
 
 
 class _WalkedFiles:
-    """The files of a directory, as one walk finds them, for what is sent and what is removed.
+    """The files of a directory, as one walk finds them; used for uploads and for deletions.
 
-    They wait in a temporary file, because there may be millions. Use it as a context manager.
+    Their names are in a temporary file, because there may be millions. Use it as a context manager.
     """
 
     def __init__(self, source: Path, options: UploadOptions) -> None:
@@ -530,14 +532,15 @@ class _WalkedFiles:
             yield WalkedFile(os.fsencode(path), os.fsencode(relative), problem)
 
     def is_same_again(self) -> bool:
-        """Walk the directory again, and return whether the same names of data are found."""
+        """Walk the directory again; return whether the same names of data are found."""
         again = _names(files_of(self.source, None, self._options))
         return all(name == other for name, other in zip_longest(_names(self), again))
 
     def absent(self, records: Iterable[tuple[bytes, bytes]], below: bytes) -> _Records:
-        """Return the selected records of which the directory has no file.
+        """Return the selected records for which the directory has no file.
 
-        A file that the walk has missed, or that was made since, is found here.
+        The directory is looked at again, so files that the walk missed, or that were made since,
+        count.
 
         Args:
             records: paths and encoded entries.
@@ -594,7 +597,10 @@ def _surplus(repository: Repository, branch: str, below: bytes, walked: _WalkedF
 
 
 def _walk_again(repository: Repository, walked: _WalkedFiles, lacking: str) -> None:
-    """Walk the directory again, because much of what the branch has was not found.
+    """Walk the directory again, because many of the branch's objects have no file in it.
+
+    Args:
+        lacking: how many objects have no file, for messages.
 
     Raises:
         Refused: the walks differ.

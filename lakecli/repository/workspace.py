@@ -1,11 +1,11 @@
 """Work on a branch, unseen by others until it is one commit: begin, commit, discard a workspace.
 
-A job begins a workspace on a branch and reads and stages by its name, in any process of this
-machine (`lakecli.repository.journal.workspaces`). It sees the branch as it was when the workspace
-was begun, with what was staged, and its own changes. Then exactly these changes are committed on
-top of the head as it is by then. If others have changed the same paths meanwhile, committed or
-staged, nothing is. What others stage on the branch is not committed and stays staged, except that
-a staged change that the commit replaces is unstaged with it.
+A job begins a workspace on a branch, and reads and stages by the workspace's name, in any process
+of this machine (`lakecli.repository.journal.workspaces`). The workspace shows the branch as it was
+at the beginning, with its staged changes, and the job's own changes. At the end, exactly the job's
+changes are committed on top of the branch's present head. If others have changed the same paths
+meanwhile, committed or staged, nothing is committed. Changes that others stage on the branch are
+not committed and stay staged. Only a staged change that the commit replaces is unstaged with it.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ MAX_LISTED: Final = 1_000
 
 
 class WorkspaceConflict(ConflictError):
-    """Others have changed paths of a workspace on its branch since it was begun."""
+    """Others have changed paths of a workspace on its branch since the workspace was begun."""
 
 
 def begin(repository: Repository, branch: str, *, owner: str = "") -> str:
     """Begin a workspace on a branch, and return its name.
 
     Args:
-        owner: who has begun it, for `find`.
+        owner: an identifier of the job that begins it, for `find`.
 
     Raises:
         NotFound: no such branch.
@@ -67,20 +67,20 @@ def find(repository: Repository, branch: str, owner: str) -> str | None:
 
 
 def watch(repository: Repository, name: str, prefixes: Iterable[bytes]) -> None:
-    """Let the commit of a workspace be a conflict if others have committed below these prefixes.
+    """Watch prefixes: the workspace cannot be committed if others have committed below them.
 
     Raises:
-        WorkspaceEnded: it was committed or discarded before.
+        WorkspaceEnded: the workspace was committed or discarded before.
     """
     with repository.lake.kv.write() as txn:
         workspaces.watch(txn, repository, name, prefixes)
 
 
 def discard(repository: Repository, name: str) -> None:
-    """Discard a workspace with its changes; whoever still writes to it is refused.
+    """Discard a workspace with its changes; later writes to it raise an error.
 
     Raises:
-        WorkspaceEnded: it was committed or discarded before.
+        WorkspaceEnded: the workspace was committed or discarded before.
     """
     with repository.lake.kv.write() as txn:
         found = workspaces.end(txn, repository, name)
@@ -96,16 +96,16 @@ def commit(
     metadata: Mapping[str, str] | None = None,
     allow_empty: bool = False,
 ) -> Commit:
-    """Commit what was staged in a workspace, exactly that, and end it; after an error it is gone.
+    """Commit exactly the changes that were staged in a workspace, and end it, even after an error.
 
     Args:
-        message: stored as given.
-        committer: stored as given.
-        metadata: stored as given.
+        message: the message, stored as given.
+        committer: the committer, stored as given.
+        metadata: the user metadata, stored as given.
         allow_empty: commit even if nothing changed.
 
     Raises:
-        WorkspaceEnded: it was committed or discarded before.
+        WorkspaceEnded: the workspace was committed or discarded before.
         UsageError: message, committer or metadata are not UTF-8.
         NotFound: the branch is gone.
         WorkspaceConflict: others have changed the same paths of the branch.
@@ -146,7 +146,7 @@ def commit(
 
 
 def _is_staged(repository: Repository, branch: str, ended: Branch) -> bool:
-    """Return whether the branch has something staged at a path of the workspace."""
+    """Return whether the branch has a staged change at a path of the workspace."""
     with repository.lake.kv.read() as txn:
         theirs = view_of_branch(repository, txn, branch)
         return not theirs.is_clean() and any(
@@ -155,10 +155,11 @@ def _is_staged(repository: Repository, branch: str, ended: Branch) -> bool:
 
 
 class _Mine:
-    """The changes of a workspace, compared with the branch as it is.
+    """The changes of a workspace, compared with the present state of its branch.
 
     Args:
-        there: the head of the branch, and what is sealed on it if the commit replaces some of that.
+        there: the head of the branch, with the sealed changes of which the commit replaces some.
+        ended: the workspace, which has ended.
     """
 
     def __init__(self, there: View, ended: Branch) -> None:
@@ -170,17 +171,18 @@ class _Mine:
         """What the workspace has seen of the branch."""
 
     def changes(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield the changes in path order; ``None``: removed."""
+        """Yield the changes as (path, value), in path order; ``None`` for a removal."""
         for path, value in area.scan(self._there.txn, self._token):
             yield path, value or None
 
     def check(self, watched: Sequence[bytes]) -> None:
-        """Refuse paths that others have changed too, unless the workspace has seen that.
+        """Raise an error if others have changed the same paths since the workspace was begun.
 
-        Those below a watched prefix count as if they were changed here.
+        Changes by others that the workspace repeats or has seen are allowed. Paths below a watched
+        prefix are treated as if the workspace had changed them.
 
         Raises:
-            WorkspaceConflict: naming the paths.
+            WorkspaceConflict: others have changed the paths that the error lists.
         """
         there = self._there
         trees, base = there.repository.trees, self._seen.commit.metarange_id
@@ -206,7 +208,7 @@ class _Mine:
         return not is_as_committed and not self._has_seen(path, staged or None)
 
     def staged_too(self) -> Iterator[bytes]:
-        """Yield the paths that are staged on the branch, too."""
+        """Yield the workspace's paths that are also staged on the branch."""
         return (path for path, _ in self.changes() if self._there.staged_at(path) is not None)
 
 
