@@ -314,7 +314,7 @@ class _Export:
             yield Difference(type_of(old, new), path, old, new)
 
     def _unchanged_below(self, path: bytes) -> Iterator[Difference]:
-        """Yield unchanged objects that a new object may hide: its name is that of their directory."""
+        """Yield unchanged objects that a new object may hide: its name is their directory's."""
         job, trees = self._job, self._hands.trees
         if job.since_tree:
             for each, value in scan(trees, job.tree, prefix=path + b"/"):
@@ -414,7 +414,7 @@ class _Export:
         self._list(action, item.path, entry.size)
 
     def _check(self, item: ExportItem, found: ObjectInfo | None) -> None:
-        """Check by a listing that the bucket has an object as exported; if not, record a failure."""
+        """Check by a listing that the bucket has an object as exported; record a failure if not."""
         entry, suspects, target = item.entry, self._job.suspects, self.target
         assert isinstance(target, BucketTarget)
         if entry is None:

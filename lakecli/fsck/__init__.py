@@ -1,4 +1,4 @@
-"""Check that everything a repository refers to is in the bucket, and repair what is not.
+"""Check that everything a repository refers to is in the bucket, and repair problems.
 
 ::
 

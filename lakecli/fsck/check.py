@@ -1,17 +1,17 @@
 """Check that everything a repository's refs reach is in the bucket and matches its name.
 
 Data objects come first: one listing of ``data/`` (and with `hash_data` one reading of every byte)
-goes into an index on disk. Then every ref, its commits, their metaranges and ranges, each once
-however many commits share it; every entry in them is looked up in the index. Staged entries are
-checked too. The bucket is read, never the cache.
+goes into an index on disk. Then every ref, its commits, their metaranges and their ranges are
+checked. Each is checked once, however many commits share it, and every entry is looked up in the
+index. Staged entries are checked too. The bucket is read, never the cache.
 
 Last come the ref objects and commit packs that clones share in the bucket. Every ref object must be
-valid, and its commit must be in a pack together with all its ancestors. Its tree must exist,
-whatever garbage collection has deleted. So must every commit that this clone believes to be in a
-pack, since a push leaves it out.
+valid. Its commit must be in a pack together with all its ancestors. The commit's tree must exist,
+whatever garbage collection has deleted. Every commit that this clone believes to be in a pack must
+be in one, since a push does not upload it again.
 
-On Spark there is no index on disk: all references meet the listing in one join, and this process
-reads only the ranges with problems again. So findings and their order are the same.
+On Spark there is no index on disk: all references are compared with the listing in one join, and
+this process reads only the ranges with problems again. So findings and their order are the same.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def fsck(
         hash_data: read data objects and compare their BLAKE3 digests with their names.
         sample: the share of the data objects to read, from 0 to 1.
         external: request every object outside the namespace and compare it with its entry.
-        runner: does the work that grows with the data; ``None``: this process, one by one.
-        progress: counts the objects and bytes that are hashed; without `hash_data` the entries that
+        runner: does the work that grows with the data; ``None``: this process, one part at a time.
+        progress: shows the objects and bytes that are hashed; without `hash_data`, the entries that
             are checked.
 
     Raises:
@@ -141,7 +141,7 @@ class _Checker:
 
     Args:
         reads_external: whether objects outside the namespace are read; ``None``: they are not even
-            asked for.
+            requested.
 
     Attributes:
         damaged: keys of damaged data objects that some path refers to.
@@ -183,7 +183,7 @@ class _Checker:
         yield finding
 
     def check_claim(self) -> Iterator[Finding]:
-        """Check that the namespace is this repository's; a borrowed one is lakeFS's."""
+        """Check that the namespace is this repository's, unless it is borrowed from lakeFS."""
         if self._repository.record.is_borrowed:
             return
         try:
@@ -217,7 +217,7 @@ class _Checker:
                     yield record
 
     def iter_contents(self) -> Iterator[LakeFsContents]:
-        """Yield address, size and checksum of every staged entry that can be read."""
+        """Yield address, size and checksum of every readable staged entry."""
         for branch in self._refs.iter_branches():
             for _, value in self._iter_staged(branch):
                 with suppress(IntegrityError):
@@ -225,7 +225,7 @@ class _Checker:
                     yield LakeFsContents(entry.physical_address, entry.size, entry.checksum)
 
     def _iter_staged(self, branch: Branch) -> Iterator[tuple[bytes, bytes]]:
-        """Yield path and value of the entries that a branch has staged."""
+        """Yield path and value of each entry that a branch has staged, without deletions."""
         for token in (branch.staging_token, *branch.sealed_tokens):
             for path, value in area.scan(self._txn, token):
                 if value != TOMBSTONE:
@@ -237,7 +237,7 @@ class _Checker:
             yield from self.report(finding)
 
     def check_refs(self) -> Iterator[Finding]:
-        """Check what every branch and tag reaches: their own trees first, then their history."""
+        """Check what all branches and tags reach: first their own trees, then their history."""
         for branch in self._refs.iter_branches():
             yield from self._check_staging(branch)
         heads: list[tuple[str, Commit]] = []
@@ -322,7 +322,8 @@ class _Checker:
     def _has_expired(self, tree: MetarangeId) -> bool:
         """Return whether garbage collection has deleted a tree by the retention rules.
 
-        No rule lets go the tree of a branch or tag, and a damaged tree has not been deleted.
+        Retention rules never delete the tree of a branch or tag. A tree that still exists was not
+        deleted, only damaged.
         """
         if tree in self._heads or tree not in self._expired:
             return False
@@ -334,11 +335,11 @@ class _Checker:
 
     @cached_property
     def _expired(self) -> frozenset[str]:
-        """The trees that garbage collection has expired; read when one of history has a problem."""
+        """The trees that garbage collection has expired; read only if a tree has a problem."""
         return frozenset(iter_expired(self._store))
 
     def _find_sound(self, range_id: RangeId) -> RangeResult | None:
-        """Return the result of a range that need not be read; ``None``: it has to be."""
+        """Return the result of a range that need not be read; ``None``: the range must be read."""
         sound = None if self._ahead is None else self._ahead.sound(range_id)
         return None if sound and sound.outside and self._reads_external is not None else sound
 
@@ -376,9 +377,11 @@ class _Checker:
         return trust_of(self._repository)
 
     def _is_collected(self, address: str, commit_id: CommitId | None) -> bool:
-        """Count a missing object that no branch, tag or staged change needs, where lakeFS worked.
+        """Return whether lakeFS's garbage collection may have deleted a missing object; count it.
 
-        What they need was looked up before: heads and staged changes come first.
+        That is only so if lakeFS worked in the namespace, and no branch, tag or staged change needs
+        the object. Objects that these need are known by now, since heads and staged changes are
+        checked first.
         """
         is_needed = commit_id is None or commit_id in self._head_commits or address in self.damaged
         if is_needed or not self._is_of_lakefs:
@@ -391,7 +394,7 @@ class _Checker:
 
     @cached_property
     def _is_of_lakefs(self) -> bool:
-        """Whether lakeFS works in the namespace or did, so that its collection may have run."""
+        """Whether lakeFS uses or used the namespace, so its garbage collection may have run."""
         with suppress(IntegrityError):  # `check_claim` reports it
             return self._repository.record.is_borrowed or origin_of(self._store) is not None
         return False
@@ -414,7 +417,7 @@ class _Checker:
         return found.what
 
     def check_external(self) -> Iterator[Finding]:
-        """Check the objects outside the namespace that were found since the last call."""
+        """Check the objects outside the namespace that are waiting since the last call."""
         waiting, self._external = self._external, []
         recorded = [Recorded(*entry[1:]) for entry, _, _ in waiting]
         checks = ask_all(self._repository.addresses, recorded, reads=bool(self._reads_external))
@@ -438,7 +441,7 @@ def check_shared(
     """Yield the problems of the refs and the packs in the bucket.
 
     Args:
-        checked: trees that were checked as those of heads.
+        checked: trees that were checked already, as trees of this clone's heads.
     """
     store = repository.store
     heads: list[tuple[str, str, CommitId]] = []
@@ -496,7 +499,7 @@ def _check_trees(
     heads: list[tuple[str, str, CommitId]],
     checked: set[MetarangeId],
 ) -> Iterator[Finding]:
-    """Check that the trees of heads exist; what they list is checked for refs of this clone."""
+    """Check the metaranges of heads; their ranges are checked only for refs of this clone."""
     for _, name, head in heads:
         tree = packs.trees.get(head)
         if not tree or tree in checked:
@@ -509,7 +512,7 @@ def _check_trees(
 def _check_believed(
     repository: Repository, txn: ReadTransaction, packs: Packs
 ) -> Iterator[Finding]:
-    """Compare the bucket with what this clone remembers of it."""
+    """Check that the commits which this clone remembers in packs are in the bucket's packs."""
     bad = {pack.name for pack in packs.bad}
     for pack_id, believed in sorted(believed_packs(repository, txn).items()):
         count = len(believed - packs.parents.keys())
@@ -519,7 +522,7 @@ def _check_believed(
 
 
 def believed_packs(repository: Repository, txn: ReadTransaction) -> dict[PackId, set[CommitId]]:
-    """Return the packs and the commits that this clone believes to be in them."""
+    """Return the packs that this clone knows, with the commits that it believes to be in each."""
     known = PackedStore(txn, repository.key)
     believed: dict[PackId, set[CommitId]] = {}
     for commit in RefStore(txn, repository.key).iter_commits():
@@ -534,8 +537,9 @@ class Packs(NamedTuple):
 
     Attributes:
         parents: the parents of every commit in a readable pack.
+        trees: the tree of every commit in a readable pack.
         bad: the packs that cannot be read.
-        replaced: IDs of packs of which a readable pack has all commits.
+        replaced: IDs of the packs that readable packs replace.
         bad_commits: records in readable packs that are not valid commits.
     """
 

@@ -1,4 +1,4 @@
-"""What `fsck` and its repair report: findings, counts, defects, and what cannot be repaired."""
+"""The reports of `fsck` and its repair: findings, counts, defects, and unrecoverable losses."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Finding:
             ``data`` or ``external``.
         name: the ref, the commit ID or the object's key; for a ref in the bucket, its key.
         path: the path of the affected entry, if there is one.
-        ref: a branch or tag that reaches it.
-        commit_id: the commit whose tree holds the path; ``None`` for a staged path.
-        size: bytes of a data object, as its entry says; ``None`` if unknown.
+        ref: a branch or tag that reaches the object, commit or ref.
+        commit_id: the commit whose tree has the path; ``None`` for a staged path.
+        size: the size of a data object in bytes, from its entry; ``None`` if unknown.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Finding:
 
 @dataclass(slots=True)
 class FsckCounts:
-    """What was checked; updated while the check runs."""
+    """The numbers of checked objects; updated while the check runs."""
 
     refs: int = 0
     commits: int = 0
@@ -66,7 +66,7 @@ MAX_AFFECTED: Final = 100
 
 
 class Affected(NamedTuple):
-    """A path that needs an object; `commit_id` is ``None`` for an uncommitted one."""
+    """A path that needs a damaged or missing object; `commit_id` is ``None`` for a staged path."""
 
     ref: str
     commit_id: CommitId | None
@@ -78,7 +78,7 @@ class Defect(DamagedObject):
     """All findings about one object, commit or ref.
 
     Attributes:
-        affected: paths that need it, at most `MAX_AFFECTED`.
+        affected: paths that need the object, at most `MAX_AFFECTED`.
         count: the number of all such paths.
     """
 
@@ -96,7 +96,7 @@ class Defect(DamagedObject):
 
 
 class Unrecoverable(NamedTuple):
-    """Something that this clone cannot repair.
+    """An object, commit or ref that this clone cannot repair.
 
     Attributes:
         refs: branches and tags that need it now.
@@ -115,7 +115,7 @@ class Unrecoverable(NamedTuple):
 
 @dataclass(slots=True)
 class RepairCounts:
-    """What a repair did, updated while it runs; `checked` counts the last check."""
+    """Counts of repairs and losses, updated during a repair; `checked` is of the last check."""
 
     checked: FsckCounts = field(default_factory=FsckCounts)
     repaired: int = 0

@@ -1,10 +1,10 @@
 """Data objects that are read and compared with their names, in parts of bounded size.
 
-The names of objects that lakeFS wrote are no digests: those are compared with the checksum of an
-entry, which proves that bytes are right, and never that they are damaged.
+The names of objects that lakeFS wrote are not digests. The contents of these objects are compared
+with the checksum of an entry. That can prove that bytes are right, but never that they are damaged.
 
 In this process the parts consist of keys. For executors they are intervals of keys: one task lists
-a part of ``data/`` and divides it, others list the intervals again and read their objects.
+a part of ``data/`` and divides it; other tasks list the intervals again and read their objects.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ AFTER_DATA: Final = DATA.removesuffix("/") + "0"
 
 
 class ObjectInterval(NamedTuple):
-    """Data objects that one task reads.
+    """The data objects that one task reads.
 
     Attributes:
         low: the first key.
         high: the first key after the interval.
-        size: bytes of all these objects.
+        size: total size of these objects in bytes.
     """
 
     low: str
@@ -50,10 +50,11 @@ class ObjectInterval(NamedTuple):
 
 
 class Hashing(NamedTuple):
-    """Which data objects are read.
+    """The choice of data objects that are read.
 
     Attributes:
-        offset: from 0 to 1; selects which objects belong to the share.
+        share: the share of the objects to read, from 0 to 1.
+        offset: from 0 to 1; selects which objects are in the share.
     """
 
     location: Location
@@ -61,7 +62,7 @@ class Hashing(NamedTuple):
     offset: float = 0.0
 
     def takes(self, key: str) -> bool:
-        """Return whether an object is to be read; one that lakecli did not write is not."""
+        """Return whether to read an object; objects that lakecli did not write are not read."""
         digest = data_digest(key)
         if digest is None:
             return False
@@ -75,9 +76,9 @@ class Hashing(NamedTuple):
 
 
 def bounds_of(number: int, digits: int) -> tuple[str, str]:
-    """Return the first key of a part of ``data/``, and the first one after it.
+    """Return the first key of a part of ``data/``, and the first key after the part.
 
-    The parts are intervals of keys, so that no key is in none of them.
+    The parts are adjacent intervals of keys, so that every key is in one of them.
 
     Args:
         digits: number of hex digits that divide the parts; with 0 there is one part.
@@ -96,7 +97,7 @@ def divide_part(number: int, *, digits: int, hashing: Hashing) -> tuple[list[Obj
     """Divide one part of ``data/`` into intervals of bounded size; see `bounds_of`.
 
     Returns:
-        What is to be read, and the number of objects that lakecli did not write.
+        The intervals to read, and the number of objects that lakecli did not write.
     """
     low, end = bounds_of(number, digits)
     found: list[ObjectInterval] = []
@@ -116,7 +117,11 @@ def divide_part(number: int, *, digits: int, hashing: Hashing) -> tuple[list[Obj
 
 
 def hash_interval(interval: ObjectInterval, *, hashing: Hashing) -> list[Hashed]:
-    """Read the data objects of an interval; return the damaged ones, and all others added up."""
+    """Read the data objects of an interval.
+
+    Returns:
+        First the sum of all sound objects, then each damaged object.
+    """
     found = [Hashed(interval.low, None, 0)]
     for info in hashing.objects(interval.low, interval.high):
         hashed = check_object(hashing.location.store(), info.key)
@@ -148,10 +153,10 @@ def object_parts(objects: Iterator[ObjectInfo]) -> Iterator[tuple[str, ...]]:
 
 
 class LakeFsContents(NamedTuple):
-    """What an entry says of the contents of an object that lakeFS wrote.
+    """The contents of an object that lakeFS wrote, as an entry describes them.
 
     Attributes:
-        size: in bytes.
+        size: the size in bytes.
         checksum: the checksum that lakeFS recorded; see `lakefs_digests`.
     """
 
@@ -165,10 +170,10 @@ UNVERIFIED: Final = "cannot be verified"
 
 
 def compare_contents(uri: str, store: ObjectStore, recorded: LakeFsContents) -> Hashed:
-    """Read an object of lakeFS, and compare it with what an entry says.
+    """Read an object of lakeFS, and compare it with its entry.
 
     Returns:
-        The defect; or `UNVERIFIED`, if the bytes do not agree with the checksum.
+        The result; its defect is `UNVERIFIED` if the bytes do not match the checksum.
     """
     key, size, checksum = recorded
     hasher = LakeFsHasher(size)

@@ -1,8 +1,8 @@
-"""What a runner does for `fsck`: it hashes objects, and on Spark looks all references up.
+"""The work that a runner does for `fsck`: hash objects, and on Spark look up all references.
 
-References are looked up before the ranges are checked one by one. This process holds the IDs and
-counts of the ranges, the keys and defects of damaged objects, and what the references of one range
-lack at a time.
+References are looked up before the ranges are checked one by one. This process keeps in memory only
+the IDs and counts of the ranges, the keys and defects of damaged objects, and the missing or wrong
+objects of one range at a time.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ PART_STAGED: Final = 100_000
 
 
 class JoinedIndex(ObjectIndex):
-    """The index of a join of all references with the listing, on Spark.
+    """An index of data objects that comes from a join of all references with the listing, on Spark.
 
     Attributes:
-        count: the number of objects below ``data/``, once the references were looked up.
+        count: the number of objects below ``data/``; known after `look_ahead`.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class JoinedIndex(ObjectIndex):
         self._defects: dict[tuple[str, str], str] | None = None
 
     def hash_objects(self, hashing: Hashing) -> Iterator[Hashed]:
-        """Read data objects on executors; yield the damaged ones, and others added up."""
+        """Read data objects on executors; yield damaged objects, and sums of the sound ones."""
         task = partial(hash_interval, hashing=hashing)
         for interval, hashed in self._runner.run(task, self._intervals(hashing)):
             self._progress.advance(items=interval.objects, size=sum(each.size for each in hashed))
@@ -93,7 +93,7 @@ class JoinedIndex(ObjectIndex):
                 yield interval
 
     def look_ahead(self, ranges: Iterator[RangeRecord], staged: Iterator[LakeFsContents]) -> int:
-        """Check ranges, and look up what their entries and others refer to.
+        """Check ranges, and look up the objects that their entries and the staged entries refer to.
 
         Returns:
             The number of bytes read, to compare lakeFS's objects with their entries.
@@ -144,7 +144,7 @@ class JoinedIndex(ObjectIndex):
         return size
 
     def compared(self, key: str, checksum: str) -> Hashed | None:
-        """Return the result of a comparison; ``None`` if there was none."""
+        """Return the result of comparing an object with a checksum; ``None`` if not compared."""
         if self._defects is None or self._asks:
             return None
         return Hashed(key, self._defects.get((key, checksum)), 0)
@@ -156,16 +156,16 @@ class JoinedIndex(ObjectIndex):
         return facts_in(facts)
 
     def sound(self, range_id: RangeId) -> RangeResult | None:
-        """Return the result of a range without problems; ``None`` if it has to be read."""
+        """Return the result of a range without problems; ``None``: it must be read again."""
         found = self._results.get(range_id)
         return found if found and found.is_sound else None
 
     def take_up(
         self, range_id: RangeId, items: Iterator[CheckedEntry | Problem]
     ) -> Iterable[CheckedEntry | Problem]:
-        """Return the items of a range that was read again, whose entries are looked up next.
+        """Return the items of a range that was read again; its entries are looked up next.
 
-        If the executor read other entries, each object is looked up by a request.
+        If the executor read other entries, each object is looked up with a request of its own.
         """
         found = self._results.get(range_id)
         listed = list(items)

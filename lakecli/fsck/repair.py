@@ -1,10 +1,10 @@
-"""Repair what `fsck` finds, from intact copies; then check again.
+"""Repair the problems that `fsck` finds, from intact copies; then check again.
 
-Local commits come from the bucket, and refs and packs in the bucket from this clone. Only damaged
-copies in the cache, and damaged packs whose commits are elsewhere, are deleted.
+Local commits are restored from the bucket, and refs and packs in the bucket from this clone. Only
+damaged copies in the cache, and damaged packs whose commits are elsewhere, are deleted.
 
-Of what cannot be repaired, `describe_losses` describes the affected branches, tags and paths, and
-what to do.
+For each loss that cannot be repaired, `describe_losses` lists the affected branches, tags and
+paths, and what to do.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def repair(
         check: runs `fsck` with the given counts.
         places: directories with files that may be lost objects, and URIs of copies of the
             namespace.
-        dry_run: report what would be repaired, and change nothing; problems that repaired trees
-            would reveal are not found.
+        dry_run: report what would be repaired, and change nothing. Problems that show only after
+            trees are repaired are not found.
 
     Raises:
         Unreachable: the store does not answer.
@@ -196,7 +196,10 @@ def _wrong_commits(repository: Repository, txn: ReadTransaction) -> Iterator[Com
 
 
 def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
-    """Write commits to the bucket again that are missing from its packs."""
+    """Write commits that are missing from the bucket's packs to the bucket again.
+
+    Damaged packs are deleted if all of their commits are elsewhere.
+    """
     packs = read_packs(repository.store)
     with repository.lake.kv.read() as txn:
         needed = _needed(repository, txn, packs.parents)
@@ -230,7 +233,7 @@ def _write_pack(repository: Repository, commits: list[Commit]) -> None:
 def _needed(
     repository: Repository, txn: ReadTransaction, packed: Collection[CommitId]
 ) -> dict[CommitId, Commit]:
-    """Return the commits of this clone that are missing from the packs."""
+    """Return the commits of this clone that must be in a pack but are in none."""
     refs, known = RefStore(txn, repository.key), PackedStore(txn, repository.key)
     starts: list[CommitId] = []
     for listed in iter_refs(repository.store):
@@ -308,7 +311,7 @@ def _put_ref(repository: Repository, key: str, known: Tracked, version: Version 
 
 
 def describe_losses(repository: Repository, defects: Iterable[Defect]) -> Iterator[Unrecoverable]:
-    """Yield the losses, with the refs and paths that need them now."""
+    """Describe each loss, with the refs and paths that need the lost object now."""
     with repository.lake.kv.read() as txn:
         losses = _Losses(repository, txn, list(defects))
         yield from map(losses.describe, losses.defects)
@@ -422,7 +425,7 @@ class _Losses:
             return None
 
     def _last_sound(self, refs: Collection[str]) -> CommitId | None:
-        """Return the newest first-parent ancestor of the first ref whose tree can be read."""
+        """Return the newest commit of the first ref, by first parents, whose tree can be read."""
         start = next((head for name, _, head, _ in self._heads if name in refs), None)
         commit = None if start is None else self._refs.find_commit(start)
         while commit is not None:

@@ -1,13 +1,13 @@
 """The jobs of `fsck` on Spark: looking references up, and comparing lakeFS's objects.
 
-To look references up, executors read ranges and list objects, and Spark joins both. A reference and
-an object have the same name: whether the digest is that of the contents, and the digest. A row
-without a name has the counts of a range or of a listing; it joins none, so it comes through. Of all
-other rows those come through whose sizes differ.
+To look references up, executors read ranges and list objects, and Spark joins both by name. A
+reference and its object have the same name: a flag whether the digest is that of the contents, and
+the digest. A row without a name has the counts of a range or of a listing. It matches no other row,
+and is kept. Of all other rows only those are kept whose object is missing or has another size.
 
-To compare lakeFS's objects with the checksums of their entries, Spark brings equal rows of all
-ranges together, so each object is read once for each checksum that entries give it, however many
-commits share it.
+To compare lakeFS's objects with the checksums of their entries, Spark removes equal rows of all
+ranges. So each object is read once for each checksum that entries give it, however many commits
+share it.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ _INLINE: Final = 1 << 10
 
 
 class Checking(NamedTuple):
-    """What a job needs to know on the executors.
+    """What the tasks of a job need on the executors.
 
     Attributes:
-        scratch: where large results go; ``None``: they go through Spark.
+        scratch: where large results are written; ``None``: all results go through Spark.
         nonce: marks the errors of this job.
-        compares: whether the driver compares the contents of lakeFS's objects with their entries,
-            so that it has to read the ranges which name some.
+        compares: whether the driver compares the contents of lakeFS's objects with their entries.
+            Then it has to read the ranges that refer to such objects.
         damaged: keys outside ``data/`` of objects whose contents differ from an entry.
     """
 
@@ -85,12 +85,12 @@ class Checking(NamedTuple):
 
 
 class ToRead(NamedTuple):
-    """The references that one task yields.
+    """The input from which one task yields references.
 
     Attributes:
-        first: number of the first range; the others follow.
-        staged: references that the driver found, in place of ranges.
-        contents: lakeFS's objects as the entries describe them that the driver found.
+        first: number of the first range; the numbers of the other ranges follow.
+        staged: references of staged entries, which the driver found; then there are no ranges.
+        contents: the contents of lakeFS's objects in the staged entries.
     """
 
     first: int
@@ -100,13 +100,14 @@ class ToRead(NamedTuple):
 
 
 class RangeResult(NamedTuple):
-    """What is known of a range.
+    """The result of checking a range.
 
     Attributes:
-        entries: number of its entries that can be read.
+        entries: number of readable entries.
         outside: number of entries with bytes outside the namespace, by place.
-        facts: names and sizes of objects that differ from references; or where these are.
-        is_sound: whether the driver need not read it.
+        facts: names and actual sizes of the objects that are missing or have another size than the
+            entries say; or the name of the result that has them.
+        is_sound: whether the driver need not read the range.
     """
 
     number: int
@@ -117,10 +118,10 @@ class RangeResult(NamedTuple):
 
 
 class LookupResult(NamedTuple):
-    """What is known of some ranges.
+    """The results of checking some ranges.
 
     Attributes:
-        objects: number of objects in those listings whose counts came to this part.
+        objects: number of objects in the listings whose counts are in this part.
     """
 
     objects: int
@@ -136,7 +137,7 @@ def name_of(key: str) -> bytes | None:
 
 
 def reference(address: str, size: int) -> tuple[bytes, int] | None:
-    """Return a reference as name and size; ``None`` if it names no object below ``data/``."""
+    """Return a reference as name and size; ``None`` if its object is not below ``data/``."""
     name = name_of(address)
     return None if name is None else (name, size if 0 <= size < _MOST else _NO_SIZE)
 
@@ -186,7 +187,7 @@ def _check(
 
 
 def list_objects(batches: Iterator[Any], *, digits: int, checking: Checking) -> Iterator[Any]:
-    """List parts of ``data/`` on an executor, with a row for the count of each."""
+    """List parts of ``data/`` on an executor; yield their objects, and a row with their count."""
 
     def rows_of(number: int) -> Iterator[Any]:
         low, high = bounds_of(number, digits)
@@ -201,7 +202,7 @@ def list_objects(batches: Iterator[Any], *, digits: int, checking: Checking) -> 
 
 
 def keep_left(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
-    """Yield the result of a part, from the rows that the join left, ascending by range."""
+    """Yield the result of a part, from the rows that remain after the join, ascending by range."""
     rows = (
         row
         for batch in batches
@@ -223,7 +224,7 @@ def keep_left(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
 
 
 class _Left:
-    """What the join left of one range, or of listings."""
+    """The rows of one range, or of listings, that remain after the join."""
 
     def __init__(self) -> None:
         self.objects = 0
@@ -261,7 +262,7 @@ class _Left:
 
 
 def facts_in(body: bytes) -> dict[bytes, int | None]:
-    """Return the sizes of objects by name; ``None`` for those that do not exist."""
+    """Decode `RangeResult.facts`: sizes of objects by name; ``None`` for missing objects."""
     found: dict[bytes, int | None] = {}
     for at in range(0, len(body), _FACT):
         size = int.from_bytes(body[at + _NAME : at + _FACT], signed=True)
@@ -299,7 +300,7 @@ def _reference_batch(number: int, names: Any, sizes: Any, stats: Any) -> Any:  #
 def object_rows(
     names: list[bytes | None], sizes: list[int | None], stat: bytes | None = None
 ) -> Any:  # noqa: ANN401 - as above
-    """Return rows of objects; or one with the count of a listing."""
+    """Return rows of objects, or a row with the count of a listing."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays(
@@ -319,12 +320,13 @@ _IS_LEFT: Final = (
 
 
 class Lookup(NamedTuple):
-    """What to look up.
+    """The references to look up.
 
     Attributes:
         last: number of the last range.
-        entries: about how many references there are.
+        entries: approximate number of references.
         digits: number of hex digits that divide ``data/`` for its listing.
+        damaged: names of damaged objects.
     """
 
     parts: Sequence[ToRead]
@@ -377,10 +379,11 @@ RECORDED: Final = "key binary, size bigint, checksum binary"
 
 
 class Differing(NamedTuple):
-    """What one task found.
+    """The result of one task of a comparison.
 
     Attributes:
-        size: bytes that it read.
+        size: number of bytes that the task read.
+        defects: the defects by key and checksum.
     """
 
     size: int
@@ -414,13 +417,13 @@ def compare_all(
 
 
 def recorded_by(address: str, size: int, checksum: str) -> LakeFsContents | None:
-    """Return an entry's record of an object of lakeFS; ``None`` if it names another object."""
+    """Return an entry's description of an object of lakeFS; ``None`` for other objects."""
     is_lakefs = data_digest(address) is None and (address.startswith(DATA) or is_old_key(address))
     return LakeFsContents(address, size, checksum) if is_lakefs and 0 <= size < _MOST else None
 
 
 def read_recorded(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
-    """Read ranges on an executor; yield what their entries say of lakeFS's objects."""
+    """Read ranges on an executor; yield the descriptions of lakeFS's objects in their entries."""
 
     def rows_of(_number: int, body: bytes) -> Iterator[Any]:
         part: ToRead = load_value(body)
@@ -454,7 +457,8 @@ def _recorded_rows(recorded: Iterable[LakeFsContents]) -> Iterator[Any]:
 def compare_some(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
     """Read objects on an executor; yield the result of the task.
 
-    An object that is missing or has another size is not read: the lookup of references finds it.
+    An object that is missing or has another size is not read, since the lookup of references finds
+    it.
     """
     from pyspark import TaskContext
 

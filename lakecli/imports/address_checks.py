@@ -1,10 +1,10 @@
-"""Check the addresses of a source's objects, and whether the objects are there.
+"""Check the addresses of a source's objects, and whether the objects exist.
 
-A store must be able to read them, and must be allowed to.
+An address must be readable for a store, and allowed.
 
-``--verify`` asks for the objects of a manifest where they are. A listing has just seen its objects,
-and ``--copy`` reads them. A manifest may be old, so by default a sample of its objects is asked for
-by HEAD requests, where the parts run.
+``--verify`` requests the objects of a manifest at their addresses. This is not needed for a
+listing, which has just seen its objects, or with ``--copy``, which reads them. A manifest may be
+old, so by default HEAD requests check a sample of its objects, in the processes that run the parts.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def names_version(value: bytes) -> bool:
 
 
 class Addresses:
-    """Checks the addresses of one part's objects; quick where consecutive ones share a bucket.
+    """Checks the addresses of one part's objects; fast if consecutive addresses share a bucket.
 
     Attributes:
         places: places outside the namespace that contain the objects; see `places.place_of`.
@@ -70,7 +70,7 @@ class Addresses:
         self._own_bucket = bucket_of(task.location.uri)
 
     def checked(self, rows: Rows) -> Rows:
-        """Return the rows without objects whose address cannot be read or recorded.
+        """Return the rows, without objects whose address cannot be read or recorded.
 
         Raises:
             Refused: an object lies in the repository's own namespace, or in a directory that is
@@ -85,7 +85,7 @@ class Addresses:
         return self._failures.leave_out(rows, self._task.prefix, bad)
 
     def _unknown(self, addresses: list[bytes]) -> dict[int, str]:
-        """Return what is wrong with addresses, by their positions."""
+        """Return the problems of addresses, by their positions."""
         if self._are_known(addresses):
             return {}
         bad = {}
@@ -101,7 +101,7 @@ class Addresses:
     def _are_known(self, addresses: list[bytes]) -> bool:
         """Return whether all addresses are in the bucket of the last one, without checking each.
 
-        What sorts between two addresses of a bucket is in that bucket, too.
+        Every text that sorts between two addresses of a bucket is an address in that bucket, too.
         """
         root = self._root
         return (
@@ -115,7 +115,7 @@ class Addresses:
         )
 
     def _is_known(self, address: bytes) -> bool:
-        """Return whether an address is in the bucket or directory of the last one."""
+        """Return whether an address is in the bucket or directory of the address checked before."""
         root = self._root
         if root is None or not address.startswith(root) or MARK in address:
             return False
@@ -126,7 +126,7 @@ class Addresses:
         )
 
     def _problem(self, address: bytes) -> str:
-        """Record the place of an address; return what is wrong with it, or ``""``."""
+        """Record the place of an address; return the problem of the address, or ``""``."""
         text = address.decode("utf-8", "surrogateescape")
         text, version_id = split_pin(text)
         scheme, colon, rest = text.partition("://")
@@ -154,7 +154,7 @@ class Addresses:
         return ""
 
     def _problem_beside(self, text: str, bucket: str, key: str) -> str:
-        """Check an address in the namespace's own bucket, which others may share."""
+        """Check an address in the bucket of the namespace, which other programs may share."""
         place = place_of(self._task.location.uri, bucket, key)
         if place == self._task.location.uri:
             raise inside_error(text, place)
@@ -199,7 +199,7 @@ def _not_text(column: list[bytes]) -> list[int]:
 
 
 def inside_error(address: str, namespace: str) -> Refused:
-    """Return the error of a source in the repository's own namespace."""
+    """Return the error for a source in the repository's own namespace."""
     return Refused(
         f"the source {address} lies in the repository's own namespace {namespace}",
         hint="merge, or copy objects between branches: `fs cp PATH DEST`",
@@ -220,7 +220,7 @@ def check_outside(repository: Repository, uri: str) -> None:
 
 
 def _real(uri: str) -> str:
-    """Return a URI with symbolic links resolved, if it is on this machine."""
+    """Return a URI; if it is on this machine, with symbolic links resolved."""
     if is_local(uri):
         return "local://" + os.path.realpath(uri.removeprefix("local://")).rstrip("/")
     return uri
@@ -245,7 +245,7 @@ class Verify(StrEnum):
 
 
 def choose(verify: Verify, size: int, seed: bytes) -> Choice:
-    """Return the choice of the objects of a manifest, of which only the size is known."""
+    """Return which objects of a manifest to verify; only the manifest's size in bytes is known."""
     if verify is Verify.NONE:
         return Choice()
     rows = size // ROW_SIZE
@@ -257,8 +257,8 @@ class Verifier:
     """Verifies the chosen objects of one part.
 
     Attributes:
-        count: number of objects that were asked for.
-        archived: number of these that are in an archive tier.
+        count: number of objects that were requested.
+        archived: number of requested objects that are in an archive tier.
     """
 
     _choice: Choice
@@ -269,7 +269,7 @@ class Verifier:
     archived: int = 0
 
     def checked(self, rows: Rows) -> Rows:
-        """Return the rows without objects that are missing or have another size."""
+        """Return the rows, without objects that are missing or have another size."""
         positions = self._choice.positions(rows) if rows.keys else range(0)
         if not positions:
             return rows

@@ -1,10 +1,10 @@
-"""A prefix of a bucket as a source: its keys, which can be anything, are divided by probing.
+"""A prefix of a bucket as a source; its keys can be anything, so they are divided by probing.
 
 A store lists keys in order, a thousand per request, and each request continues after the last key
-of the one before. Listing from several positions at a time needs keys in the middle. A few dozen
-requests find them, each for the first key after all that share a prefix with a known key, with
-longer and longer prefixes. On Spark, executors divide the pieces again until all are small or
-there are many, and small neighbours become one piece again.
+of the previous one. Listing from several positions at a time needs keys in the middle. A few dozen
+requests find such keys: each requests the first key after all keys that share a prefix with a known
+key, with longer and longer prefixes. On Spark, executors divide the pieces further until all are
+small or there are many. Then small neighbours are joined again.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class KeyRange(NamedTuple):
     """The keys of a listing from `low` up to `high`.
 
     Attributes:
-        high: the first key after these; ``""``: there is none.
-        keys: how many there are; ``None``: more than `FIRST_PAGES`, or unknown.
+        high: the first key after the range; ``""``: no limit.
+        keys: the number of keys; ``None``: more than `FIRST_PAGES`, or unknown.
     """
 
     low: str
@@ -58,13 +58,13 @@ class KeyRange(NamedTuple):
 
 
 def key_before(low: str) -> str:
-    """Return a key right before `low`, since stores list the keys after a given one."""
+    """Return a key right before `low`, since a listing starts after a given key, not at it."""
     last = low[-1:]
     return low[:-1] + (chr(ord(last) - 1) + _LAST if "\0" < last <= "\x7f" else "")
 
 
 def divide(store: ObjectStore, piece: KeyRange, wanted: int) -> list[KeyRange]:
-    """Return about `wanted` pieces of a piece, in order; one that has few keys as it is.
+    """Divide a piece into about `wanted` pieces, in order; a piece with few keys is not divided.
 
     The pieces begin with existing keys.
     """
@@ -92,10 +92,10 @@ def divide(store: ObjectStore, piece: KeyRange, wanted: int) -> list[KeyRange]:
 
 
 def _groups(store: ObjectStore, key: str, depth: int, high: str) -> Iterator[str]:
-    """Yield the first key of each group but the first, if keys with one prefix are a group.
+    """Yield the first key of each group except the first; keys with a common prefix are a group.
 
     Args:
-        depth: number of characters of the prefixes.
+        depth: length of the common prefixes, in characters.
         high: the first key after all groups; ``""``: there is no limit.
     """
     while (info := next(store.list(after=key[:depth] + _LAST), None)) is not None:
@@ -108,10 +108,10 @@ def _groups(store: ObjectStore, key: str, depth: int, high: str) -> Iterator[str
 def refine(
     runner: Runner, pieces: Sequence[KeyRange], *, uri: str, account: Account
 ) -> list[KeyRange]:
-    """Have a runner divide pieces, in rounds, until all are small or `ENOUGH` are large.
+    """Have a runner divide pieces, in rounds, until all are small or about `ENOUGH` are large.
 
     Args:
-        pieces: in order.
+        pieces: the pieces, in order.
     """
     found = list(pieces)
     for _ in range(ROUNDS):
@@ -134,7 +134,7 @@ def _divide_on_executor(
 
 
 def merged(pieces: Sequence[KeyRange]) -> list[KeyRange]:
-    """Join neighbours that have few keys together."""
+    """Join neighbouring pieces that together have few keys."""
     found: list[KeyRange] = []
     for piece in pieces:
         last = found[-1] if found else None
@@ -158,7 +158,7 @@ class BucketSource(NamedTuple):
     """All objects below a prefix.
 
     Attributes:
-        uri: normalised URI.
+        uri: the normalised URI.
         may_be_empty: whether to accept a prefix without objects.
     """
 
@@ -173,11 +173,11 @@ class BucketSource(NamedTuple):
     def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
         """Yield the parts that cover everything from the prefix up to `high`, in order.
 
-        On Spark, executors find out where large parts can be divided again.
+        On Spark, executors divide large parts further.
 
         Raises:
-            NotFound: there is no object. A misspelled prefix looks like an empty one, which would
-                remove everything from the branch.
+            NotFound: no object has the prefix. A misspelled prefix looks like an empty one, and
+                importing an empty prefix would remove everything from the branch.
         """
         account = task.location.account
         store = open_by_uri(self.uri, account=account)
@@ -201,7 +201,7 @@ class ListingSource(NamedTuple):
     """The keys of a store from `low` up to `high`, relative to its URI.
 
     Attributes:
-        high: the first key after these; ``""``: there is none.
+        high: the first key after the range; ``""``: no limit.
     """
 
     uri: str

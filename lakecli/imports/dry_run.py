@@ -2,8 +2,8 @@
 
 Parts finish in any order, and a source that turns out not to be sorted is read again. So each part
 has a file with its paths, in order, on the driver's disk, and the files are read when all parts are
-done. Where the parts run on other machines they return their paths in pieces instead, which the
-driver appends to the file of the part. Large pieces go through the namespace: see `scratch`.
+done. If the parts run on other machines, they return their paths in pieces instead, which the
+driver writes to the file of the part. Large pieces go through the namespace: see `scratch`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PIECE_STEPS: Final = 16_384
 
 
 class Lister:
-    """Lists the paths of one part in their order, with those of objects that fail."""
+    """Lists the paths of one part in order, including those of objects that fail."""
 
     def __init__(self, failures: Failures, listing: DryRunOutput, number: int) -> None:
         self._scratch = listing.scratch
@@ -38,17 +38,17 @@ class Lister:
         failures.on_failure = self._fail
 
     def add(self, found: Iterable[tuple[bytes, PathAction, bytes]]) -> None:
-        """List some paths, all of which are after those that were listed.
+        """List some paths, all of which sort after the paths listed before.
 
         Args:
-            found: paths, actions, and the encoded entries that the sizes are of.
+            found: paths, actions, and encoded entries, which give the sizes.
         """
         for path, action, value in sorted(found):
             self.list_failures(before=path)
             self._write(PathStep(action, path, decode_entry(value).size))
 
     def list_failures(self, *, before: bytes | None) -> None:
-        """List the failures of paths before another one; ``None``: all of them."""
+        """List the failures at paths before another path; ``None``: all of them."""
         failed = self._failed
         count = len(failed) if before is None else bisect_left(failed, before, key=_path_of)
         for step in failed[:count]:
@@ -56,7 +56,7 @@ class Lister:
         del failed[:count]
 
     def finish(self) -> tuple[Any, ...]:
-        """List the rest; return the pieces, if there is no file."""
+        """List the remaining failures; return the pieces if the lister has no file."""
         self.list_failures(before=None)
         self._end_piece()
         return tuple(self._pieces)
@@ -97,7 +97,7 @@ def take_pieces(
 
 
 def iter_steps(directory: Path) -> Iterator[PathStep]:
-    """Yield what all parts listed, in the order of the parts."""
+    """Yield the listed paths of all parts, in the order of the parts."""
     for path in sorted(directory.iterdir()):
         with path.open(encoding="ascii") as file:
             for line in file:

@@ -2,8 +2,8 @@
 
 `Merging` merges the objects with the records of the branch, and counts what changes.
 
-Objects stay where they are, or with ``--copy`` their bytes are copied into the namespace, named by
-their contents.
+Objects stay at their addresses. With ``--copy`` their bytes are copied into the namespace, and the
+copies are named by their contents.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _open = threading.local()
 
 
 def open_base(task: Task) -> tuple[TreeStore, Metarange]:
-    """Return the trees of the repository, and the base, opened once per thread."""
+    """Return the trees of the repository, and the parsed base tree; opened once per thread."""
     key = task.location, task.base
     if getattr(_open, "key", None) != key:
         trees = task.location.trees()
@@ -76,10 +76,11 @@ def open_base(task: Task) -> tuple[TreeStore, Metarange]:
 def import_item(
     task: Task, item: NumberedPart, *, tell: Callable[[int, int], None] = lambda _items, _size: None
 ) -> ImportedPart | None:
-    """Import one part; return ``None`` if the result of an earlier run still holds.
+    """Import one part; return ``None`` if the result of an earlier run is still valid.
 
     Args:
-        tell: called with numbers of objects that are done, and of their bytes that were copied.
+        tell: called from time to time with the number of objects done since the last call, and the
+            number of their bytes that were copied.
 
     Raises:
         NotSorted: the source is not sorted by key.
@@ -102,7 +103,7 @@ def import_item(
 
 
 class ListingDigest:
-    """A digest of a source's objects, computed while they pass."""
+    """A digest of a source's objects, computed while they are read."""
 
     def __init__(self) -> None:
         self._hasher = blake3()
@@ -135,8 +136,8 @@ def import_rows(
 
     Args:
         rows: the objects, sorted by key; keys are relative to the prefix.
-        failures: failures that `rows` has recorded; the import adds its own.
-        lister: lists what would be done with each path; made for `failures`.
+        failures: the failures that `rows` has recorded; the import adds its own.
+        lister: lists what would be done with each path; created with the same `failures`.
         tell: see `import_item`.
     """
     trees, base = open_base(task)
@@ -203,7 +204,7 @@ def import_rows(
 def _without_duplicates(
     rows: Rows, last: bytes | None, prefix: bytes, duplicates: list[bytes]
 ) -> Rows:
-    """Leave out keys that came before, and record them; raise `NotSorted` for lower ones."""
+    """Leave out repeated keys, and record them; raise `NotSorted` for a key lower than the last."""
     keys = rows.keys
     if (last is None or last < keys[0]) and all(map(lt, keys, islice(keys, 1, None))):
         return rows
@@ -226,9 +227,10 @@ class Copier:
     The bytes are durable before the encoded entries are returned.
 
     Args:
-        failures: receives those that cannot be copied.
-        tell: called with 1 and the bytes of each object that was copied, by several threads.
-        files: those of a directory, which are opened as they were walked; ``None``: others.
+        failures: records the objects that cannot be copied.
+        tell: called with 1 and the number of bytes for each copied object, by several threads.
+        files: the files of a directory source, which are opened like in its walk; ``None``: another
+            kind of source.
     """
 
     _task: Task
@@ -283,10 +285,10 @@ class Copier:
     def _copy(
         self, ingest: Ingest | None, opener: FileOpener, rows: Rows, at: int
     ) -> tuple[Ingested, Entry]:
-        """Copy one object, or only read it; return also the entry of the object where it is.
+        """Copy one object, or in a dry run only read it; return also the original's entry.
 
         Raises:
-            IntegrityError: its size is not the one in the source.
+            IntegrityError: the object's size is not the one in the source.
         """
         address = rows.addresses[at].decode("utf-8", "surrogateescape")
         plain, version_id = split_pin(address)
@@ -321,7 +323,7 @@ class Merging:
 
     Args:
         replaces: whether records that the source lacks are removed.
-        sink: gets the result; ``None`` in a dry run.
+        sink: receives the result; ``None`` in a dry run.
         lister: lists what would be done with each path.
 
     Attributes:
@@ -349,7 +351,7 @@ class Merging:
         self._pass(None)
 
     def list_before(self, path: bytes) -> None:
-        """List everything before a path, after which the source's next objects are."""
+        """List all paths before `path`, which is the path of the source's next objects."""
         if self._lister is not None:
             self._pass(path)
             self._lister.list_failures(before=path)
@@ -376,7 +378,7 @@ class Merging:
             lister.add((key, PathAction.DELETED, value) for key, value in rows)
 
     def _merge(self, keys: list[bytes], values: list[bytes]) -> None:
-        """Merge objects with the single records of the branch between them."""
+        """Merge objects with the records of the branch between them, which were read one by one."""
         present: dict[bytes, bytes] = {}
         for piece in self._base.before(keys[-1] + b"\0"):
             assert not isinstance(piece, Whole)  # the horizon lies within one range

@@ -48,8 +48,8 @@ def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Manifest:
 
     Raises:
         ObjectNotFound: the file does not exist.
-        IntegrityError: it is not the manifest of an inventory.
-        Unsupported: the inventory is in ORC; or in Parquet, and Arrow is not installed.
+        IntegrityError: the file is not the manifest of an inventory.
+        Unsupported: the inventory is in ORC; or it is in Parquet, and Arrow is not installed.
         UsageError: the inventory lacks a field.
     """
     with open_object(uri, account) as stream:
@@ -90,7 +90,7 @@ def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Manifest:
 
 
 def _parquet_columns(schema: str) -> list[str]:
-    """Return the known fields of a Parquet schema that is written as a message type."""
+    """Return the known fields of a Parquet schema in message type notation."""
     return [
         field
         for field, name in _IN_PARQUET.items()

@@ -65,23 +65,23 @@ Results = Iterator[tuple[NumberedPart, ImportedPart | None]]
 
 
 class NothingToImport(NothingToDo):
-    """The branch has everything that a source has."""
+    """The branch has all objects of the source already."""
 
 
 class ListedLess(Refused):
-    """Two listings of a source differ, so nobody knows what was removed there."""
+    """Two listings of a source differ, so it is unknown which objects were removed from it."""
 
 
 class Unpins(Refused):
-    """Entries that name versions would be replaced by others that name none."""
+    """Entries that name versions would be replaced by entries that do not."""
 
 
 class NotReachable(Refused):
-    """Others could not read the files of this machine to which entries would refer."""
+    """Entries would refer to files of this machine, which other machines could not read."""
 
 
 def destination(path: bytes | None) -> tuple[bytes, bytes | None]:
-    """Return the prefix of all paths below a destination, and the first path after them.
+    """Return the prefix of all paths below a destination, and the first path after these.
 
     ``data`` and ``data/`` both mean ``data/``, which does not contain ``database/``.
 
@@ -112,7 +112,7 @@ def import_objects(
 
     If an object fails, nothing is committed and the report lists the failures.
 
-    The places outside the namespace where the objects stay are recorded as allowed for this
+    The places outside the namespace that have the objects are recorded as allowed for this
     repository on this machine.
 
     Raises:
@@ -121,8 +121,8 @@ def import_objects(
         ConflictError: the source has two objects for one path.
         NothingToDo: the branch has all objects already.
         LostRace: another process finished the same import meanwhile, or the branch kept moving.
-        Refused: the source lies in the repository's own namespace; or it has much less than the
-            branch, and a second listing differs.
+        Refused: the source lies in the repository's own namespace; or the source has far fewer
+            objects than the branch, and a second listing differs from the first.
     """
     base = _check_branch(repository, branch)
     with ExitStack() as stack:
@@ -174,7 +174,7 @@ def preview(
     Only temporary files are written. The paths are in order, whichever runner ran the parts.
 
     Raises:
-        LakeError: as `import_objects`.
+        LakeError: the same errors as `import_objects`.
     """
     base = _check_branch(repository, branch)
     make_private(parent := Path(repository.lake.home.cache) / IMPORTS)
@@ -205,7 +205,7 @@ class _Run:
     """One import; some of its parts run again if the branch moves before the commit.
 
     Args:
-        stack: keeps the sorted rows of a manifest, until it is closed.
+        stack: deletes the sorted rows of a manifest when it is closed.
     """
 
     _repository: Repository
@@ -229,7 +229,12 @@ class _Run:
             )
 
     def all_parts(self, base: MetarangeId, *, lists_to: str = "") -> FinishedParts:
-        """Import all parts on top of the tree `base`."""
+        """Import all parts on top of the tree `base`.
+
+        Args:
+            lists_to: the directory in which a dry run lists its paths; ``""``: this is not a dry
+                run.
+        """
         options, writes = self._options, not lists_to
         pins = options.pins or (options.pins is None and self._has_pins(base))
         if pins:
@@ -289,7 +294,7 @@ class _Run:
         return True
 
     def rebase(self, done: FinishedParts, base: MetarangeId) -> FinishedParts:
-        """Continue a finished import on top of another tree of the branch.
+        """Adapt a finished import to another tree of the branch.
 
         Only parts in whose intervals the trees differ are imported again.
         """
@@ -307,12 +312,14 @@ class _Run:
         return done
 
     def _check(self, done: FinishedParts) -> None:
-        """Check what only all parts together show.
+        """Make the checks that need the results of all parts.
 
         Raises:
-            ListedLess: the source has much less than the branch, and a second listing differs.
+            ListedLess: the source has far fewer objects than the branch, and a second listing
+                differs.
             ConflictError: the source has two objects for one path.
-            Unpins: entries named versions, and nobody has said that these are to be forgotten.
+            Unpins: entries named versions, and the user has not said that the versions may be
+                dropped.
         """
         unpinned = done.report.tally.unpinned
         if unpinned and self._options.pins is None and not self._options.copies:
@@ -333,7 +340,7 @@ class _Run:
             )
 
     def _list_again(self, done: FinishedParts) -> None:
-        """List again if much of the branch was not found; raise `ListedLess` if that differs."""
+        """List again if the source lacks much of the branch; raise `ListedLess` if counts differ."""
         tally = done.report.tally
         before = tally.removed + tally.changed + tally.unchanged
         is_less = is_much_less(before - tally.removed, before)
@@ -362,7 +369,7 @@ class _Run:
         return DryRunOutput("", runner.scratch) if _is_cluster(runner) else DryRunOutput(directory)
 
     def _choice(self) -> Choice:
-        """Return which objects are verified: some of a manifest's that stay where they are."""
+        """Return which objects are verified: only objects of a manifest that are not copied."""
         source, options = self._source, self._options
         if options.copies or not isinstance(source, Manifest):
             return Choice()
@@ -417,7 +424,7 @@ class _Run:
         total: int,
         shown: ShownProgress,
     ) -> None:
-        """Take results, and show the progress.
+        """Record results, and show the progress.
 
         Args:
             total: number of all parts; 0: unknown.

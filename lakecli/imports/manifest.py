@@ -89,7 +89,7 @@ class ManifestFile(NamedTuple):
 
     Attributes:
         kind: `PARQUET`, `CSV` or `JSON_LINES`.
-        names: names of the columns of a CSV without a first line of names.
+        names: column names of a CSV whose first line has no names.
     """
 
     uri: str
@@ -107,7 +107,7 @@ class ManifestFile(NamedTuple):
 
 
 class ManifestPiece(NamedTuple):
-    """Some of a manifest's rows: a file of text, or row groups of a Parquet file."""
+    """Some rows of a manifest: a text file, or row groups of a Parquet file."""
 
     file: ManifestFile
     layout: Layout
@@ -117,7 +117,7 @@ class ManifestPiece(NamedTuple):
         """Yield the objects, in the order of the file.
 
         Args:
-            now: time of modification, in unix seconds, if the manifest has none.
+            now: the modification time for objects without one in the manifest, in unix seconds.
 
         Raises:
             IntegrityError: a value is missing or malformed; the error names its row.
@@ -138,7 +138,7 @@ class ManifestPiece(NamedTuple):
             yield from rows_of_records(found, self.layout, now=now)
 
     def iter_keys(self) -> Iterator[list[bytes]]:
-        """Yield the keys of the rows; those of Parquet include old versions and delete markers."""
+        """Yield the keys of the rows; for Parquet, even those of old versions and delete markers."""
         if self.file.kind == PARQUET:
             for batch in self._batches([self.layout.path]):
                 yield keys_of(batch, self.layout)
@@ -165,7 +165,10 @@ class ManifestPiece(NamedTuple):
 
 
 def _check_dictionary(parquet: Any, group: int, column: str, uri: str) -> None:  # noqa: ANN401
-    """Refuse a dictionary by which a few bytes state a text that is too long, for many rows."""
+    """Refuse a Parquet dictionary with a text that is too long.
+
+    With a dictionary a few bytes can repeat the text in many rows.
+    """
     try:
         for batch in islice(parquet.iter_batches(1, [group], [column]), 1):
             check_dictionaries(batch)
@@ -202,28 +205,28 @@ class Manifest(NamedTuple):
 
     @property
     def is_parquet(self) -> bool:
-        """Whether the files are of Parquet, so that their rows are known."""
+        """Whether the files are in Parquet, so that the number of rows is known."""
         return not self.files or self.files[0].kind == PARQUET
 
     @property
     def size(self) -> int:
-        """Size of the files in bytes."""
+        """Total size of the files in bytes."""
         return sum(file.size for file in self.files)
 
     def estimate(self) -> int | None:
-        """Return the rows of Parquet files; estimate those of others by their size.
+        """Return the number of rows of Parquet files; for text files, estimate it from their size.
 
         A Parquet file counts for no more rows than it has bytes, whatever it claims.
         """
         return min(self.size, sum(rows for _, rows in self.pieces()))
 
     def known_rows(self) -> int | None:
-        """Return the number of objects, if the files say so: those of text and versions do not."""
+        """Return the number of objects; ``None``: unknown, for text files or with versions."""
         has_all = self.is_parquet and not (self.layout.latest or self.layout.deleted)
         return self.estimate() if has_all else None
 
     def pieces(self) -> list[tuple[ManifestPiece, int]]:
-        """Return pieces that can be read at the same time, with their rows, about."""
+        """Return pieces that can be read in parallel, each with its approximate number of rows."""
         if self.is_parquet:
             return [(group.piece, group.rows) for group in groups_of(self.files, self.layout)]
         return [(ManifestPiece(file, self.layout), file.rows) for file in self.files]
@@ -245,7 +248,7 @@ class Manifest(NamedTuple):
 
 
 class RowGroup(NamedTuple):
-    """A row group: its piece, number of rows, and first and last key if the file states them."""
+    """A row group: its piece, number of rows, and first and last key if the file has statistics."""
 
     piece: ManifestPiece
     rows: int
@@ -259,7 +262,7 @@ def groups_of(files: tuple[ManifestFile, ...], layout: Layout) -> tuple[RowGroup
 
     Raises:
         UsageError: a file lacks a column that the others have.
-        IntegrityError: it is not a Parquet file.
+        IntegrityError: a file is not a Parquet file.
     """
     with ThreadPoolExecutor(min(FOOTERS_AT_ONCE, len(files) or 1)) as pool:
         return tuple(chain.from_iterable(pool.map(partial(_groups_of_file, layout), files)))
@@ -329,12 +332,12 @@ def plan_groups(
 
 
 def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:
-    """Return the manifest that files make up.
+    """Return the manifest that consists of some files.
 
     Raises:
         UsageError: there is no file, or a required column is missing.
         IntegrityError: a file cannot be read.
-        Unsupported: it is Parquet, and Arrow is not installed.
+        Unsupported: the files are in Parquet, and Arrow is not installed.
     """
     if not files:
         raise UsageError(
@@ -354,7 +357,7 @@ def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:
 
 
 def layout_of(names: Iterable[str], what: str) -> Layout:
-    """Return the layout of a manifest by the names of its columns.
+    """Return the layout of a manifest from the names of its columns.
 
     Raises:
         UsageError: a required column is missing.
@@ -387,9 +390,9 @@ def check_arrow(uri: str) -> None:
 
 
 def file_at(uri: str, account: Account) -> ManifestFile | None:
-    """Return the file of a manifest that a URI names; ``None`` if there is none.
+    """Return the file at a URI as a file of a manifest; ``None`` if there is no file.
 
-    Its kind is ``""`` if its name does not tell it.
+    Its kind is ``""`` if the suffix of its name is unknown.
     """
     bucket, key = split_address(uri)
     try:
@@ -424,7 +427,7 @@ def _file_of(uri: str, info: ObjectInfo, account: Account) -> ManifestFile:
 
 
 def kind_of(name: str) -> str:
-    """Return the kind of manifest by the suffix of a name, or ``""``."""
+    """Return the kind of a manifest by the suffix of its name; ``""`` if the suffix is unknown."""
     plain = name.removesuffix(".gz")
     for suffix, kind in KINDS.items():
         if plain.endswith(suffix) and (plain == name or kind != PARQUET):
@@ -461,7 +464,7 @@ def opened(file: ManifestFile) -> Iterator[BinaryIO]:
 
 
 def open_object(uri: str, account: Account = NO_ACCOUNT) -> BinaryIO:
-    """Open the object or file that a URI names, for reading at any position."""
+    """Open the object or file at a URI, for reading at any position."""
     bucket, key = split_address(uri)
     store = open_by_uri(bucket, account=account)
     path = store.local_path(key)
@@ -471,7 +474,7 @@ def open_object(uri: str, account: Account = NO_ACCOUNT) -> BinaryIO:
 
 
 class _RangedReads(Seekable):
-    """Reads an object by ranged requests."""
+    """An object that is read with ranged requests."""
 
     def __init__(self, store: ObjectStore, key: str) -> None:
         super().__init__(store.head(key).size)

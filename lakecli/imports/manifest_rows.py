@@ -1,8 +1,8 @@
 """The rows of a manifest: the names of its columns, what their values mean, and reading them.
 
-Text is read line by line, which needs no other package; Parquet by Arrow, in bulk. Both take the
-same values for the same, and refuse the same. Rows travel through Spark as batches of Arrow with
-`COLUMNS`.
+Text is read line by line, which needs no other package; Parquet is read by Arrow, in bulk. Both
+readers interpret the same values in the same way, and refuse the same values. Rows travel through
+Spark as batches of Arrow with `COLUMNS`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ the key in it, and may have a version ID."""
 
 
 class Layout(NamedTuple):
-    """The names of a manifest's columns; ``""`` for a column that it lacks.
+    """The names of a manifest's columns; ``""`` for a missing column.
 
     Attributes:
-        bucket: bucket of the object, in manifests without complete addresses.
+        bucket: the object's bucket, in manifests without complete addresses.
         latest: true for an object's latest version.
         is_quoted: whether keys are percent-encoded, with a plus sign for a space.
         scheme: scheme of addresses that are composed of a bucket and a key.
@@ -65,21 +65,21 @@ class Layout(NamedTuple):
         return list(dict.fromkeys(name for name in self[:9] if name))
 
     def key(self, path: bytes) -> bytes:
-        """Return the key that a value of the column of paths stands for."""
+        """Return the key for a value of the path column; percent-decode it if keys are quoted."""
         if self.is_quoted and (b"%" in path or b"+" in path):
             return unquote_to_bytes(path.replace(b"+", b" "))
         return path
 
     def composed(self, bucket: bytes, key: bytes) -> bytes:
-        """Return the address of an object by its bucket and its key."""
+        """Return the address of an object, composed of its bucket and its key."""
         return unpinned_bytes(b"%b://%b/%b" % (self.scheme.encode(), bucket, key))
 
 
 class BadValue(IntegrityError):
-    """A value of a manifest that is missing, of another type, or out of bounds.
+    """A value of a manifest is missing, has another type, or is out of bounds.
 
     Attributes:
-        at: position of its row in the batch.
+        at: position of the value's row in the batch.
     """
 
     at = 0
@@ -93,7 +93,7 @@ def _too_long(size: int, column: str) -> BadValue:
 
 
 def parse_text(value: object, column: str) -> bytes:
-    """Return text as bytes, surrogate escapes as those they stand for; else raise `BadValue`."""
+    """Return text as bytes, with surrogate escapes decoded; raise `BadValue` if it is not text."""
     _check_present(value, column)
     found = value
     if isinstance(value, str):
@@ -110,7 +110,7 @@ def parse_text(value: object, column: str) -> bytes:
 
 
 def parse_size(value: object, column: str) -> int:
-    """Return an integer of 64 bits, which may be written as text; else raise `BadValue`."""
+    """Return a 64-bit integer, which may be written as text; raise `BadValue` for other values."""
     _check_present(value, column)
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     number: object = text
@@ -126,7 +126,11 @@ def parse_size(value: object, column: str) -> int:
 
 
 def parse_time(value: object, column: str) -> int:
-    """Return unix seconds of a number or of RFC 3339 text (without a zone: UTC), or `BadValue`."""
+    """Return a time as unix seconds; raise `BadValue` for other values.
+
+    Args:
+        value: a number of unix seconds, or RFC 3339 text, which without a zone is in UTC.
+    """
     _check_present(value, column)
     text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
     number: object = text
@@ -158,7 +162,7 @@ def _check_present(value: object, column: str) -> None:
 
 
 def csv_names(stream: BinaryIO) -> list[str]:
-    """Return the names in the first line of CSV; raise `IntegrityError` if it is none."""
+    """Return the names in the first line of CSV; raise `IntegrityError` if there is no line."""
     try:
         line = next(RecordLines(stream), b"")
         return next(csv.reader([line.decode("utf-8-sig", "replace")]), [])
@@ -176,7 +180,7 @@ TextRecord = tuple[str, dict[str, Any]]
 
 
 def csv_records(stream: Any, names: Sequence[str]) -> Generator[TextRecord]:  # noqa: ANN401
-    """Yield the records of CSV; without `names`, its first line has the names of the columns."""
+    """Yield the records of CSV; without `names`, the first line has the names of the columns."""
     text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
     lines = RecordLines(text)
     reader = csv.reader(lines, strict=True)
@@ -207,7 +211,7 @@ def csv_records(stream: Any, names: Sequence[str]) -> Generator[TextRecord]:  # 
 
 
 def json_records(stream: BinaryIO) -> Generator[TextRecord]:
-    """Yield the records of JSON lines; raise `IntegrityError` for a line that is no object."""
+    """Yield the records of JSON lines; raise `IntegrityError` for a line that is not an object."""
     lines = RecordLines(stream)
     for number in count(1):
         try:
@@ -228,7 +232,7 @@ def rows_of_records(records: Generator[TextRecord], layout: Layout, *, now: int)
     """Yield the objects of records, in their order.
 
     Args:
-        now: time of modification, in unix seconds, if the manifest has none.
+        now: the modification time for objects without one in the manifest, in unix seconds.
     """
     with closing(records):
         rows = filter(None, (_row(record, layout, now, where) for where, record in records))
@@ -264,7 +268,7 @@ def _row(
 
 
 def rows_of_tuples(tuples: Sequence[tuple[Any, ...]]) -> Rows:
-    """Return tuples as rows; their values stand in the order of `COLUMNS`."""
+    """Return tuples as rows; each tuple has its values in the order of `COLUMNS`."""
     keys, addresses, sizes, checksums, seconds, types = map(list, zip(*tuples, strict=True))
     has_types = any(types)
     types = [each or b"" for each in types]
@@ -275,7 +279,7 @@ def rows_of_parquet(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: A
     """Return the objects of a batch of a Parquet file, in its order.
 
     Args:
-        now: time of modification, in unix seconds, if the manifest has none.
+        now: the modification time for objects without one in the manifest, in unix seconds.
     """
     import pyarrow as pa
 
@@ -314,7 +318,7 @@ def keys_of(batch: Any, layout: Layout) -> list[bytes]:  # noqa: ANN401 - of pya
 
 
 def check_dictionaries(batch: Any) -> None:  # noqa: ANN401 - of pyarrow
-    """Raise `BadValue` for a text of a dictionary that is too long, before any row repeats it."""
+    """Raise `BadValue` if a dictionary has a text that is too long, before rows repeat the text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -338,7 +342,7 @@ def _texts(column: Any, name: str) -> list[bytes]:  # noqa: ANN401
 
 
 def _without_quotes(checksums: list[bytes]) -> list[bytes]:
-    """Return checksums without the quotes around an ETag, which few listings have."""
+    """Return checksums without the quotes around ETags, which a few listings have."""
     if b'"' not in b"".join(checksums):
         return checksums
     return [checksum.strip(b'"') for checksum in checksums]

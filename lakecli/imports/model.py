@@ -1,4 +1,4 @@
-"""The model of an import: the task, its parts, the rows of a part, and its result.
+"""The data types of an import: the task, its parts, the rows of a part, and its result.
 
 Tasks and parts are sent to the processes that run parts, so they consist of plain values.
 """
@@ -34,9 +34,9 @@ class Rows:
     Attributes:
         keys: paths relative to the destination.
         addresses: full URIs in UTF-8; other bytes are kept as they are.
-        seconds: times of modification in unix seconds.
-        content_types: content types in UTF-8; ``None``: there are none.
-        archived: number of objects in an archive tier, in rows as a source yields them.
+        seconds: modification times in unix seconds.
+        content_types: content types in UTF-8; ``None``: no object has one.
+        archived: number of objects in an archive tier; set only in rows that a source yields.
     """
 
     keys: list[bytes]
@@ -51,7 +51,7 @@ class Rows:
         return len(self.keys)
 
     def columns(self) -> tuple[Sequence[Any], ...]:
-        """Return all columns; a missing one has ``None`` for each object."""
+        """Return all columns; a missing column has ``None`` for each object."""
         types: Sequence[bytes | None] = self.content_types or [None] * len(self)
         return self.keys, self.addresses, self.sizes, self.checksums, self.seconds, types
 
@@ -64,7 +64,7 @@ class Rows:
 
 
 class ImportFailure(NamedTuple):
-    """An object that cannot be imported, by its path on the branch, and why."""
+    """An object that cannot be imported: its path on the branch, and the reason."""
 
     path: bytes
     why: str
@@ -91,7 +91,7 @@ class Failures:
             self.on_failure(path, why)
 
     def leave_out(self, rows: Rows, prefix: bytes, bad: Mapping[int, str]) -> Rows:
-        """Record why the rows at some positions cannot be imported, and return the others."""
+        """Record why the rows at some positions cannot be imported, and return the other rows."""
         for at, why in sorted(bad.items()):
             self.add(prefix + rows.keys[at], why)
         return rows.take([at for at in range(len(rows)) if at not in bad]) if bad else rows
@@ -118,7 +118,7 @@ def check_paths(rows: Rows, prefix: bytes, failures: Failures) -> Rows:
 
 
 class Choice(NamedTuple):
-    """The objects that are verified: one of `one_in`; none if it is 0."""
+    """The choice of objects to verify: one of every `one_in`; no object if `one_in` is 0."""
 
     one_in: int = 0
     seed: bytes = b""
@@ -134,7 +134,7 @@ class DryRunOutput(NamedTuple):
     """Where the parts of a dry run list their paths.
 
     Attributes:
-        directory: of the driver, if the parts see its disk; else ``""``.
+        directory: a directory of the driver, if the parts can write to its disk; else ``""``.
         scratch: where executors may write large pieces.
     """
 
@@ -143,18 +143,18 @@ class DryRunOutput(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What all parts of an import share.
+    """The values that all parts of an import share.
 
     Attributes:
         prefix: prefix of all paths on the branch; empty, or ending in a slash.
         replaces: whether paths below the prefix that the source lacks are removed.
         copies: whether bytes are copied into the namespace.
-        seconds: the present, in unix seconds.
-        roots: directories of this machine that the source is or lies in.
+        seconds: the present time, in unix seconds.
+        roots: the directories of this machine that contain the source.
         walks: whether the source is a directory, so that the user has named its files.
         pins: whether addresses name the current versions of objects.
-        choice: the objects that are verified where they are.
-        listing: where the parts of a dry run list their paths; ``None``: they do not.
+        choice: which objects are verified at their addresses.
+        listing: where the parts of a dry run list their paths; ``None``: paths are not listed.
     """
 
     location: StoreLocation
@@ -172,13 +172,13 @@ class Task(NamedTuple):
 
 
 class PartSource(Protocol):
-    """The source of one part's objects: a NamedTuple of plain values."""
+    """The source of one part's objects; implemented by NamedTuples of plain values."""
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
         """Yield the part's objects in ascending order of their keys."""
 
     def identity(self) -> list[Any]:
-        """Return JSON values that change whenever the objects do, without asking a store."""
+        """Return JSON values that change whenever the objects do, without a request to a store."""
 
 
 class ImportPart(NamedTuple):
@@ -186,8 +186,8 @@ class ImportPart(NamedTuple):
 
     Attributes:
         high: the first path after the interval; ``None``: the interval has no end.
-        is_live: whether the source may have other objects the next time, under the same identity:
-            a bucket may. Files and manifests that change have another identity.
+        is_live: whether the source may have other objects the next time, under the same identity.
+            That is so for buckets. Files and manifests that change have another identity.
     """
 
     low: bytes
@@ -197,7 +197,7 @@ class ImportPart(NamedTuple):
 
 
 class NumberedPart(NamedTuple):
-    """A part on its way to a runner.
+    """A part for a runner, with its number.
 
     Attributes:
         known: `ImportedPart.listed` of an earlier run that finished the part; else ``""``.
@@ -213,8 +213,9 @@ class ImportTally:
     """Counts of the source's objects and bytes, and of the branch's paths that change.
 
     Attributes:
-        archived: number of objects that were seen to be in an archive tier.
-        unpinned: number of changed paths whose entries named a version, and do not any more.
+        archived: number of objects found in an archive tier.
+        unpinned: number of changed paths whose old entry names a version and whose new one does
+            not.
     """
 
     objects: int = 0
@@ -240,13 +241,13 @@ class ImportedPart:
     Attributes:
         base: the tree of the branch with whose records the objects were merged.
         failed: number of objects that cannot be imported.
-        failures: the first of these.
+        failures: the first failures.
         duplicates: the first paths that the source has more than once.
         ranges_written: number of ranges written that the base does not have.
         listed: a digest of the objects that a live source listed.
-        places: buckets and directories outside the namespace with the objects.
-        verified: number of objects that were verified where they are.
-        steps: in a dry run on other machines, the listed paths; see `listed`.
+        places: buckets and directories outside the namespace that have the objects.
+        verified: number of objects that were verified at their addresses.
+        steps: in a dry run on other machines, the listed paths in pieces.
     """
 
     base: MetarangeId
@@ -263,11 +264,11 @@ class ImportedPart:
 
 
 class NotSorted(LakeError):
-    """A source is not sorted by key."""
+    """The source is not sorted by key."""
 
 
 class EmptySource(NotFound):
-    """A source has no object, so that an import would remove everything from its destination."""
+    """The source has no object, so importing it would remove everything from its destination."""
 
 
 def digest_of(fields: Sequence[object]) -> str:

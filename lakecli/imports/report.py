@@ -1,12 +1,13 @@
 """Options, progress and report of an import; its finished parts, and their results on disk.
 
-By the results on disk, `Journal`, a killed import continues. Each import has a directory, named by
-a digest of everything that it depends on except its parts and the tree that it started from. Each
-part has a file, named by a digest of its interval and its source. The file is written atomically,
-once the part's ranges are durable. It has a line of JSON, then all records, concatenated.
+The results on disk (`Journal`) let an import continue after it was killed. Each import has a
+directory, named by a digest of everything that the import depends on except its parts and the tree
+that it started from. Each part has a file, named by a digest of its interval and its source. The
+file is written atomically, once the part's ranges are durable. It has a line of JSON, then all
+records, concatenated.
 
-A result holds for every tree that has the records of the branch which it was merged with, so
-whoever moves the branch elsewhere makes nobody import a part again.
+A result is valid for every tree that has the same records in the part's interval as the tree that
+the part was merged with. So if the branch moves elsewhere, the part is not imported again.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ class ImportOptions:
     Attributes:
         replaces: remove paths below the destination that the source does not have.
         copies: copy the bytes into the namespace instead of referencing the objects.
-        pins: record the current version ID of each object; ``None``: if entries below the
-            destination name versions.
-        verify: which objects of a manifest to ask for where they are, if they are not copied.
+        pins: record the current version ID of each object; ``None``: only if entries below the
+            destination name versions already.
+        verify: which objects of a manifest to request at their addresses, if they are not copied.
         allow_empty: commit even if nothing changes.
         progress: counts the objects of each finished part, and their bytes if they are copied.
     """
@@ -76,13 +77,13 @@ class ImportReport:
 
     Attributes:
         tally: counts of objects, bytes and changed paths.
-        commit: ``None`` if nothing was committed.
+        commit: the commit; ``None`` if nothing was committed.
         failed: number of objects that cannot be imported.
-        failures: the first of these.
+        failures: the first failures.
         resumed: number of parts that an earlier run had finished.
-        ranges_written: new ranges that the parts of this run wrote.
-        places: buckets and directories outside the namespace where the objects stay.
-        verified: number of objects of a manifest that were found where it says.
+        ranges_written: number of new ranges that the parts of this run wrote.
+        places: buckets and directories outside the namespace that have the objects.
+        verified: number of objects of a manifest that were found at their addresses.
     """
 
     tally: ImportTally = field(default_factory=ImportTally)
@@ -97,10 +98,10 @@ class ImportReport:
 
 
 class ShownProgress:
-    """Shows each object once, whether its part tells of it or only its result does.
+    """Shows the progress; each object counts once, even if both its part and its result report it.
 
-    Parts in this process tell; those of Spark and of an earlier run do not. Safe to share between
-    threads.
+    Parts in this process report objects as they are done. For parts on Spark or of an earlier run,
+    only their results do. Safe to share between threads.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -109,14 +110,14 @@ class ShownProgress:
         self._items = self._size = self._parts = 0
 
     def tell(self, items: int, size: int) -> None:
-        """Count objects, and the bytes copied of them, of a part that is not finished."""
+        """Count objects of an unfinished part, and their copied bytes."""
         with self._lock:
             self._items += items
             self._size += size
         self._progress.advance(items=items, size=size)
 
     def reach(self, *, items: int, size: int, parts: int) -> None:
-        """Show that so many objects, bytes and parts are finished in all, if that is more."""
+        """Raise the shown totals of finished objects, bytes and parts to these numbers."""
         with self._lock:
             more, larger = max(items - self._items, 0), max(size - self._size, 0)
             parts, self._parts = parts - self._parts, parts
@@ -125,7 +126,7 @@ class ShownProgress:
         self._progress.advance(items=more, size=larger, parts=parts)
 
     def take_back(self) -> None:
-        """Show that all of it has to be done again."""
+        """Reset the shown progress, since all work has to be done again."""
         with self._lock:
             items, size, parts = self._items, self._size, self._parts
             self._items = self._size = self._parts = 0
@@ -137,9 +138,9 @@ class FinishedParts:
     """The finished parts of one import.
 
     Attributes:
-        task: shared by all parts; `rebase` replaces its tree.
+        task: the task that all parts share; `rebase` replaces its tree.
         duplicates: paths that the source has more than once.
-        skipped: parts that an earlier run finished, since the caller set it to 0.
+        skipped: number of parts that an earlier run finished, since the caller last set it to 0.
     """
 
     _repository: Repository
@@ -153,7 +154,7 @@ class FinishedParts:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all parts, as when the source turns out not to be sorted."""
+        """Forget all parts, for example when the source turns out not to be sorted."""
         task = self.task
         named = task.roots if task.walks and not task.copies else ()
         self.report = ImportReport(places=set(named))
@@ -163,7 +164,7 @@ class FinishedParts:
             listed.unlink()
 
     def items(self, parts: Iterator[ImportPart]) -> Iterator[NumberedPart]:
-        """Yield the parts that a runner has to import; take those that an earlier run finished."""
+        """Yield the parts that a runner has to import; reuse finished results of an earlier run."""
         for number, part in enumerate(parts):
             self.report.parts += 1
             stored = self.journal.stored(part)
@@ -177,7 +178,7 @@ class FinishedParts:
                 self.skipped += 1
 
     def take(self, item: NumberedPart, result: ImportedPart | None) -> None:
-        """Add the result of a part; ``None`` means that the result of an earlier run holds."""
+        """Record the result of a part; ``None``: the result of an earlier run is still valid."""
         if result is None:
             stored = self.journal.stored(item.part)
             self._resume(item.number, stored, self._get(stored))
@@ -195,7 +196,7 @@ class FinishedParts:
             self._stored[item.number] = self.journal.put(item.part, result)
 
     def rebase(self, base: MetarangeId) -> list[int]:
-        """Continue on top of another tree of the branch; all parts must have been taken.
+        """Adapt to another tree of the branch; all parts must have been taken.
 
         Returns:
             The numbers of the parts to import again: those in whose intervals the trees differ.
@@ -216,7 +217,7 @@ class FinishedParts:
         return differing
 
     def _find(self, stored: StoredPart) -> ImportedPart | None:
-        """Return the result of a part in the journal, if it holds for the present tree."""
+        """Return the result of a part from the journal, if it is valid for the present tree."""
         found, base = self.journal.read(stored.path), self.task.base
         if found is None or found.base == base:
             return found
@@ -229,7 +230,11 @@ class FinishedParts:
             return None
 
     def _get(self, stored: StoredPart) -> ImportedPart:
-        """Return the result of a part that was taken."""
+        """Return the result of a part that was taken before.
+
+        Raises:
+            JournalGone: the journal no longer has it.
+        """
         found = self._find(stored)
         if found is None:
             raise JournalGone
@@ -246,7 +251,7 @@ class FinishedParts:
         self.report.verified += result.verified
 
     def join(self) -> MetarangeId:
-        """Return the tree made of all parts and of the base around them."""
+        """Write the tree of all parts, with the base before and after them, and return it."""
         trees = self._repository.trees
         base = trees.metarange(self.task.base)
 
@@ -280,7 +285,7 @@ class JournalGone(LostRace):
 
 
 class StoredPart(NamedTuple):
-    """The result of a part in the journal.
+    """The place of a part's result in the journal.
 
     Attributes:
         path: the file of the result, which may not exist.
@@ -292,7 +297,7 @@ class StoredPart(NamedTuple):
 
 
 class Journal:
-    """The finished parts of one import.
+    """The results of the finished parts of one import, on disk.
 
     Args:
         identity: everything that the import depends on, as JSON values.
@@ -304,7 +309,7 @@ class Journal:
         self._oldest = 0.0
 
     def open(self, now: datetime) -> None:
-        """Create the directory, and delete those of abandoned imports."""
+        """Create the directory, and delete the directories of abandoned imports."""
         self._oldest = now.timestamp() - KEPT_FOR
         make_private(self._all)
         for other in self._all.iterdir():
@@ -319,7 +324,7 @@ class Journal:
             return False
 
     def put(self, part: ImportPart, result: ImportedPart) -> StoredPart:
-        """Record the result of a part, and return where it is.
+        """Store the result of a part, and return its place.
 
         Raises:
             JournalGone: another process finished the same import meanwhile.
@@ -335,7 +340,7 @@ class Journal:
         return stored
 
     def stored(self, part: ImportPart) -> StoredPart:
-        """Return where the result of a part is, or would be."""
+        """Return the place of a part's result, whether or not it exists."""
         ends = None if part.high is None else part.high.hex()
         name = digest_of([part.low.hex(), ends, part.source.identity()])
         return StoredPart(part.low, part.high, self.directory / name)
@@ -363,7 +368,7 @@ _AS_THEY_ARE: Final = ("base", "failed", "ranges_written", "listed", "verified")
 
 
 def pack_result(result: ImportedPart) -> bytes:
-    """Return a result as bytes, without the steps of a dry run, whose results nobody keeps."""
+    """Return a result as bytes, without the steps of a dry run, whose results are not kept."""
     pieces: list[bytes] = []
     sizes = []
     for column in result.cut:

@@ -1,14 +1,15 @@
 """Sort a manifest that is not sorted by key: in SQLite on this machine, or by Spark on a cluster.
 
 SQLite sorts the rows in a file beside the import's journal, so that memory does not grow with the
-manifest. Parts are consecutive rows of that file, which the threads of this process and the
-executors of an embedded Spark all see.
+manifest. Parts are consecutive rows of that file. The threads of this process and the executors of
+an embedded Spark can all read the file.
 
 On a cluster, executors read pieces of the manifest, Spark sorts, and executors import intervals of
-keys that hold about the same number of rows. The driver chooses the intervals from a random sample
-of the keys: with `SAMPLES` keys for each interval, not one of the intervals of a billion rows is
-expected to have twice its share. It stores them with the journal, so that an import that continues
-after a kill has the same intervals; it reads the manifest again and skips finished intervals.
+keys that have about the same number of rows. The driver chooses the intervals from a random sample
+of the keys. With `SAMPLES` keys for each interval, not one of the intervals of a billion rows is
+expected to have twice its share. The driver stores the intervals with the journal, so that an
+import that continues after it was killed has the same intervals. It then reads the manifest again
+and skips finished intervals.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class SortedSource(NamedTuple):
     """Consecutive rows of a manifest that was sorted on this machine.
 
     Attributes:
-        keys: the first key in hex, and the first key after the part, if there is one.
+        keys: the first key in hex, and the first key after the part, if there is such a key.
     """
 
     path: str
@@ -159,7 +160,7 @@ class IntervalSource(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """Pieces of a manifest that one task reads; `number` is its position among all portions."""
+    """The pieces of a manifest that one task reads; `number` is its position among all portions."""
 
     number: int
     pieces: tuple[ManifestPiece, ...]
@@ -168,8 +169,8 @@ class Portion(NamedTuple):
 def portions_of(source: Manifest) -> list[Portion]:
     """Return the portions of a manifest.
 
-    Each task writes one block for each interval, so few tasks are better than many. Small manifests
-    make about `LEAST_TASKS`.
+    Each task writes one block for each interval, so few tasks are better than many. A small
+    manifest is divided into about `LEAST_TASKS` portions.
     """
     pieces = source.pieces()
     limit = min(ROWS_PER_MAP, max(1, sum(rows for _, rows in pieces) // LEAST_TASKS))
@@ -194,7 +195,7 @@ def plan_intervals(
     prefix: bytes,
     high: bytes | None,
 ) -> list[ImportPart]:
-    """Return the intervals of a manifest, in order; the same ones after a restart."""
+    """Return the intervals of a manifest, in order; after a restart they are the same."""
     kept = directory / INTERVALS
     try:
         bounds = list(map(bytes.fromhex, json.loads(kept.read_bytes())))
@@ -216,7 +217,7 @@ def plan_intervals(
 
 
 def sample_keys(portion: Portion, *, share: float) -> list[bytes]:
-    """Return each key of a portion with the probability `share`."""
+    """Return a random sample of a portion's keys, each with the probability `share`."""
     # The same after a restart, and others for each portion.
     chance = random.Random(portion.number)  # noqa: S311 - no secret
     keys = chain.from_iterable(piece.iter_keys() for piece in portion.pieces)
@@ -227,7 +228,8 @@ def bounds_of(keys: Sequence[bytes], *, share: float) -> list[bytes]:
     """Return the keys at which intervals begin, except for the first one.
 
     Args:
-        share: the share of all keys that they are.
+        keys: a sorted sample of the keys.
+        share: the share of all keys that are in the sample.
     """
     wanted = max(LEAST_TASKS, int(len(keys) / share / ROWS_PER_INTERVAL))
     wanted = min(wanted, MOST_INTERVALS, len(keys) or 1)
@@ -242,7 +244,7 @@ def import_shuffled(
     parts: Sequence[ImportPart],
     items: Sequence[NumberedPart],
 ) -> Iterator[tuple[NumberedPart, ImportedPart]]:
-    """Import intervals; yield each when it is finished.
+    """Import intervals; yield the result of each when it is finished.
 
     Args:
         items: the intervals that are not finished yet.
@@ -294,7 +296,7 @@ def _read(
     """Yield the objects of some portions, with the column `INTERVAL`, on an executor.
 
     Args:
-        wanted: numbers of the intervals whose objects are yielded; ``None``: all.
+        wanted: numbers of the intervals whose objects are yielded; ``None``: all intervals.
         nonce: marks errors, which go through Spark to the driver.
     """
     import pyarrow as pa

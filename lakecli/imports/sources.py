@@ -28,7 +28,7 @@ from lakecli.stores.uri import is_local, parse
 
 
 class Unversioned(Unsupported):
-    """A source keeps no versions that entries could name."""
+    """The source keeps no versions that entries could name."""
 
 
 ImportSource: TypeAlias = "BucketSource | DirectorySource | Manifest"
@@ -43,14 +43,14 @@ def open_source(
     links: LinkPolicy,
     may_be_empty: bool = False,
 ) -> ImportSource:
-    """Return the source that a URI names.
+    """Return the source at a URI.
 
     Args:
         text: the value of ``--from``; a path without a scheme is on this machine.
-        is_manifest: whether it is a manifest, whatever its name.
+        is_manifest: whether the source is a manifest, whatever its name.
 
     Raises:
-        UsageError: the URI names nothing that can be imported.
+        UsageError: nothing at the URI can be imported.
         Refused: the source lies in the repository's own namespace, or contains it.
     """
     if is_pipe(text):
@@ -73,7 +73,7 @@ def check_pinnable(source: ImportSource, account: Account) -> None:
     """Refuse a source whose listing does not contain the versions of its objects.
 
     Raises:
-        Unsupported: it is not a bucket prefix, or the bucket keeps no versions.
+        Unsupported: the source is not a bucket prefix, or the bucket keeps no versions.
     """
     if isinstance(source, Manifest):
         raise Unsupported(
@@ -89,7 +89,7 @@ def check_pinnable(source: ImportSource, account: Account) -> None:
 
 
 def roots_of(source: ImportSource) -> tuple[str, ...]:
-    """Return the directory of this machine that a source is, or that contains its manifest."""
+    """Return the local directory that is the source, or that contains its manifest; or nothing."""
     if isinstance(source, DirectorySource):
         return ("local://" + os.fsdecode(source.root),)
     if isinstance(source, Manifest) and source.files and is_local(source.files[0].uri):
@@ -98,7 +98,7 @@ def roots_of(source: ImportSource) -> tuple[str, ...]:
 
 
 def _find_manifest(uri: str, account: Account, *, is_manifest: bool) -> Manifest | None:
-    """Return the manifest that a URI names; ``None`` if it names something else."""
+    """Return the manifest at a URI; ``None`` if the URI is that of another kind of source."""
     kind = kind_of(uri)
     if not (is_manifest or kind or uri.endswith(SUFFIX)):
         return None
@@ -123,7 +123,8 @@ class DirectorySource(NamedTuple):
     """All files below a directory.
 
     Attributes:
-        left_out: gets the names below the directory that are Git's, lakecli's or the system's own.
+        left_out: receives the names that are not imported, since Git, lakecli or the system uses
+            such names.
     """
 
     root: bytes
@@ -141,8 +142,8 @@ class DirectorySource(NamedTuple):
 
         Raises:
             NotFound: there is no directory, or no file. The mount point of a disk that is not
-                mounted looks like an empty directory, which would remove everything from the
-                branch.
+                mounted looks like an empty directory, and importing it would remove everything from
+                the branch.
         """
         del runner
         if not os.path.isdir(self.root):
@@ -175,7 +176,7 @@ class DirectorySource(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file of the directory; ``problem`` says why it cannot be imported."""
+    """A file of the directory; ``problem`` is the reason why it cannot be imported."""
 
     name: bytes
     size: int
@@ -224,7 +225,7 @@ class FilesSource(NamedTuple):
     def _real(self, start: bytes, file: File) -> bytes:
         """Return the address of a file, with symbolic links resolved.
 
-        An address through a link would name another file as soon as the link changes.
+        If an address contained a link, it would name another file as soon as the link changes.
         """
         path = os.path.join(self.root, file.name)
         real = os.path.realpath(path)

@@ -1,13 +1,13 @@
-"""One part of a tree: read the records of the branch in it, write it, and join all parts.
+"""One part of a tree: read the branch's records in its interval, write it, and join all parts.
 
-Where a range ends depends on where it began, except at keys where x mod N is 0: there a range
-always ends (see `lakecli.committed.splitter`). So a part is independent of what comes before and
-after it: the records up to the first such key are returned as the *head*, ranges are written from
-there on, and records in no finished range are returned as the *tail*. `join_parts` writes tails and
-heads.
+The end of a range depends on where the range began, except at keys where x mod N is 0: a range
+always ends at such a key (see `lakecli.committed.splitter`). So a part is made independent of what
+comes before and after it. The records up to the first such key are returned as the *head*. Ranges
+are written from there on. Records in no finished range are returned as the *tail*. `join_parts`
+writes tails and heads.
 
-By these, `rebuild_heads` rebuilds the trees of lakeFS that branches stand on, part by part on
-Spark: a part is some ranges of a tree of lakeFS.
+With these parts, `rebuild_heads` rebuilds the trees of lakeFS at the heads of branches, part by
+part on Spark: a part is some ranges of a tree of lakeFS.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lakecli.sstable.block import Run
 
 
 class Whole(NamedTuple):
-    """A range that lies completely in the interval, not opened."""
+    """A range that lies completely in the interval and was not opened."""
 
     position: int
     records: int
@@ -64,7 +64,7 @@ class BaseSlice:
         self._max_key = b""
 
     def before(self, limit: bytes | None) -> Iterator[Whole | Records]:
-        """Yield the records before `limit`, or all remaining ones, and step past them."""
+        """Yield the records before `limit`, or all remaining ones, and move past them."""
         if limit is None or (self._high is not None and limit > self._high):
             limit = self._high
         while True:
@@ -90,12 +90,12 @@ class BaseSlice:
                 self._open()
 
     def horizon(self, key: bytes) -> bytes | None:
-        """Return the end of the run around `key`; a run lies in one range or between two.
+        """Return the end of the interval around `key` that lies in one range or between two.
 
-        All records before `key` must have been stepped past.
+        `before` must have yielded all records before `key`.
 
         Returns:
-            The first path after the run; ``None`` if nothing follows.
+            The first path after the interval; ``None`` if nothing follows.
         """
         if self._runs is None and self._next < len(self._tree):
             first = self._tree.record(self._next).min_key
@@ -117,7 +117,7 @@ class BaseSlice:
         self._next += 1
 
     def _load_run(self) -> bool:
-        """Load the next blocks of the open range that reach into the interval."""
+        """Load the next blocks of the open range in the interval; return false if there are none."""
         while self._runs is not None:
             run = next(self._runs, None)
             if run is None:
@@ -132,7 +132,10 @@ class BaseSlice:
 
 
 class Cut(NamedTuple):
-    """A part of a tree: single records, records of finished ranges, and single records."""
+    """The result of a part: records of its head, its finished ranges, records of its tail.
+
+    The finished ranges are given as records of a metarange.
+    """
 
     head_keys: list[bytes]
     head_values: list[bytes]
@@ -146,7 +149,7 @@ EMPTY = Cut([], [], [], [], [], [])
 
 
 class PartWriter:
-    """Takes records and whole ranges of `base` in ascending order.
+    """Writes one part of a tree, from records and whole ranges of `base` in ascending order.
 
     Args:
         base: the present tree, whose ranges are reused.
@@ -178,7 +181,7 @@ class PartWriter:
         self._forget()
 
     def add_range(self, base: BaseSlice, whole: Whole) -> None:
-        """Add a range of the base; read it only if it cannot be reused as it is."""
+        """Add a range of the base; read it only if it cannot be reused unread."""
         position = whole.position
         if self._has_cut and self._is_canonical and self._writer.at_cut:
             record = self._base.record(position)
@@ -216,7 +219,7 @@ class PartWriter:
         return len(keys)
 
     def _forget(self) -> None:
-        """Drop records that are in finished ranges."""
+        """Drop kept records that are in finished ranges by now."""
         needed = self._writer.open_entries
         while self._recent and self._recent_count - len(self._recent[0][0]) >= needed:
             self._recent_count -= len(self._recent.popleft()[0])
@@ -229,7 +232,7 @@ def join_parts(
 
     Args:
         cuts: results of the parts, in order of their paths.
-        high: the first path after the parts; ``None``: they have no end.
+        high: the first path after the parts; ``None``: the parts have no end.
 
     Returns:
         The ID of the tree, which is durable.
@@ -292,7 +295,7 @@ class RangesPart(NamedTuple):
 
 
 def rebuild_heads(repository: Repository, runner: Runner) -> int:
-    """Rebuild the trees of all branches that lakeFS cut, and return how many there are.
+    """Rebuild the trees of branch heads that lakeFS cut, and return how many there are.
 
     Raises:
         Refused: Spark would have to write to a namespace that belongs to lakeFS.
@@ -354,7 +357,7 @@ def _parts(tree: Metarange) -> Iterator[RangesPart]:
 
 
 def cut_ranges(part: RangesPart, *, location: StoreLocation) -> Cut:
-    """Write the ranges of a part as lakecli cuts them."""
+    """Write the records of some ranges, cut into ranges by lakecli's rule."""
     trees = location.trees()
     tree = trees.metarange(part.tree)
     sink = PartWriter(trees, tree)
