@@ -340,7 +340,7 @@ class _Run:
             )
 
     def _list_again(self, done: FinishedParts) -> None:
-        """List again if the source lacks much of the branch; raise `ListedLess` if counts differ."""
+        """List again if the source lacks much of the branch; raise `ListedLess` if that differs."""
         tally = done.report.tally
         before = tally.removed + tally.changed + tally.unchanged
         is_less = is_much_less(before - tally.removed, before)

@@ -117,7 +117,7 @@ class BaseSlice:
         self._next += 1
 
     def _load_run(self) -> bool:
-        """Load the next blocks of the open range in the interval; return false if there are none."""
+        """Load the next blocks of the open range in the interval; return false if none is left."""
         while self._runs is not None:
             run = next(self._runs, None)
             if run is None:

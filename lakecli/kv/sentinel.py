@@ -93,7 +93,7 @@ class Sentinel:
             os.close(descriptor)
 
     def _wait(self) -> None:
-        """Wait until a rewrite ends, or for a limited time while another process checks the store."""
+        """Wait until a rewrite ends, or a limited time while another process checks the store."""
         deadline = monotonic() + _PATIENCE
         while not self._lock(fcntl.LOCK_SH | fcntl.LOCK_NB):
             if monotonic() > deadline and not (self._is_held and self._read()[1] == _REWRITING):
