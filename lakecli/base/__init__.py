@@ -1,6 +1,6 @@
-"""What every other package may use: records, IDs, URIs, keys in a bucket, and small tools.
+"""Records, IDs, URIs, keys in a bucket, and small tools that every other package may use.
 
-It knows neither stores nor settings. May import `errors` and what is below.
+This package knows neither stores nor settings. May import `errors` and what is below.
 
 Modules: content_types, directories, identity, ids, layout, model, os_errors, parsing, pipes,
 progress, retry, temporary_files, uri, validation, visibility.

@@ -1,8 +1,8 @@
-"""Content types by suffix, from a frozen table.
+"""Content types by file name suffix, from a fixed table.
 
-Not the system's table, because the same file must have the same identity on every machine. A new
-suffix changes the identity of files that are uploaded again, and so does a changed one: add
-suffixes only for new formats, and never change one.
+The table of the operating system is not used, because a file must get the same content type, and
+so the same identity, on every machine. A new or changed suffix changes the identity of such files
+when they are uploaded again: add suffixes only for new formats, and never change an existing one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""lakecli's own directories, which only their owner may read."""
+"""Durable creation of directories, among them lakecli's own, which only their owner may read."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ PRIVATE: Final = 0o700
 
 
 def make_private(path: StrPath) -> None:
-    """Create a directory and missing ones above it, readable by their owner only.
+    """Create a directory and its missing parents, readable by their owner only.
 
-    `os.makedirs` would apply the umask to those above. An existing directory of this user that
-    others may enter is closed to them; existing directories above it are unchanged.
+    `os.makedirs` would apply the umask to the parents. If the directory exists, belongs to this
+    user and others may enter it, its mode becomes 0700. Existing parents are unchanged.
 
     Raises:
-        OSError: it cannot be created, or a file has its name.
+        OSError: the directory cannot be created, or a file has its name.
     """
     if not _make(os.fspath(path)):
         _close(path)
 
 
 def make_durable(path: StrPath) -> None:
-    """Create a directory and missing ones above it, as the umask says, and sync their names.
+    """Create a directory and its missing parents, with modes by the umask, and sync their names.
 
     Raises:
-        OSError: it cannot be created, or a file has its name.
+        OSError: the directory cannot be created, or a file has its name.
     """
     _make(os.fspath(path), 0o777)
 
 
 def _make(path: str, mode: int = PRIVATE) -> bool:
-    """Create a directory and those above it, durably; return whether it was missing."""
+    """Create a directory and its missing parents durably; return whether it was missing."""
     above = os.path.dirname(path)
     try:
         os.mkdir(path, mode)
@@ -62,10 +62,12 @@ def _make(path: str, mode: int = PRIVATE) -> bool:
 
 
 def sync_directory(path: StrPath) -> None:
-    """Make the names in a directory durable, if it may be read and its file system can.
+    """Make the file names in a directory durable.
+
+    A directory that may not be read, or whose file system cannot sync directories, is skipped.
 
     Raises:
-        OSError: some may be lost.
+        OSError: some names may be lost.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -32,15 +32,16 @@ _HEX: Final = "0123456789abcdef"
 
 
 class Evidence(Enum):
-    """What kind of evidence a recorded checksum is; its form alone says so.
+    """What a recorded checksum proves about an object; the form of the checksum alone decides.
 
     Attributes:
-        BLAKE3: a digest of the bytes: other bytes have another one. A store may use an ETag of the
-            same form, so what the store reports is compared first.
-        MD5: a digest of the bytes, or an ETag of the same form. lakeFS records multipart uploads
-            so, and S3 encrypted objects. Bytes that have it are the recorded ones; bytes that
-            do not have it prove nothing, unless the store reports MD5s or keeps plain files.
-        ETAG: what the store said of the object. Only the store can say whether it is the same.
+        BLAKE3: a digest of the bytes: other bytes have another digest. A store may use ETags of the
+            same form, so a checksum is first compared with the ETag that the store reports.
+        MD5: a digest of the bytes, or an ETag of the same form, which lakeFS records for multipart
+            uploads and S3 reports for encrypted objects. Bytes with this MD5 are the recorded ones.
+            Other bytes prove nothing, unless the store reports MD5s or keeps plain files.
+        ETAG: an ETag that the store reported. Only the store can say whether the object has
+            changed.
         NONE: nothing was recorded.
     """
 
@@ -116,12 +117,12 @@ def frame_embedded(identity: bytes) -> bytes:
 
 
 def record_id(key: bytes, identity: bytes) -> bytes:
-    """Return ``BLAKE3(BLAKE3(key) ‖ BLAKE3(identity))``: a record in the name of its range."""
+    """Return ``BLAKE3(BLAKE3(key) ‖ BLAKE3(identity))``, one of the IDs that `tree_id` digests."""
     return blake3(blake3(key).digest() + blake3(identity).digest()).digest()
 
 
 def tree_id(record_ids: Iterable[bytes]) -> str:
-    """Return the hex name of a range or metarange: the digest of its record IDs in key order."""
+    """Return the hex ID of a range or metarange: the BLAKE3 of its record IDs in key order."""
     return blake3(b"".join(record_ids)).hexdigest()
 
 
@@ -132,8 +133,8 @@ def entry_identity(
 
     Args:
         metadata: user metadata, without the ``::lakefs::`` keys.
-        address: the physical address, or ``""`` if it is the content address of the checksum, so
-            that the same bytes uploaded twice are never a change.
+        address: the physical address, or ``""`` if it is the content address of the checksum. So
+            uploading the same bytes twice is never a change.
     """
     return blake3_of(
         frame_str("lakecli:entry:1")

@@ -31,7 +31,7 @@ class MalformedId(IntegrityError):
 
 
 class HexId(str):
-    """Base of all identifiers; each subclass defines its name in errors and its size."""
+    """Base of all identifiers; each subclass defines its size and the name that errors give it."""
 
     __slots__ = ()
 
@@ -105,7 +105,7 @@ class DataDigest(HexId):
 
 
 class WriteId(HexId):
-    """32 lowercase hex digits: random, of one move of a ref or one change of the GC state."""
+    """32 random lowercase hex digits that identify a move of a ref or a change of the GC state."""
 
     __slots__ = ()
     _what = "a write ID"
@@ -113,7 +113,7 @@ class WriteId(HexId):
 
 
 class IncomingId(HexId):
-    """32 lowercase hex digits: random, of one link for uploading an object."""
+    """32 random lowercase hex digits that identify one link for uploading an object."""
 
     __slots__ = ()
     _what = "the ID of a link"
@@ -121,7 +121,7 @@ class IncomingId(HexId):
 
 
 class RepositoryUuid(HexId):
-    """32 lowercase hex digits: random, the same in every clone of a repository."""
+    """32 random lowercase hex digits, the same in every clone of a repository."""
 
     __slots__ = ()
     _what = "the UUID of a repository"

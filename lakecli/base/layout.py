@@ -8,9 +8,9 @@
     _lakecli/sharing.json            results of tests whether several machines may write here
     _lakecli/doctor-<id>/…           temporary objects of `lakecli doctor`
     _lakecli/scratch/<id>/<digest>   large results of executors, while a job runs
-    _lakecli/incoming/<id>           objects uploaded by a PUT link, until they are staged
+    _lakecli/incoming/<id>           objects uploaded through a PUT link, until they are staged
     _lakecli/incoming/<set>.links    the PUT links of a set, which a page or a script uses
-    _lakecli/incoming/<set>.sent     what was sent to them, as the sender says
+    _lakecli/incoming/<set>.sent     the sender's report of what was uploaded through the links
     _lakecli/refs/branches/<name>    one small object per ref, changed by compare-and-set
     _lakecli/refs/tags/<name>        the same for tags
     _lakecli/commits/<pack id>       commit packs
@@ -19,13 +19,14 @@
     _lakecli/gc/…                    state, rules, keeps, kept dumps and reports of collection
     data/<2 hex>/<62 hex>            objects, named by the BLAKE3 of their bytes
 
-lakecli writes only SSTables below ``_lakefs/``, because lakeFS's jobs list it.
+Below ``_lakefs/`` lakecli writes only SSTables, because lakeFS's jobs list that prefix.
 
-In the name of a ref ``[a-z0-9._-]`` stand for themselves, every other byte is written as ``%XX``
-(capitals too, because some file systems ignore case). So listings are ordered by key, not by name.
+In the key of a ref, the characters ``[a-z0-9._-]`` of its name are kept, and every other byte is
+written as ``%XX`` (capitals too, because some file systems ignore case). So listings are ordered by
+key, not by name.
 
-The functions that make a key raise `MalformedId` for what is no ID, and `IntegrityError` for a name
-or a number that no key can have.
+The functions that make a key raise `MalformedId` for a text that is not an ID, and `IntegrityError`
+for a name or a number that no key can have.
 """
 
 from __future__ import annotations
@@ -140,17 +141,17 @@ SENT: Final = ".sent"
 
 
 def is_of_link_set(key: str) -> bool:
-    """Return whether a key is that of a record of a set of PUT links."""
+    """Return whether a key names a set of PUT links, or the sender's report on such a set."""
     return key.startswith(INCOMING) and key.endswith((LINKS, SENT))
 
 
 def scratch_prefix(run: bytes) -> str:
-    """Return the prefix of the results of one runner on Spark."""
+    """Return the key prefix of the results of one Spark runner."""
     return f"{SCRATCH}{run.hex()}/"
 
 
 def scratch_key(run: bytes, digest: bytes) -> str:
-    """Return the key of an executor's result with a digest."""
+    """Return the key of an executor's result, which is named by the BLAKE3 of its bytes."""
     return scratch_prefix(run) + digest.hex()
 
 
@@ -162,7 +163,7 @@ def data_key(digest: str) -> str:
 
 
 def is_content_address(address: str, checksum: str) -> bool:
-    """Return whether an entry is at the content address of its checksum.
+    """Return whether an entry's address is the content address of its checksum.
 
     The checksum of an external entry may be any text.
     """
@@ -179,8 +180,8 @@ def lakefs_object(key: str) -> str | None:
     """Return the name of an object that lakeFS wrote, or ``None`` if lakeFS makes no such keys.
 
     Keys are ``data/<partition>/<id>``; old servers wrote ``<id>`` directly into the namespace. A
-    signature may follow a comma, which is no part of the name: addresses omit it where they escape
-    the comma.
+    comma and a signature may follow, which are not part of the name: an address that escapes the
+    comma omits them.
     """
     found = re.fullmatch(
         r"(data/[0-9a-v]{20}/[0-9a-v]{20}|[0-9a-v]{20}|[0-9a-f]{32})(,[A-Za-z0-9_-]{1,100})?",
@@ -203,7 +204,7 @@ def unescape_name(escaped: str) -> str:
 
 
 def ref_key(kind: RefKind, name: str) -> str:
-    """Return the key of a ref's object; `kind` is that of a branch or a tag."""
+    """Return the key of a ref's object; `kind` is ``BRANCH`` or ``TAG``."""
     return f"{REFS}{_FOLDERS[kind]}/{_checked(escape_name(name))}"
 
 
@@ -224,7 +225,7 @@ def reflog_prefix(kind: RefKind, name: str) -> str:
 
 
 def reflog_key(kind: RefKind, name: str, sequence: int) -> str:
-    """Return the key of a chunk of a ref's older moves; `sequence` is that of its newest move."""
+    """Return the key of a chunk of a ref's older moves, named by the number of its newest move."""
     if not 1 <= sequence <= MAX_SEQUENCE:
         raise IntegrityError(
             f"a move of {kind} {name!r} has the number {sequence}",

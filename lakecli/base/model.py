@@ -40,7 +40,7 @@ __all__ = [
 
 
 class Demand(StrEnum):
-    """What a bucket may demand of requests: the names of the settings that say so."""
+    """What a bucket may demand of requests; each value is the name of a setting."""
 
     S3_SSE = "s3.sse"
     S3_KMS_KEY = "s3.sse-kms-key-id"
@@ -61,17 +61,18 @@ YES: Final = "true"
 class Account(NamedTuple):
     """How the buckets of one repository are accessed.
 
-    The first three are about S3, in place of what AWS's tools would use; the others about any
-    cloud.
+    `profile`, `endpoint` and `region` are for S3 and replace what AWS's tools would use. The other
+    attributes are for every cloud.
 
     Attributes:
-        profile: of ``~/.aws/config``; ``""``: the environment's variables, or the default profile.
-        endpoint: URL of a server; ``""``: that of the profile or of the environment.
-        region: of the buckets; ``""``: the one that each bucket has.
-        timeout: seconds for what comes before the body of an answer, and for each silence.
-        min_rate: bytes of a body in a second, at least; see `lakecli.stores.answer_limits`.
-        demands: what buckets demand: the name of each `Demand`, the URI of the bucket (``""``: of
-            all), and the value.
+        profile: a profile of ``~/.aws/config``; ``""``: the environment's variables, or the default
+            profile.
+        endpoint: URL of an S3 server; ``""``: that of the profile or of the environment.
+        region: region of the buckets; ``""``: each bucket's own region.
+        timeout: longest wait in seconds for the beginning of a body, and between two pieces of it.
+        min_rate: lowest rate of a body in bytes per second; see `lakecli.stores.answer_limits`.
+        demands: what buckets demand: the name of a `Demand`, the URI of the bucket (``""``: every
+            bucket), and the value.
     """
 
     profile: str = ""
@@ -82,7 +83,7 @@ class Account(NamedTuple):
     demands: tuple[tuple[str, str, str], ...] = ()
 
     def demand(self, name: Demand, bucket: str) -> str:
-        """Return the demand of a bucket, or ``""``; its own value counts before that of all."""
+        """Return a bucket's value of a demand, else the value for every bucket, else ``""``."""
         values = {place: value for each, place, value in self.demands if each == name}
         return values.get(bucket, values.get("", ""))
 
@@ -135,7 +136,7 @@ class Entry(NamedTuple):
 
     Attributes:
         physical_address: relative to the storage namespace (``data/…``), or a full URI.
-        size: of the object, in bytes.
+        size: size of the object in bytes.
         checksum: BLAKE3 in 64 hex digits for objects that lakecli uploaded, else the store's ETag.
         modified_at: the time of the upload, whole seconds.
         content_type: may be empty.
@@ -151,9 +152,9 @@ class Entry(NamedTuple):
 
     @property
     def content_encoding(self) -> str:
-        """The Content-Encoding of the bytes as they are stored, such as gzip; ``""``: none.
+        """The Content-Encoding of the stored bytes, such as gzip; ``""``: none.
 
-        A value that no such header can have is metadata like any other.
+        A recorded value that is not legal in this header is ignored here; it is ordinary metadata.
         """
         recorded = self.metadata.get(CONTENT_ENCODING, "")
         return recorded if CONTENT_CODINGS.fullmatch(recorded) else ""
@@ -183,14 +184,15 @@ class Commit(NamedTuple):
     """One snapshot of a repository, and its parents.
 
     Attributes:
-        id: ID as lakeFS computes it: of all other fields but the generation, nanoseconds and
-            version.
-        parents: parents, the first parent first; none of the initial commit.
-        metarange_id: ID of the list of all paths; empty for no paths.
+        id: the ID that lakeFS computes from the other fields except `generation`, `nanoseconds` and
+            `version`.
+        parents: IDs of the parents, the first parent first; empty for the initial commit.
+        metarange_id: ID of the metarange that lists all paths; empty if there are no paths.
         committer: name and e-mail; may be empty.
         created_at: time, in whole seconds.
-        generation: 1, or one more than the largest of its parents.
-        nanoseconds: the rest of the time in commits that lakeFS made; they order the log.
+        generation: one more than the largest generation of the parents; 1 without parents.
+        nanoseconds: the fraction of a second of `created_at` in commits that lakeFS made; the log
+            is ordered by it, too.
         version: 1; 0 in commits of old lakeFS servers, which recorded the first parent last.
     """
 
@@ -211,7 +213,7 @@ class Commit(NamedTuple):
         return self.parents if self.version else self.parents[::-1]
 
     def compute_id(self) -> CommitId:
-        """Return the ID that the fields make, which is `id` unless the record is damaged."""
+        """Return the ID computed from the fields; it equals `id` unless the record is damaged."""
         from lakecli.base.identity import commit_id  # `branch list` computes none
 
         return CommitId(
@@ -227,10 +229,10 @@ class Commit(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """A movable name.
+    """A movable name for a commit.
 
     Attributes:
-        commit_id: the commit it points to.
+        commit_id: the commit that the branch points to.
         staging_token: the staging area for new writes.
         sealed_tokens: staging areas closed for writing that wait to be committed, newest first.
     """
@@ -242,7 +244,7 @@ class Branch(NamedTuple):
 
 
 class RefKind(StrEnum):
-    """The kind of a ref, or of another thing that has a place beside refs."""
+    """The kind of a ref, or of a commit or repository record that is handled beside refs."""
 
     BRANCH = "branch"
     TAG = "tag"
@@ -260,7 +262,7 @@ class Tag(NamedTuple):
     """A fixed name for a commit.
 
     Attributes:
-        commit_id: the commit it points to.
+        commit_id: the commit that the tag points to.
     """
 
     name: str
@@ -271,14 +273,15 @@ class RepositoryRecord(NamedTuple):
     """A clone's record of a repository.
 
     Attributes:
-        name: name on this machine.
+        name: name of the repository on this machine.
         uuid: 32 hex digits, the same in every clone.
-        storage_namespace: normalised URI of the storage namespace, without a slash at its end.
+        storage_namespace: normalised URI of the storage namespace, without a trailing slash.
         default_branch: the branch that cannot be deleted.
         range_entries: average number of paths in a range, a power of two.
-        region: of the bucket, if the store has regions; else ``""``.
-        is_borrowed: the namespace belongs to a lakeFS, and nothing is written to it.
-        is_from_lakefs: lakeFS works in the namespace, or did; unknown of clones by old versions.
+        region: region of the bucket; ``""`` if the store has no regions.
+        is_borrowed: whether the namespace belongs to a lakeFS server; nothing is written to it.
+        is_from_lakefs: whether lakeFS uses the namespace, or did. Old versions did not record this;
+            their clones have ``False``.
     """
 
     name: str
@@ -313,8 +316,8 @@ class Difference(NamedTuple):
     """One path that differs, with the encoded values of both sides (``None`` if absent).
 
     Attributes:
-        unlike_checksums: whether it is a conflict that may be none: entries have one size, but
-            one has an MD5 and the other a BLAKE3.
+        unlike_checksums: whether the conflict may be a false one: the entries have the same size,
+            but one has an MD5 and the other a BLAKE3, which cannot be compared.
     """
 
     type: ChangeType

@@ -1,4 +1,4 @@
-"""Errors of the operating system that say something of the machine, not of a file."""
+"""Errors of the operating system that are about the machine, such as a full disk, not a file."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ def read_text(path: StrPath, *, errors: str = "strict") -> str:
 def read_bytes(path: StrPath, max_size: int) -> bytes:
     """Return the bytes of a file: all of them, or one more than `max_size`.
 
-    A device may have no end. A pipe that nobody writes to is empty; opening it does not block.
+    The limit protects from devices, which may have no end. A pipe without a writer is empty;
+    opening it does not block.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -64,13 +65,13 @@ def read_bytes(path: StrPath, max_size: int) -> bytes:
 
 
 class RecordLines(Iterator[AnyStr]):
-    """The lines of a file of records, read within a bound for each record.
+    """The lines of a file of records, with a limit for the size of each record.
 
-    Whoever reads calls `end_record` where a record ends. Iteration raises `Unparsable` when a
-    record is longer than `max_size`; no more than that is in memory.
+    The caller calls `end_record` at the end of each record. Iteration raises `Unparsable` if a
+    record is larger than `max_size`; no more than that is in memory.
 
     Args:
-        max_size: bytes or characters of a record, at most.
+        max_size: size limit of a record, in bytes or characters.
     """
 
     def __init__(self, file: IO[AnyStr], max_size: int = MAX_SIZE) -> None:
@@ -89,7 +90,7 @@ class RecordLines(Iterator[AnyStr]):
         return line
 
     def end_record(self) -> None:
-        """Begin the next record."""
+        """Mark the end of a record: the next line begins another one."""
         self._left = self._max_size
 
 
@@ -125,7 +126,7 @@ def parse_json_object(data: bytes | str, *, max_size: int = MAX_SIZE) -> dict[st
     """Return the fields of a JSON document that is an object.
 
     Raises:
-        Unparsable: as by `parse_json`, or it is not an object.
+        Unparsable: `parse_json` refuses the document, or it is not an object.
     """
     found = parse_json(data, max_size=max_size)
     if not isinstance(found, dict):
@@ -138,7 +139,7 @@ def parse_toml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[str, Any]:
 
     Raises:
         Unparsable: it is too large, too deep or not TOML, or has a number that is too long; the
-            message has the line if the parser gives it.
+            message names the line if the parser reports it.
     """
     import tomllib
 
@@ -153,12 +154,13 @@ def parse_toml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[Any, Any]:
-    """Return the mapping of a YAML document, with every scalar as text; empty for no document.
+    """Return the mapping of a YAML document, with every scalar as text; ``{}`` if it is empty.
 
-    An alias makes one value appear in several places, so whoever walks the values bounds the walk.
+    An alias makes one value appear in several places, so a caller that walks the values must limit
+    the walk.
 
     Raises:
-        Unparsable: it is too large, too deep, not YAML, or no mapping.
+        Unparsable: it is too large, too deep, not YAML, or not a mapping.
     """
     import yaml
 

@@ -1,8 +1,8 @@
 """Paths of pipes: ``/dev/stdin``, ``<(…)`` and ``>(…)`` of a shell, named pipes.
 
-A path such as ``/dev/stdout`` or ``/dev/fd/63`` names an open descriptor, whatever it leads to: a
-file that the shell opened for appending is written at its end, and never replaced. So what a path
-is, is asked before its links are resolved.
+A path such as ``/dev/stdout`` or ``/dev/fd/63`` names an open descriptor, whatever that refers to:
+a file that the shell opened for appending is appended to, never replaced. So a path is checked
+before its symbolic links are resolved.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def descriptor_of(path: StrPath) -> int | None:
 
 
 def is_pipe(path: StrPath) -> bool:
-    """Return whether a path names an open descriptor or a pipe, which are read and written once."""
+    """Return whether a path names an open descriptor or a pipe, which can be used only once."""
     if descriptor_of(path) is not None:
         return True
     try:
@@ -48,7 +48,7 @@ def is_pipe(path: StrPath) -> bool:
 
 
 def is_stdout(path: StrPath) -> bool:
-    """Return whether a path names what standard output is, too."""
+    """Return whether a path names a descriptor of the same file as standard output."""
     descriptor = descriptor_of(path)
     with suppress(OSError, OverflowError):  # one of them is closed
         return descriptor is not None and os.path.sameopenfile(descriptor, 1)
@@ -56,17 +56,20 @@ def is_stdout(path: StrPath) -> bool:
 
 
 def open_input(path: StrPath) -> BufferedReader:
-    """Open a file or a pipe that somebody named, where it is; wait for the writer of a pipe."""
+    """Open a user's file or pipe for reading; a pipe is read from its current position.
+
+    Opening a named pipe waits for its writer.
+    """
     return open(_opened(path), "rb")
 
 
 def open_pipe(path: StrPath) -> BinaryIO:
-    """Open what `is_pipe` knows for writing, from where it is."""
+    """Open a path that `is_pipe` accepts for writing, at its current position."""
     return open(_opened(path), "wb")
 
 
 def _opened(path: StrPath) -> StrPath | int:
-    """Return a duplicate of the inherited descriptor that a path names, or any other path."""
+    """Return a duplicate of the inherited descriptor that a path names, else the path itself."""
     descriptor = descriptor_of(path)
     if descriptor is None:
         return path

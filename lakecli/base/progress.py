@@ -1,7 +1,7 @@
-"""How long operations report their progress to whoever shows it, and the clock that measures them.
+"""The interface by which operations report their progress, and the clock that measures it.
 
-Every verb that may take long has a parameter or an option `progress`. The command line passes what
-draws its bar; the default, `NO_PROGRESS`, shows nothing.
+Every operation that may take long has a parameter or an option `progress`. The command line passes
+an object that draws its progress bar; the default, `NO_PROGRESS`, shows nothing.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ class Progress(Protocol):
     def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Add objects, bytes and parts of the work to the totals, as the work is discovered.
 
-        Parts are the total where nobody knows how many objects there are. They are negative where
-        the work is planned again.
+        `parts` is the total if the number of objects is unknown. It is negative if the work is
+        planned again.
         """
 
     def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Count finished objects, bytes and parts.
 
-        `size` is negative where bytes have to be transferred again, and `parts` where the work is
-        planned again.
+        `size` is negative if bytes have to be transferred again, and `parts` if the work is planned
+        again.
         """
 
 
 class NoProgress(Progress):
-    """Ignores what it receives."""
+    """Ignores all progress."""
 
     def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Ignore the totals."""
 
     def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
-        """Ignore what is finished."""
+        """Ignore finished work."""
 
 
 NO_PROGRESS: Final = NoProgress()
@@ -53,5 +53,5 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC",
 
 
 def elapsed() -> float:
-    """Return seconds that only grow, by a clock that goes on while the machine is asleep."""
+    """Return the seconds of a monotonic clock, which counts system sleep if possible."""
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)

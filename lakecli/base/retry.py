@@ -1,11 +1,11 @@
-"""Retries: how often something is tried again, and how long to wait before.
+"""Retries: how often an operation is tried again, and how long to wait before each attempt.
 
 Tenacity could do this, but every command on a bucket would load it: ``fs cat`` of an object in S3
 would take a sixth longer.
 
-Every wait for a store goes by one of the policies below. Before repetition `n` it is a random part
-of a delay that doubles each time ("full jitter"), so that clients which a busy store turned away
-together do not come back together. The SDKs repeat their requests by `REQUESTS`.
+Every wait for a store follows one of the policies below. The wait before repetition `n` is a random
+fraction of a delay that doubles each time ("full jitter"), so that clients that a busy store
+refused together do not return together. The SDKs repeat their requests by the policy `REQUESTS`.
 """
 
 import random
@@ -24,11 +24,11 @@ class RetryPolicy(NamedTuple):
     """How often to try, and how long to wait.
 
     Attributes:
-        attempts: at most, the first one included.
+        attempts: number of attempts at most, the first one included.
         first_delay: seconds; the longest wait before the second attempt, doubled for each further
             one.
         longest_delay: seconds; the longest wait before any attempt.
-        time_limit: seconds from the first attempt after which none begins.
+        time_limit: seconds after the start of the first attempt; no attempt begins later.
     """
 
     attempts: int
@@ -37,7 +37,7 @@ class RetryPolicy(NamedTuple):
     time_limit: float = float("inf")
 
     def delay(self, repetition: int, random: float) -> float:
-        """Return the seconds to wait before a repetition, counted from 0."""
+        """Return the seconds before a repetition, counted from 0; `random` is from 0 to 1."""
         doubled = self.first_delay * float(2 ** min(repetition, _MAX_DOUBLINGS))
         return random * min(self.longest_delay, doubled)
 
@@ -65,12 +65,12 @@ COPIES: Final = RetryPolicy(attempts=1_000, longest_delay=4.0, time_limit=600.0)
 
 
 class Retries(NamedTuple):
-    """A policy with the clock, the wait and the random numbers that it goes by.
+    """A policy, with the clock, the sleep function and the random numbers that it uses.
 
     Attributes:
-        sleep: waits for some seconds.
+        sleep: waits for a number of seconds.
         random: returns a number from 0 to 1.
-        monotonic: returns seconds that only grow.
+        monotonic: returns the seconds of a monotonic clock.
     """
 
     policy: RetryPolicy
@@ -79,13 +79,13 @@ class Retries(NamedTuple):
     monotonic: Callable[[], float] = time.monotonic
 
     def pause(self, repetition: int) -> float:
-        """Wait before a repetition, counted from 0; return for how many seconds."""
+        """Wait before a repetition, counted from 0; return the seconds waited."""
         seconds = self.policy.delay(repetition, self.random())
         self.sleep(seconds)
         return seconds
 
     def attempts(self) -> Iterator[int]:
-        """Yield the number of each attempt, from 0, and wait before every further one."""
+        """Yield the number of each attempt, from 0, and wait before each one but the first."""
         begun, slept = self.monotonic(), 0.0
         for number in range(self.policy.attempts):
             if number:
@@ -100,7 +100,7 @@ class Retries(NamedTuple):
         """Call `attempt` until the store can be reached, and return its result.
 
         Raises:
-            Unreachable: the last attempt failed, too, or a second one was too slow.
+            Unreachable: the last attempt failed, too, or two attempts in a row were too slow.
         """
         error: Unreachable | None = None
         for _ in self.attempts():

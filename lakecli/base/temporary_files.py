@@ -1,8 +1,8 @@
 """Temporary files beside the files that they replace.
 
-Their names are random, and a file that exists is never opened: whoever can write into the
-directory cannot put a link there that leads to another file. A process locks its temporary files,
-so that the next one knows those that a killed process left.
+Their names are random, and an existing file is never opened, so nobody who can write into the
+directory can redirect a write by a link. A process locks its temporary files, so that a later
+process recognises those that a killed process left behind.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def create_temporary(
 
     Args:
         directory: the directory of the file, relative to `dir_fd`.
-        mode: permissions, of which the umask takes some away.
+        mode: permissions, before the umask is applied.
     """
     while True:
         path = os.path.join(directory, f".lakecli-{os.urandom(8).hex()}.tmp")
@@ -44,7 +44,7 @@ def create_temporary(
 
 
 def _hold(descriptor: int) -> bool:
-    """Lock a new file; return whether it is still there, and nobody takes it for a leftover."""
+    """Lock a new file; return ``False`` if another process has taken it for a leftover."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -55,11 +55,12 @@ def _hold(descriptor: int) -> bool:
 
 
 def remove_leftovers(directory: StrPath | int) -> None:
-    """Remove temporary files of `create_temporary` that no process has open.
+    """Remove temporary files of `create_temporary` that no process has locked.
+
+    Only the first `MOST_NAMES` names in the directory are checked.
 
     Args:
-        directory: the directory, or an open descriptor of it. It looks at the first
-            `MOST_NAMES` names in it.
+        directory: the path of the directory, or an open descriptor of it.
     """
     with suppress(OSError), os.scandir(directory) as listed:
         for found in islice(listed, MOST_NAMES):
@@ -81,16 +82,16 @@ def _remove_unless_held(path: str, dir_fd: int | None) -> None:
 
 @contextmanager
 def replacing(path: StrPath, *, mode: int = 0o600, is_durable: bool = True) -> Iterator[BinaryIO]:
-    """Open a temporary file, which replaces another one at the end, unless there is an error.
+    """Open a temporary file that replaces `path` when the block ends without an error.
 
     Args:
         path: path of the file to replace; a symbolic link is itself replaced.
-        mode: permissions, of which the umask takes some away.
-        is_durable: sync the contents before the file gets its name, and remove what killed
-            processes left beside it.
+        mode: permissions, before the umask is applied.
+        is_durable: whether to sync the contents before the file gets its name, and to remove
+            temporary files that killed processes left in the directory.
 
     Raises:
-        OSError: it names the file to replace, or the temporary one.
+        OSError: writing failed; the error names `path` or the temporary file.
     """
     if is_durable:  # caches have many files, and directories of their own
         remove_leftovers(os.path.dirname(path) or os.curdir)
@@ -112,7 +113,7 @@ def replacing(path: StrPath, *, mode: int = 0o600, is_durable: bool = True) -> I
 
 @contextmanager
 def temporary_space() -> Iterator[None]:
-    """Name the directory of temporary files where a file without a name in it fills the disk.
+    """If the block runs out of disk space, raise an error that names the temporary directory.
 
     Raises:
         Unreachable: there is no space left.

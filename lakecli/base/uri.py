@@ -7,10 +7,10 @@ A repository that is read without a clone is named by its storage namespace::
 
     NAMESPACE@REF/PATH               s3://bucket/sales@main/orders.csv
     NAMESPACE[@]                     all of the repository
-    lakefs://NAMESPACE@REF/PATH      the same; so a file system of Python is found by its scheme
+    lakefs://NAMESPACE@REF/PATH      the same, with the scheme that fsspec selects lakecli by
 
-The first ``@`` ends the namespace. One that belongs to it is written ``%40``; in a ref or path it
-needs no care: ``s3://bucket/sales@main~2/a@b``.
+The first ``@`` ends the namespace. An ``@`` inside the namespace is written ``%40``; in a ref or a
+path it is an ordinary character: ``s3://bucket/sales@main~2/a@b``.
 """
 
 import os
@@ -37,7 +37,8 @@ class LakeUri(NamedTuple):
     """A parsed URI.
 
     Attributes:
-        repository: a legal name; or a storage namespace, which is read without a clone.
+        repository: a repository's name, or the storage namespace of one that is read without a
+            clone.
         ref: a ref expression as typed, or ``None`` if the URI has none.
         path: ``None`` if the URI has none; ``b""`` for ``lakefs://r/main/``.
     """
@@ -65,18 +66,18 @@ class LakeUri(NamedTuple):
 
 
 def is_namespace(text: str) -> bool:
-    """Tell whether a text begins as a storage namespace does."""
+    """Return whether a text begins like a storage namespace."""
     return re.match(_NAMESPACE, text, re.IGNORECASE) is not None
 
 
 def without_scheme(text: str) -> str:
-    """Return a URI without the ``lakefs://`` before a storage namespace that has a scheme."""
+    """Return a URI, without ``lakefs://`` if a storage namespace with another scheme follows."""
     rest = text.removeprefix(SCHEME)
     return rest if is_namespace(rest) and not rest.startswith("/") else text
 
 
 def split_namespace(text: str) -> tuple[str, str]:
-    """Split ``NAMESPACE@REF/PATH`` into the namespace, and the ref with the path."""
+    """Split ``NAMESPACE@REF/PATH`` into the namespace and ``REF/PATH``."""
     namespace, _, rest = text.partition("@")
     if not namespace.lower().startswith("https:"):  # such a URL is decoded when it is parsed
         namespace = namespace.replace(_ENCODED, "@")
@@ -87,7 +88,7 @@ def check_no_password(text: str) -> None:
     """Refuse a URI with a user name and a password, which would be recorded with it.
 
     Raises:
-        UsageError: it has them; the error does not show them.
+        UsageError: the URI has a user name and a password; the message does not show them.
     """
     if without_passwords(text) != text:
         raise UsageError(
@@ -97,7 +98,7 @@ def check_no_password(text: str) -> None:
 
 
 class NotUri(UsageError):
-    """A text is no ``lakefs://`` URI.
+    """A text is not a ``lakefs://`` URI.
 
     Attributes:
         text: the text, as typed.
@@ -112,12 +113,12 @@ def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
     """Parse a repository, ref or path URI.
 
     Args:
-        text: the URI as typed. A path may hold any bytes; undecodable ones are surrogates.
-        base: prepended unchanged to a text that is no URI.
+        text: the URI as typed. A path may contain any bytes; undecodable ones are surrogates.
+        base: prepended unchanged to a text that is not a URI.
         anywhere: whether the repository may be named by its storage namespace.
 
     Raises:
-        UsageError: it is no ``lakefs://`` URI, or the repository's name is illegal.
+        UsageError: the text is not a ``lakefs://`` URI, or the repository's name is illegal.
     """
     text = without_scheme(text)
     is_uri = text.startswith(SCHEME) or (anywhere and is_namespace(text))
@@ -148,7 +149,7 @@ def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
 
 
 def _meant(text: str) -> str | None:
-    """Guess what was meant by a text that is not a ``lakefs://`` URI."""
+    """Return a hint for a text that is not a ``lakefs://`` URI, or ``None``."""
     scheme, colon, rest = text.partition(":")
     if colon and scheme.lower() == "lakefs":
         return f"did you mean {SCHEME}{rest.lstrip('/')}?"
@@ -193,7 +194,7 @@ def parse_ref(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
 
 
 def _joined(uri: LakeUri) -> LakeUri:
-    """Return a URI with a range of refs if it is two URIs joined by ``..`` or ``...``."""
+    """Return one URI with a range of refs for two URIs joined by ``..`` or ``...``; else `uri`."""
     ref = ref_of(uri)
     if not ref.endswith(f"..{SCHEME[:-2]}"):
         return uri
@@ -204,7 +205,7 @@ def _joined(uri: LakeUri) -> LakeUri:
 
 
 def _form(uri: LakeUri, ref: str) -> str:
-    """Return how a ref of the URI's repository is written."""
+    """Return the URI of a ref in the repository of `uri`, as text."""
     return str(LakeUri(uri.repository, ref))
 
 
@@ -228,7 +229,7 @@ def parse_path(
     """Parse a URI that names an object, or with `allow_empty` a prefix.
 
     Raises:
-        UsageError: also for a path over 1,024 bytes.
+        UsageError: it is not such a URI, or the path is longer than 1,024 bytes.
     """
     uri = parse(text, base=base, anywhere=anywhere)
     if uri.ref is None:
@@ -253,15 +254,15 @@ def path_of(uri: LakeUri, *, hint: str | None = None) -> bytes:
 
 
 def as_directory(path: bytes) -> bytes:
-    """Return a path with a trailing slash, as that of a directory; the root ``b""`` stays."""
+    """Return the path of a directory with a trailing slash; the root ``b""`` is unchanged."""
     return path + b"/" if path and not path.endswith(b"/") else path
 
 
 def check_path(path: bytes, *, allow_empty: bool = False) -> None:
-    """Reject an impossible path.
+    """Refuse a path of an impossible length.
 
     Raises:
-        UsageError: an empty path, or one over 1,024 bytes.
+        UsageError: the path is empty without `allow_empty`, or longer than 1,024 bytes.
     """
     if not path and not allow_empty:
         raise UsageError("an object's path cannot be empty")

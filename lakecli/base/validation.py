@@ -1,12 +1,12 @@
 """Validation of records from a bucket or a file, before any of their fields is used.
 
-With pydantic, each command that reads such records would start noticeably later, and report a bad
-one in several lines. Here the error is one line, which names the field and its fault.
+Pydantic would noticeably delay the start of each command that reads such records, and report a bad
+record in several lines. Here the error is one line, which names the field and its fault.
 
-Each kind of record is declared once, as a `Record`: its fields, and the values each may have.
+Each kind of record is declared once, as a `Record`: its fields, and the legal values of each.
 Anyone with write access to the bucket can write any record, so types, lengths, grammar and bounds
-of all known fields are checked together. Undeclared fields are those of a later version: they are
-kept.
+of all known fields are checked together. An undeclared field may come from a later version, so it
+is kept.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ class Field(NamedTuple):
 
     Attributes:
         check: returns the value to use, or raises `Invalid`.
-        default: the value of an absent field, where `required` is false.
+        default: the value of an absent field, if `required` is false.
         required: whether the record must have it.
     """
 
@@ -47,7 +47,7 @@ class Field(NamedTuple):
 
 
 def optional(check: Callable[[object], Any], default: object) -> Field:
-    """Return a field that may be absent, with its value in that case."""
+    """Return a field that may be absent and then has the value `default`."""
     return Field(check, default, required=False)
 
 
@@ -55,7 +55,7 @@ class Record:
     """The declaration of one kind of record.
 
     Args:
-        fields: a check for each required field, or a `Field`, by name.
+        fields: for each field's name a `Field`, or only the check if the field is required.
     """
 
     def __init__(self, fields: Mapping[str, Field | Callable[[object], Any]]) -> None:
@@ -93,7 +93,7 @@ class Record:
         return values
 
     def unknown(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields that are not declared, to be kept in a rewrite."""
+        """Return the undeclared fields, which must be kept when the record is rewritten."""
         return {name: value for name, value in found.items() if name not in self._fields}
 
 
@@ -153,7 +153,7 @@ def text(max_size: int, *, min_size: int = 0, has_nul: bool = False) -> Callable
     """Return a check for a text; undecodable bytes are allowed as surrogates.
 
     Args:
-        has_nul: whether NUL may be in it, as in a path of an object.
+        has_nul: whether the text may contain NUL, as the path of an object may.
     """
 
     def check(value: object) -> str:

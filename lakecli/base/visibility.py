@@ -25,7 +25,7 @@ _PRINTABLE: Final = bytes(range(0x20, 0x7F))
 
 
 def is_visible(text: str, *, besides: str = "") -> bool:
-    """Return whether a reader sees every character of a text; those `besides` do not count."""
+    """Return whether a reader sees every character of a text; those in `besides` are ignored."""
     if text.isascii():
         return not text.encode().translate(None, _PRINTABLE + besides.encode())
     for character in besides:
