@@ -1,8 +1,8 @@
-"""What is written in C, too: blocks of records, entries, lines of a listing, and many small files.
+"""Functions that exist in C, too: for blocks of records, entries, listings and many small files.
 
-With it large imports, commits, listings and diffs take much less processor time: decoding blocks
-and encoding entries are most of their work. No user needs a C compiler: an installation without one
-lacks the compiled core, and the twins in Python do the work, with the same answers.
+With them large imports, commits, listings and diffs take much less processor time: decoding blocks
+and encoding entries are most of their work. No user needs a C compiler: without the compiled core
+the twins do the work, which are Python functions with the same results.
 
 ::
 
@@ -27,32 +27,41 @@ from typing import Any, Final, Protocol
 
 
 class Core(Protocol):
-    """The functions of the core. What they leave to the twin is ``None`` if not noted."""
+    """The functions of the core, each with a twin: a Python function with the same results.
+
+    A result of ``None``, if not documented otherwise, means that the caller must call the twin.
+    """
 
     SOURCE: str
     """The SHA-256 digest of the files that were compiled."""
 
     def decode_records(self, payload: bytes, /) -> tuple[list[bytes], list[bytes]] | None:
-        """As `lakecli.sstable.block.decode_records`."""
+        """Do the same as `lakecli.sstable.block.decode_records`."""
 
     def decode_index(self, payload: bytes, /) -> tuple[list[bytes], list[int]] | None:
-        """As `lakecli.sstable.directory.decode_handles`."""
+        """Do the same as `lakecli.sstable.directory.decode_handles`."""
 
     def decode_pairs(self, payload: bytes, /) -> tuple[list[bytes], list[bytes]] | None:
         """Return the keys and the values of `lakecli.sstable.block.decode_pairs`."""
 
     def find_handle(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
-        """As `lakecli.sstable.directory.find_handle`; ``NotImplemented`` is left to the twin."""
+        """Do the same as `lakecli.sstable.directory.find_handle`.
+
+        ``NotImplemented`` means that the caller must call the twin.
+        """
 
     def find_value(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
-        """As `lakecli.sstable.block.find_value`; ``NotImplemented`` is left to the twin."""
+        """Do the same as `lakecli.sstable.block.find_value`.
+
+        ``NotImplemented`` means that the caller must call the twin.
+        """
 
     def find_in_file(
         self, file: int, top: bytes, partitions_end: int, blocks_end: int, key: bytes, /
     ) -> Any:  # noqa: ANN401
-        """As `lakecli.sstable.reader.KeyLookup.get`, from the descriptor of a file.
+        """Do the same as `lakecli.sstable.reader.KeyLookup.get`, from the descriptor of a file.
 
-        ``NotImplemented`` is left to the twin.
+        ``NotImplemented`` means that the caller must call the twin.
         """
 
     def encode_block(
@@ -63,7 +72,7 @@ class Core(Protocol):
         start: int,
         /,
     ) -> tuple[bytes, int, bool] | None:
-        """As `lakecli.sstable.block.encode_block`."""
+        """Do the same as `lakecli.sstable.block.encode_block`."""
 
     def encode_external(
         self,
@@ -78,9 +87,10 @@ class Core(Protocol):
         ],
         /,
     ) -> list[bytes] | None:
-        """As `lakecli.committed.values.encode_external`; a value that is left to the twin is empty.
+        """Do the same as `lakecli.committed.values.encode_external`.
 
-        The hasher has the methods ``update``, ``digest`` and ``reset`` of ``blake3.blake3``.
+        An empty value in the result must be encoded by the twin. The hasher has the methods
+        ``update``, ``digest`` and ``reset`` of ``blake3.blake3``.
         """
 
     def decode_entry(
@@ -92,19 +102,20 @@ class Core(Protocol):
         """
 
     def find_owned(self, values: Sequence[bytes], /) -> list[int] | None:
-        """As `lakecli.committed.values.find_owned`; it may find more."""
+        """Do the same as `lakecli.committed.values.find_owned`; may return more positions."""
 
     def read_files(
         self, directory: int, names: list[bytes], limit: int, /
     ) -> list[tuple[bytes, int] | None]:
-        """Return the bytes of regular files, and when each was modified, in unix seconds.
+        """Return the bytes and the modification time (unix seconds) of each regular file.
 
-        Whoever reads by itself a file for which there is ``None`` has the error.
+        ``None`` stands for a file that is missing, unreadable, not regular, too large or changing.
+        The caller then reads that file by itself, and gets the error.
 
         Args:
-            directory: the opened directory that the names are relative to.
-            names: of the files; a link in the place of a file is not followed.
-            limit: bytes of the largest file.
+            directory: descriptor of the directory that the names are relative to.
+            names: names of the files; a symbolic link is not followed.
+            limit: largest size of a file in bytes.
         """
 
     def write_files(
@@ -115,17 +126,17 @@ class Core(Protocol):
         seconds: list[int] | None,
         /,
     ) -> list[Any]:
-        """Write new files; return ``None`` for each one that has a name which is taken, or failed.
+        """Write new files; return ``None`` for a file whose name is taken or whose writing failed.
 
         Args:
-            directory: the opened directory that the names are relative to.
-            names: of the files.
-            contents: of the files.
-            seconds: their modification times, in unix seconds; ``None``: now.
+            directory: descriptor of the directory that the names are relative to.
+            names: names of the files.
+            contents: bytes of the files.
+            seconds: modification times of the files, in unix seconds; ``None``: now.
 
         Returns:
-            For a file that was written inode, size, and the times in nanoseconds when bytes and
-            inode were changed; if no times are given, ``True``.
+            For each file that was written: inode, size, mtime and ctime in nanoseconds; without
+            `seconds`, ``True``.
         """
 
     def list_lines(
@@ -136,17 +147,16 @@ class Core(Protocol):
         quote: Callable[[bytes], str],
         /,
     ) -> tuple[list[str | None], int]:
-        """Return the lines of objects, and the size of all of these objects.
+        """Return the lines of objects, and the sum of the sizes of these objects.
 
-        ``None`` stands for a line that is left to the twin.
-
-        The twin is `lakecli.cli.commands.fs_ls.object_line`.
+        ``None`` stands for a line that the twin must make,
+        `lakecli.cli.commands.fs_ls.object_line`.
 
         Args:
             items: pairs of a path and a value; other items are left to the twin.
-            cut: bytes of each path that are not shown.
-            zones_of: as `lakecli.cli.out.text.zones_of`.
-            quote: as `lakecli.cli.out.text.quote_path`.
+            cut: number of bytes at the beginning of each path that are not shown.
+            zones_of: the function `lakecli.cli.out.text.zones_of`.
+            quote: the function `lakecli.cli.out.text.quote_path`.
         """
 
     def entry_columns(self, values: list[bytes], namespace: bytes, /) -> tuple[Any, ...] | None:
@@ -175,7 +185,7 @@ def load() -> tuple[Core | None, str]:
 
 
 def core() -> Core | None:
-    """Return the compiled core, or ``None`` where the twins do the work."""
+    """Return the compiled core, or ``None`` if the twins do the work."""
     return load()[0]
 
 

@@ -39,9 +39,9 @@ class Scalar(NamedTuple):
     """The type of a field that is a number, a text or bytes.
 
     Attributes:
-        default: its value where it is absent.
-        encode: returns what follows the tag, or the length of a field that has one.
-        decode: the inverse; takes a number as its varint.
+        default: value of an absent field.
+        encode: returns the bytes after the tag, without the length of a text or of bytes.
+        decode: the inverse of `encode`; a number is passed as the value of its varint.
     """
 
     wire_type: int
@@ -69,10 +69,10 @@ BYTES: Final = Scalar(_LENGTH_DELIMITED, b"", bytes, bytes)
 
 
 class Message:
-    """A kind of message, and the type of a field that is one.
+    """A kind of message; also the type of a field that is such a message.
 
-    Its values are the fields by name: a repeated field is a list, and a message inside it a mapping
-    too, or ``None`` where it is absent.
+    The values of a message are its fields by name. A repeated field is a list. A nested message is
+    a mapping, or ``None`` if it is absent.
 
     Args:
         fields: name and type of the fields numbered 1, 2, 3 and so on; a list of one type is a
@@ -95,7 +95,7 @@ class Message:
         """Return the bytes of a message.
 
         Raises:
-            UnicodeEncodeError: a text of it is not UTF-8.
+            UnicodeEncodeError: a text cannot be encoded as UTF-8.
             OverflowError: a number does not fit its type.
         """
         parts = []
@@ -112,7 +112,7 @@ class Message:
         return b"".join(parts)
 
     def decode(self, data: bytes) -> dict[str, Any]:
-        """Return the values of the message that some bytes encode."""
+        """Return the values of an encoded message."""
         try:
             return self._decode(data, None, _MAX_DEPTH)
         except UnicodeDecodeError:
@@ -164,7 +164,7 @@ def _decode_chunk(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _skip(data: bytes, at: int, tag: int, depth: int) -> int:
-    """Return the position after an unknown field, of which `at` is the position after its tag."""
+    """Return the position after an unknown field; `at` is the position after its tag."""
     wire_type = tag & 7
     if wire_type == _VARINT:
         return decode_varint(data, at)[1]
@@ -226,13 +226,13 @@ def pairs_of(items: Mapping[str, str]) -> list[dict[str, str]]:
     """Return a map as lakecli writes it, sorted by the bytes of its keys.
 
     Raises:
-        UnicodeEncodeError: a key is not UTF-8.
+        UnicodeEncodeError: a key cannot be encoded as UTF-8.
     """
     return [{"key": key, "value": items[key]} for key in sorted(items, key=str.encode)]
 
 
 def map_of(pairs: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return pairs as a map; of several with the same key, the last one wins."""
+    """Return pairs as a map; if a key is repeated, its last pair wins."""
     return {pair["key"]: pair["value"] for pair in pairs}
 
 

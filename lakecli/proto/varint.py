@@ -15,7 +15,7 @@ _ENDLESS: Final = "a number that does not end, or is longer than it should be"
 
 
 class Malformed(Exception):
-    """Bytes that do not follow the format; readers turn it into an error that names the file."""
+    """Bytes that do not follow the format; a reader turns it into an error that names the file."""
 
 
 def encode_varint(value: int) -> bytes:
@@ -42,7 +42,7 @@ def decode_varint(
 ) -> tuple[int, int]:
     """Decode the number at `position`, padded or not; return it and the position after it.
 
-    The tenth byte is taken whole, so the number may exceed 64 bits.
+    All seven bits of the tenth byte count, so the number may exceed 64 bits.
 
     Raises:
         Malformed: the number does not end within `data`, or not within `max_size` bytes.
@@ -60,7 +60,7 @@ def decode_varint(
 def decode_canonical_varint(data: bytes, position: int) -> tuple[int, int]:
     """Decode the number at `position`; return it and the position after it.
 
-    Every number has one form, so that no bit of it can flip unnoticed.
+    Only the shortest encoding of a number is accepted, so no flipped bit goes unnoticed.
 
     Raises:
         Malformed: the number does not end within `data`, or not within 64 bits, or is padded.
