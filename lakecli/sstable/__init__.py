@@ -1,8 +1,8 @@
 """The file format of ranges, metaranges and commit packs: bytes in, bytes out.
 
 RocksDB's bindings for Python can neither read a single file nor write the properties that lakeFS
-reads. Here two requests find a path in a range of the bucket, a commit copies the blocks that do
-not change, and the memory that a forged file can take is bounded.
+reads. With this package two requests find a path in a range of the bucket, a commit copies the
+blocks that do not change, and a forged file cannot use unlimited memory.
 
 ::
 

@@ -1,9 +1,9 @@
 """One block: its stored form, and the encoding of its entries.
 
 Decoding trusts nothing: for any bytes it returns lists or raises `Malformed`, in time and memory
-proportional to the block. `lakecli.native` has in C what tables spend their time in.
+proportional to the block. `lakecli.native` has the most expensive functions in C.
 
-Runs of data blocks: many blocks of a table, handled at the cost of one.
+A run is many data blocks of a table, handled at the cost of one.
 """
 
 from bisect import bisect_left, bisect_right
@@ -114,10 +114,11 @@ def entries_end(payload: bytes) -> int:
 def _iter_entries(payload: bytes, position: int, end: int) -> Iterator[tuple[bytes, int, int]]:
     """Yield the key of each entry as it is stored, and where its value begins and ends.
 
-    The last value does not end at `end` if the block is damaged.
+    The caller must check that the last value ends at `end`; in a damaged block it may not.
 
     Raises:
-        Malformed: a key shares more than there is, or than a block can hold.
+        Malformed: a key shares more bytes than the previous key has, or the keys share more bytes
+            than a block can hold.
     """
     key = b""
     budget = _SHARING_BUDGET
@@ -174,7 +175,7 @@ def find_value(payload: bytes, wanted: bytes) -> bytes | None:
 def seek(payload: bytes, wanted: bytes) -> tuple[bytes, bytes] | None:
     """Return the first entry whose user key is no less than `wanted`, or ``None``.
 
-    At most one run between two restart points is read, the one that leads to the key.
+    Reading starts at the last restart point whose key is not greater than `wanted`.
 
     Returns:
         The key with its trailer, and the value.
@@ -215,7 +216,7 @@ def _find_run(payload: bytes, end: int, wanted: bytes) -> int:
 
 
 def decode_pairs(payload: bytes, *, limit: int) -> list[tuple[bytes, bytes]]:
-    """Decode a block other than a data block, of keys as they are.
+    """Decode a block other than a data block; keys are returned as they are stored.
 
     Raises:
         Malformed: it is not such a block, or has more than `limit` entries.
@@ -230,7 +231,7 @@ def decode_pairs(payload: bytes, *, limit: int) -> list[tuple[bytes, bytes]]:
 
 
 def encode_pairs(pairs: Iterable[tuple[bytes, bytes]], *, restart_interval: int) -> bytes:
-    """Encode a block other than a data block, of sorted keys as they are."""
+    """Encode a block other than a data block; its keys are sorted, and stored as they are."""
     parts: list[bytes] = []
     restarts: list[int] = []
     size = 0
@@ -255,7 +256,7 @@ def _encode_entry(shared: int, key: bytes, value: bytes) -> bytes:
 def encode_block(
     keys: Sequence[bytes], values: Sequence[bytes], checksums: Sequence[int], start: int
 ) -> tuple[bytes, int, bool]:
-    """Encode records from a position on, up to the end of a block.
+    """Encode the records from position `start` on, up to the end of a block.
 
     Args:
         keys: user keys, ascending.
@@ -306,10 +307,10 @@ class Run(NamedTuple):
     """Consecutive data blocks of a table, decoded.
 
     Attributes:
-        data: the blocks as the file holds them, and what is between them.
-        sizes: bytes of each block in the data, its trailer included.
+        data: the stored blocks, and any bytes between them.
+        sizes: size of each block in `data`, its trailer included.
         separators: a key for each block, as in `SSTable.separators`.
-        ends: how many records of the run end with each block.
+        ends: for each block, the number of records up to its end, counted from the run's start.
         keys: user keys of all records, ascending.
         values: the values of the keys, in the same order.
     """
@@ -323,15 +324,15 @@ class Run(NamedTuple):
     values: list[bytes]
 
     def start_of(self, number: int) -> int:
-        """Return the position of the first record of a block, or after the last block."""
+        """Return the position of a block's first record, or the number of records after the end."""
         return self.ends[number - 1] if number else 0
 
     def block_of(self, position: int) -> int:
-        """Return the number of the block that has a record."""
+        """Return the number of the block that contains the record at a position."""
         return bisect_right(self.ends, position)
 
     def copied(self, first: int, last: int) -> "CopiedBlocks":
-        """Return blocks up to `last`, to be copied into another table."""
+        """Return the blocks from `first` to before `last`, to be copied into another table."""
         start, stop = self.start_of(first), self.start_of(last)
         keys, values = self.keys[start:stop], self.values[start:stop]
         separators = [
@@ -345,7 +346,7 @@ class Run(NamedTuple):
         )
 
     def stored(self, first: int, last: int) -> list[memoryview]:
-        """Return blocks up to `last` as the file holds them, as one piece if nothing is between."""
+        """Return the stored blocks from `first` to before `last`, in one piece if without gaps."""
         pieces = zip(self.offsets[first:last], self.sizes[first:last], strict=True)
         start, stop = self.offsets[first], self.offsets[last - 1] + self.sizes[last - 1]
         if stop - start == sum(self.sizes[first:last]):
@@ -353,7 +354,7 @@ class Run(NamedTuple):
         return [self.data[at : at + size] for at, size in pieces]
 
     def ends_at_cut(self, number: int) -> bool:
-        """Return whether the cut rule ends a block where this one ends."""
+        """Return whether the cut rule, too, ends a block after the last record of this one."""
         end = self.ends[number]
         stored = bytes(self.stored(number, number + 1)[0])
         last_key = self.keys[end - 1] if end else b""  # a block may be empty
@@ -365,12 +366,12 @@ class CopiedBlocks(NamedTuple):
 
     Attributes:
         keys: user keys, ascending: all of them, or only the first and the last.
-        record_count: records of all blocks.
-        key_size: bytes of all keys.
-        value_size: bytes of all values.
+        record_count: number of records in all blocks.
+        key_size: size of all keys in bytes.
+        value_size: size of all values in bytes.
         separators: the key of each block in the index, with its trailer.
-        sizes: bytes of each block, its trailer included.
-        stored: the blocks, as the file holds them.
+        sizes: size of each block in bytes, its trailer included.
+        stored: the blocks as the file stores them.
     """
 
     keys: Sequence[bytes]
@@ -383,7 +384,7 @@ class CopiedBlocks(NamedTuple):
 
 
 def blocks_between(ends: Sequence[int], start: int, stop: int) -> tuple[int, int]:
-    """Return which blocks lie between two positions: the first, and that after the last.
+    """Return which blocks lie between two positions: the first, and the one after the last.
 
     Args:
         ends: the position after the last record of each block.
@@ -393,7 +394,7 @@ def blocks_between(ends: Sequence[int], start: int, stop: int) -> tuple[int, int
 
 
 def is_cut(stored: bytes, count: int, last_key: bytes) -> bool:
-    """Return whether the cut rule ends a block of so many records after its last key."""
+    """Return whether the cut rule ends a block of `count` records after `last_key`."""
     restarts = -(-count // RESTART_INTERVAL)
     size = payload_size(stored) - 4 * restarts - 4
     return size >= BLOCK_SIZE_MIN and (

@@ -1,6 +1,6 @@
 """The end of a file: its footer, its properties, and the index of its data blocks.
 
-`read_directory` reads all of it but the partitions of an index of two levels. The index is searched
+A `Directory` reads all of these except the partitions of a two-level index. The index is searched
 as it is stored (`search_index`), or decoded whole (`Directory.blocks`). Every defect of a file
 raises `CorruptTable`, which names the file and the offset.
 """
@@ -56,7 +56,7 @@ class Source(ReadableFile, Protocol):
         """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
 
     def opened(self) -> AbstractContextManager[ReadableFile]:
-        """Open the file for several reads, which cost less than each on its own."""
+        """Open the file for several reads, which is cheaper than opening it for each."""
         return nullcontext(self)
 
 
@@ -83,12 +83,12 @@ _NO_INDEX_ENTRY: Final = "an index entry that is not a key and a handle"
 
 
 class Blocks(NamedTuple):
-    """What an index says of blocks, in three lists of the same length.
+    """The blocks that an index lists, in three lists of the same length.
 
     Attributes:
-        keys: a key for each block, no less than its last.
-        offsets: where each block begins, none before the end of the one before.
-        sizes: bytes of each block, its trailer included.
+        keys: for each block, a key that is no less than its last key.
+        offsets: where each block begins; blocks do not overlap.
+        sizes: size of each block in bytes, its trailer included.
     """
 
     keys: list[bytes]
@@ -97,7 +97,7 @@ class Blocks(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the last block ends, 0 if there is none."""
+        """Where the last block ends; 0 without blocks."""
         return self.offsets[-1] + self.sizes[-1] if self.sizes else 0
 
     def extend(self, more: "Blocks") -> None:
@@ -108,7 +108,7 @@ class Blocks(NamedTuple):
 
 
 class Tail(Source):
-    """A source whose end is held in memory."""
+    """A file whose end is kept in memory."""
 
     def __init__(self, source: Source, length: int) -> None:
         self.name = source.name
@@ -116,7 +116,7 @@ class Tail(Source):
         self.held, self.size = source.read_tail(length)
 
     def hold(self, offset: int) -> None:
-        """Hold everything from `offset` on, and nothing before it."""
+        """Keep exactly the bytes from `offset` to the end of the file in memory."""
         missing = self.size - len(self.held) - offset
         if missing > 0:
             self.held = self._source.read(offset, missing) + self.held
@@ -143,11 +143,11 @@ class Directory:
     """The end of a file: its properties, and the top of its index.
 
     Attributes:
-        tail: the file, of which the end is held.
+        tail: the file, with its end in memory.
         name: the name of the file, for error messages.
-        size: bytes of the file.
+        size: size of the file in bytes.
         count: the number of records.
-        properties: RocksDB's and the user's, by name.
+        properties: RocksDB's and the user's properties, by name.
         block_count: the number of data blocks.
         data_size: where the data blocks end.
         top: the index, or the index of its partitions.
@@ -156,7 +156,7 @@ class Directory:
 
     Raises:
         CorruptTable: the file is damaged.
-        UnknownTableFormat: it is not of this format at all.
+        UnknownTableFormat: the file has another format.
     """
 
     def __init__(self, source: Source, *, tail_size: int = TAIL_SIZE) -> None:
@@ -262,8 +262,8 @@ def decode_index(payload: bytes, *, start: int, end: int) -> Blocks:
     """Decode an index block.
 
     Args:
-        start: no block may begin before it.
-        end: no block may end after it.
+        start: offset before which no block may begin.
+        end: offset after which no block may end.
 
     Raises:
         Malformed: it is not an index of consecutive blocks within these limits, which also bound
@@ -287,7 +287,11 @@ def decode_index(payload: bytes, *, start: int, end: int) -> Blocks:
 
 
 def decode_handles(payload: bytes, *, limit: int) -> tuple[list[bytes], list[int]]:
-    """Decode an index block into its user keys, and the offset and size of each block in turn."""
+    """Decode an index block.
+
+    Returns:
+        Its user keys, and a flat list with the offset and the size of each block.
+    """
     keys: list[bytes] = []
     numbers: list[int] = []
     for key, handle in decode_pairs(payload, limit=limit):
@@ -299,10 +303,10 @@ def decode_handles(payload: bytes, *, limit: int) -> tuple[list[bytes], list[int
 
 
 def search_index(payload: bytes, key: bytes, *, end: int) -> Handle | None:
-    """Return where the first block lies that may hold a key no less than `key`, or ``None``.
+    """Return where the first block is that may contain a key no less than `key`, or ``None``.
 
     Args:
-        end: no block may end after it.
+        end: offset after which no block may end.
     """
     core = native.core()
     found = NotImplemented if core is None else core.find_handle(payload, key)
@@ -316,7 +320,7 @@ def search_index(payload: bytes, key: bytes, *, end: int) -> Handle | None:
 
 
 def find_handle(payload: bytes, key: bytes) -> tuple[int, int] | None:
-    """Return the two numbers of the first entry of an index whose key is no less than `key`."""
+    """Return offset and size in the first entry of an index whose key is no less than `key`."""
     found = seek(payload, key)
     if found is None:
         return None

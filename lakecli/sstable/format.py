@@ -7,7 +7,7 @@ A file is a run of blocks and a footer::
 
     data block 0 .. N-1         records, in ascending order of their keys
     index partition 0 .. P-1    only with a two-level index
-    index                       one entry a data block, or one a partition
+    index                       one entry per data block, or one per partition
     properties                  never compressed
     metaindex                   never compressed; names the properties block
     footer, 53 bytes
@@ -24,26 +24,25 @@ its unshared bytes; at a restart point ``shared`` is 0. Data blocks have a resta
 entries, index blocks at every entry, the properties block one.
 
 **Keys** of records and of index entries are followed by 8 bytes, little-endian: ``sequence number
-<< 8 | kind``. Ours are always (0, SET); shortened keys of the index carry (2**56 - 1, SEPARATOR).
-Our writer shares only the bytes before them, the "user key"; RocksDB's may share these 8 bytes
-too. Keys of the metaindex and of the properties block have no such trailer.
+<< 8 | kind``. Ours are always (0, SET); shortened keys of the index have (2**56 - 1, SEPARATOR).
+Our writer shares only the bytes before this trailer, the "user key"; RocksDB's may share bytes of
+the trailer, too. Keys of the metaindex and of the properties block have no such trailer.
 
 **Index.** The key of an entry is at least the last key of its block and less than the first key of
 the next; the value is the handle. An index of more than about 4 KiB is cut into partitions; the
-index block then holds their handles. An empty table has one empty data block.
+index block then has their handles. An empty table has one empty data block.
 
 **Footer**: checksum type (1: CRC32C), handle of the metaindex, handle of the index, zeros up to
 byte 41, version (u32 little-endian, 2), magic (8 bytes).
 
-**The end of a data block** follows a rule of our own that depends on the content alone, so that two
-files with the same records have the same blocks: a block ends after a record if its entries
-(without the restart points) take at least `BLOCK_SIZE_MIN` bytes and ``crc32c(user key) &
-BLOCK_CUT_MASK == 0``, or at least `BLOCK_SIZE_MAX` bytes.
+**The end of a data block** follows a rule of our own (the cut rule) that depends on the content
+alone, so that two files with the same records have the same blocks: a block ends after a record if
+its entries (without the restart points) take at least `BLOCK_SIZE_MIN` bytes and ``crc32c(user key)
+& BLOCK_CUT_MASK == 0``, or at least `BLOCK_SIZE_MAX` bytes.
 
-lakeFS's framing of a record's value: an identity, and the data it stands for.
-
-A value is ``zigzag(len(identity)) identity zigzag(len(data)) data``, where ``zigzag`` is Go's
-signed varint: 32 is ``40``, 64 is ``80 01``. Bytes after the data are ignored, as lakeFS does.
+**The value of a record** has lakeFS's framing of an identity and the data that it identifies:
+``zigzag(len(identity)) identity zigzag(len(data)) data``, where ``zigzag`` is Go's signed varint:
+32 is ``40``, 64 is ``80 01``. Bytes after the data are ignored, as lakeFS does.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ class CorruptTable(IntegrityError):
     """A damaged SSTable.
 
     Attributes:
-        offset: where the damaged part is in the file.
+        offset: where the damaged part begins in the file.
     """
 
     def __init__(self, name: str, offset: int, what: str) -> None:
@@ -125,7 +124,7 @@ class CorruptTable(IntegrityError):
 
 
 class UnknownTableFormat(CorruptTable):
-    """A file whose footer is of another format: a newer one, or another program's."""
+    """A file whose footer has another format: a newer one, or that of another program."""
 
     def __init__(self, name: str, offset: int, what: str) -> None:
         super().__init__(name, offset, what)
@@ -146,7 +145,7 @@ class MalformedValue(IntegrityError):
 
 
 def encode_value(identity: bytes, data: bytes) -> bytes:
-    """Frame an identity and the data it stands for."""
+    """Frame an identity and the data that it identifies."""
     return b"%b%b%b%b" % (
         encode_varint(len(identity) << 1),
         identity,
@@ -163,7 +162,7 @@ def decode_value(value: bytes) -> tuple[bytes, bytes]:
 
 
 def read_component(value: bytes, position: int) -> tuple[bytes, int]:
-    """Return the component that begins at `position`, and the position behind it."""
+    """Return the identity or data that begins at `position`, and the position after it."""
     try:
         zigzag, position = decode_varint(value, position)
     except Malformed:

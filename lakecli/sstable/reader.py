@@ -1,7 +1,8 @@
 """Reading a table: single keys, by its index as it is stored, or many of its blocks.
 
-A `KeyLookup` holds the top of the index and reads what leads to a key; an `SSTable` has decoded the
-whole index. Every defect of a file raises `CorruptTable`, which names the file and the offset.
+A `KeyLookup` keeps only the top of the index in memory, and reads the blocks on the way to a key;
+an `SSTable` has decoded the whole index. Every defect of a file raises `CorruptTable`, which names
+the file and the offset.
 """
 
 from bisect import bisect_left, bisect_right
@@ -59,11 +60,11 @@ class KeyLookup:
     Safe to share between threads if its source is.
 
     Args:
-        source: where the bytes are; the caller closes it.
+        source: the file; the caller closes it.
 
     Attributes:
         name: the name of the file, for error messages.
-        size: bytes of the file.
+        size: size of the file in bytes.
         count: the number of records.
         block_count: the number of data blocks.
         data_size: where the data blocks end.
@@ -98,7 +99,7 @@ class KeyLookup:
         """Return the value of `key`, or ``None``; reads one block of each level at most.
 
         Args:
-            file: the source, if it is open.
+            file: the opened source, if the caller has opened it.
         """
         core = native.core()
         if core is not None and file is not None and file.descriptor >= 0:
@@ -111,7 +112,7 @@ class KeyLookup:
         return None if handle is None else self.value(file or self.source, handle, key)
 
     def locate(self, file: ReadableFile, key: bytes) -> Handle | None:
-        """Return where the block is that may hold a key, or ``None``."""
+        """Return the location of the block that may contain a key, or ``None``."""
         at, index = self._top_offset, self.top
         try:
             if self.is_deep:
@@ -125,7 +126,7 @@ class KeyLookup:
             raise CorruptTable(self.name, at, str(error)) from None
 
     def value(self, file: ReadableFile, handle: Handle, key: bytes) -> bytes | None:
-        """Return the value of a key in a block, or ``None``; only the key is decoded."""
+        """Return the value of a key in a block, or ``None``; without decoding the whole block."""
         core = native.core()
         try:
             payload = payload_at(file, *handle)
@@ -135,7 +136,7 @@ class KeyLookup:
             raise CorruptTable(self.name, handle[0], str(error)) from None
 
     def block_at(self, file: ReadableFile, handle: Handle) -> Block:
-        """Return a decoded block."""
+        """Read and decode a block."""
         try:
             stored = file.read(*handle)
             verify(stored, handle[1])
@@ -148,12 +149,12 @@ class SSTable(KeyLookup):
     """An open table: its properties and its whole index; data blocks are read as needed.
 
     Args:
-        source: where the bytes are; the caller closes it.
+        source: the file; the caller closes it.
 
     Attributes:
-        properties: RocksDB's and the user's, by name.
-        separators: for each data block a key, no less than its last and less than the first of the
-            next block; ascending.
+        properties: RocksDB's and the user's properties, by name.
+        separators: for each data block a key that is no less than its last key and less than the
+            first key of the next block; ascending.
         offsets: where each data block begins.
     """
 
@@ -166,11 +167,11 @@ class SSTable(KeyLookup):
         self._read = source.read
 
     def find_block(self, key: bytes) -> int:
-        """Return the first block that may hold a key no less than `key`, else `block_count`."""
+        """Return the number of the first block that may hold a key >= `key`, else `block_count`."""
         return bisect_left(self.separators, key)
 
     def stored_block(self, number: int) -> bytes:
-        """Return a block as stored, trailer included; its checksum is verified."""
+        """Return a block as stored, trailer included, after verifying its checksum."""
         stored = self._read(self.offsets[number], self._sizes[number])
         try:
             verify(stored, self._sizes[number])
@@ -179,15 +180,15 @@ class SSTable(KeyLookup):
         return stored
 
     def stored_blocks(self, first: int, last: int) -> bytes:
-        """Return blocks up to `last` as stored, with all between them; no checksum is verified."""
+        """Return the file's bytes from block `first` to before block `last`; verify no checksum."""
         start = self.offsets[first]
         return self._read(start, self.offsets[last - 1] + self._sizes[last - 1] - start)
 
     def count_equal_blocks(self, number: int, other: Self, at: int) -> int:
-        """Return how many blocks have the same stored bytes in another table.
+        """Count the blocks from `number` on that equal the blocks of `other` from `at` on.
 
-        The same bytes are the same records, so no checksum is verified. Twice as many blocks are
-        compared each time, until some differ.
+        The same bytes are the same records, so no checksum is verified. Each step compares twice as
+        many blocks, until some differ.
         """
         count, step, grows = 0, 1, True
         while step:
@@ -199,7 +200,7 @@ class SSTable(KeyLookup):
         return count
 
     def _has_blocks_of(self, number: int, other: Self, at: int, count: int) -> bool:
-        """Return whether consecutive blocks of two tables are the same bytes, without gaps."""
+        """Return whether `count` blocks in a row are the same in both tables, without gaps."""
         sizes = self._sizes[number : number + count]
         if len(sizes) < count or sizes != other._sizes[at : at + count]:
             return False
@@ -210,11 +211,11 @@ class SSTable(KeyLookup):
         )
 
     def block(self, number: int) -> Block:
-        """Return a decoded block, its checksum verified."""
+        """Return a decoded block, after verifying its checksum."""
         return self._decoded(number, self._read(self.offsets[number], self._sizes[number]))
 
     def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
-        """Yield some decoded blocks, read many at a time with everything between them.
+        """Yield decoded blocks; one read fetches many of them and everything between them.
 
         Args:
             numbers: the numbers of the blocks, ascending, at least one.
@@ -230,12 +231,12 @@ class SSTable(KeyLookup):
                 yield self._decoded(number, data[position : position + sizes[number]])
 
     def verify(self) -> None:
-        """Compare the checksums of all blocks with their bytes; no record is decoded."""
+        """Verify the checksums of all blocks, without decoding records."""
         for number in range(self.block_count):
             self.stored_block(number)
 
     def _decoded(self, number: int, stored: bytes) -> Block:
-        """Decode a block, its checksum verified, and check it against the index."""
+        """Verify the checksum of a block, decode it, and check it against the index."""
         try:
             verify(stored, self._sizes[number])
             block = decode_block(stored)
@@ -266,7 +267,7 @@ class SSTable(KeyLookup):
             raise CorruptTable(self.name, self.offsets[-1], what)
 
     def read_all(self) -> Run:
-        """Return all blocks, of a table that is known to be small."""
+        """Return all blocks of a table that is known to be small."""
         return self._run(0, self.block_count)
 
     def runs(self) -> Iterator[Run]:
@@ -274,7 +275,7 @@ class SSTable(KeyLookup):
         return (self._run(start, stop) for start, stop in self._parts())
 
     def _parts(self) -> Iterator[tuple[int, int]]:
-        """Yield the first block of each part that is read at once, and the one after its last."""
+        """Divide the blocks into parts for one read each; yield the bounds of each part."""
         ends = list(accumulate(self._sizes))
         start = done = 0
         while start < self.block_count:
@@ -283,7 +284,7 @@ class SSTable(KeyLookup):
             start, done = stop, ends[stop - 1]
 
     def _run(self, start: int, stop: int) -> Run:
-        """Read blocks at once, with everything between them; as `block` does it for each."""
+        """Read and check the blocks from `start` to before `stop` by one read."""
         base = self.offsets[start]
         offsets = [offset - base for offset in self.offsets[start:stop]]
         sizes = self._sizes[start:stop]

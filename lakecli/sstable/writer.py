@@ -1,8 +1,8 @@
 """Writing a table from records in ascending order, or from whole blocks of other tables.
 
 The bytes depend on the records and the properties alone, not on how the records were added.
-`IndexWriter` writes the index, the position and the last key of each data block;
-`encode_properties` the properties, which lakecli, lakeFS and RocksDB's tools read.
+`IndexWriter` writes the index, with the position of each data block and a key for it.
+`encode_properties` writes the properties, which lakecli, lakeFS and RocksDB's tools read.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ _COMPUTED = frozenset(("count", "estimated_size_bytes", "max_key", "min_key"))
 
 
 class EncodedBlock(NamedTuple):
-    """A data block that the next records fill, or would fill if they were the last ones.
+    """A data block encoded from the next records; not full if there are too few of them.
 
     Attributes:
         payload: the block, not compressed.
         stop: the position after its last record.
-        is_full: whether it ends by the rule of `sstable.format`, not because there are no more.
+        is_full: whether it ends by the rule of `sstable.format`, not for lack of records.
     """
 
     payload: bytes
@@ -93,25 +93,25 @@ class StoredRun(Protocol):
         """For each block, the position after its last record."""
 
     def start_of(self, number: int) -> int:
-        """Return the position of the first record of a block, or after the last block."""
+        """Return the position of a block's first record, or the number of records after the end."""
 
     def ends_at_cut(self, number: int) -> bool:
-        """Return whether the cut rule ends a block where this one ends."""
+        """Return whether the cut rule, too, ends a block after the last record of this one."""
 
     def copied(self, first: int, last: int) -> CopiedBlocks | None:
-        """Return blocks up to `last`; ``None``: they must be encoded."""
+        """Return the blocks from `first` to before `last`; ``None``: they must be encoded."""
 
 
 class TableWriter:
     """Builds one file in memory.
 
     Args:
-        properties: user properties, by name; ``min_key``, ``max_key``, ``count`` and
-            ``estimated_size_bytes`` are added by `finish`.
+        properties: user properties, by name; `finish` adds ``min_key``, ``max_key``, ``count`` and
+            ``estimated_size_bytes``.
 
     Attributes:
-        min_key: the first key; ``b""`` while there is none.
-        max_key: the last key; ``b""`` while there is none.
+        min_key: the first key; ``b""`` before the first record.
+        max_key: the last key; ``b""`` before the first record.
 
     Raises:
         ValueError: a property is one that only the writer sets.
@@ -143,7 +143,7 @@ class TableWriter:
         """Add records in ascending order of their keys.
 
         Raises:
-            ValueError: the keys do not ascend, or their number is not that of the values; nothing
+            ValueError: the keys do not ascend, or there are more or fewer values than keys; nothing
                 was added.
         """
         if len(keys) != len(values):
@@ -160,15 +160,15 @@ class TableWriter:
     def copy_run(
         self, run: StoredRun, start: int = 0, stop: int | None = None
     ) -> tuple[int, int, int] | None:
-        """Add records of another table that lakecli wrote, whole blocks as they are stored there.
+        """Add records of another table that lakecli wrote, copying whole blocks as they are stored.
 
-        The last block of a table may end where the cut rule does not cut. Its records are encoded,
-        as are those before the first block that both tables start, so that the bytes still depend
-        on the records alone.
+        Some records are encoded instead, so that the bytes of the file still depend on the records
+        alone: those before the first block that begins at the same record in both tables, and those
+        of a last block that the cut rule would not end there.
 
         Returns:
-            Which blocks were copied: the number of the first one in this table, that in the other,
-            and that after the last one there; ``None``: none.
+            The number that the first copied block has in this table, its number in the other table,
+            and the number after the last copied block there; ``None``: no block was copied.
         """
         keys, values = run.keys, run.values
         if stop is None:
@@ -193,7 +193,7 @@ class TableWriter:
         return copied
 
     def _copy_blocks(self, blocks: CopiedBlocks) -> None:
-        """Add blocks as they are stored, after a finished one."""
+        """Add blocks as they are stored, after a finished block."""
         self._take(blocks.keys)
         self.count += blocks.record_count - len(blocks.keys)
         if self._unindexed:
@@ -260,7 +260,7 @@ class TableWriter:
         self.count += len(keys)
 
     def _end_blocks(self) -> None:
-        """Write the blocks that the waiting records fill."""
+        """Write the full blocks of the waiting records."""
         keys, values = self._keys, self._values
         checksums = list(map(crc32c, keys))
         start = 0
@@ -275,7 +275,7 @@ class TableWriter:
         self._keys, self._values = keys[start:], values[start:]
 
     def _end_block(self, last: bytes) -> None:
-        """Write the waiting block, whose last key is given."""
+        """Write the waiting block, whose last key is `last`."""
         payload = self._waiting.payload
         if len(payload) > MAX_BLOCK_SIZE:
             raise ValueError(f"a record of {len(payload)} bytes is more than a block can hold")
@@ -297,7 +297,7 @@ class TableWriter:
 def separator(last: bytes, following: bytes | None) -> bytes:
     """Return the index key of a block: at least its last key, and less than the key after it.
 
-    The key is shortened if possible, and then has its own trailer.
+    The key is shortened if possible, and then has the trailer of separators.
 
     Args:
         following: user key of the next record, or ``None`` at the end of the table.
@@ -309,7 +309,7 @@ def separator(last: bytes, following: bytes | None) -> bytes:
 
 
 def _between(last: bytes, following: bytes) -> bytes:
-    """Shorten `last` to a key still less than `following`, if one byte can be incremented."""
+    """Shorten `last` to a key between `last` and `following`, if one byte can be incremented."""
     at = shared_prefix_size(last, following)
     if at == len(last):
         return last
@@ -339,8 +339,8 @@ class _Level:
     """An index block being filled; every entry is a restart point, so keys share no prefix.
 
     Attributes:
-        entries: encoded.
-        size_estimate: bytes of the block if it ended here, as lakeFS counts them.
+        entries: the encoded entries.
+        size_estimate: size of the block in bytes if it ended here, as lakeFS counts it.
     """
 
     def __init__(self) -> None:
@@ -349,7 +349,7 @@ class _Level:
         self.size_estimate = 4
 
     def add(self, key: bytes, offset: int, size: int) -> None:
-        """Add the handle of a block."""
+        """Add an entry with the handle of a block."""
         handle = encode_handle(offset, size)
         entry = b"\0%b%c%b%b" % (encode_varint(len(key)), len(handle), key, handle)
         self.entries.append(entry)
@@ -357,7 +357,7 @@ class _Level:
         self.size_estimate += len(entry) + 4
 
     def is_full(self, key: bytes) -> bool:
-        """Return whether an entry of this key starts the next block, by Pebble's rule."""
+        """Return whether an entry with this key must start the next block, by Pebble's rule."""
         estimate = self.size_estimate
         if estimate <= INDEX_PARTITION_THRESHOLD or not self.entries:
             return False
@@ -379,7 +379,7 @@ class WrittenIndex(NamedTuple):
     Attributes:
         stored: the bytes of all its blocks.
         handle: encoded handle of the top block.
-        sizes: properties of the table that describe it, by name.
+        sizes: the table's properties that describe the index, by name.
     """
 
     stored: bytes
@@ -388,7 +388,7 @@ class WrittenIndex(NamedTuple):
 
 
 class IndexWriter:
-    """Collects the handles of data blocks, and encodes them as an index of one or two levels."""
+    """Collects the handles of data blocks, and encodes them as an index with one or two levels."""
 
     def __init__(self) -> None:
         self._level = _Level()
@@ -396,7 +396,7 @@ class IndexWriter:
 
     @property
     def size_estimate(self) -> int:
-        """Size of the partition being filled in bytes, as lakeFS counts it."""
+        """Size in bytes of the partition being filled, as lakeFS counts it."""
         return self._level.size_estimate
 
     def add(self, key: bytes, offset: int, size: int) -> None:
@@ -410,10 +410,10 @@ class IndexWriter:
         """Add consecutive data blocks, the first of them at `offset`.
 
         Args:
-            sizes: the sizes of the blocks, their trailers included.
+            sizes: sizes of the blocks in bytes, their trailers included.
 
         Returns:
-            The offset behind the last block.
+            The offset after the last block.
         """
         for key, size in zip(keys, sizes, strict=True):
             self.add(key, offset, size - BLOCK_TRAILER_SIZE)
