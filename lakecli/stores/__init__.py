@@ -3,20 +3,20 @@
 ::
 
     contract          the protocols of object stores and of a guard of objects; records and errors
-    capabilities      what some stores can do beyond it: uploads in parts, versions, their clock, …
+    capabilities      what only some stores can do: uploads in parts, versions, their clock, …
     registry          finds the adapter of a URI's scheme; its module is imported when first needed
     uri               URIs of storage namespaces, in one canonical spelling
     streams           bodies of requests and responses
-    presigned_urls    presigned URLs: what one permits, what all stores share, and the V4 process
+    presigned_urls    presigned URLs: what one permits, what all stores share, and V4 signing
     read_only         stores for reading only: a namespace, or one version of an object
-    overlay           a namespace that belongs to others, under a directory of this machine
-    responses         checks of what a store answers, and its clock by the ``Date`` of its answers
+    overlay           a namespace that others own, with changes in a directory of this machine
+    responses         checks of a store's responses, and its clock by their ``Date`` header
     cloud_store       what the adapters of the clouds share, and the batch of parallel requests
     cloud_errors      how the adapters of the clouds turn an SDK's errors into lakecli's
     obstacles         why no request reaches a server: its certificate, or a proxy
-    proxies           the proxy that the environment names, and connections by it
+    proxies           the proxy that the environment names, and connections through it
     answer_limits     how slowly a server may answer: a deadline, and a least rate for bodies
-    bounded_requests  how the SDKs that send requests by the package `requests` receive answers
+    bounded_requests  limits for responses that the SDKs receive through the package `requests`
     azure, gs, s3     the adapters of the clouds
     local             the adapter of a directory of this machine
     memory            a bucket in memory, the reference of the contract

@@ -1,13 +1,15 @@
-"""How slowly a server may answer: a deadline for what comes before a body, a least rate for bodies.
+"""How slowly a server may answer: a deadline up to the body, and a least rate for the body.
 
-A time limit of a socket, which is all that HTTP clients have, begins anew with each byte that
-arrives: an answer that comes byte by byte would be read for ever. Here the time spent waiting for
-an answer is added up. Status line, interim answers and headers must be complete within a time, and
-a body must keep up a rate. The time that the reader of a body takes for itself does not count.
+HTTP clients have only the time limit of a socket, which begins anew with each byte that arrives: an
+answer that comes byte by byte would be read forever. Here the time spent waiting for an answer is
+added up. Status line, interim answers and headers must be complete within a time limit, and a body
+must arrive at a minimum rate. The time that the reader of a body needs for its own work does not
+count.
 
 `bounded` makes a connection of any client that builds on `http.client` follow these limits:
-`http.client` itself, `urllib3`, and the SDKs, which all build on it. A request has no deadline, but
-a server that takes no more of it fails, too; its answer is waited for once all of it was sent.
+`http.client` itself, `urllib3`, and the SDKs, which all build on it. Sending a request has no
+deadline as a whole, but fails if the server stops receiving; the wait for the answer begins when
+the whole request was sent.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ _MAX_HEAD: Final = 1 << 20
 
 
 class SlowAnswerError(TimeoutError):
-    """A server is slower than the limits allow; the text says in which way.
+    """A server is slower than the limits allow; the text says which limit was exceeded.
 
     Attributes:
         server: host and port of the server or proxy, or ``""``.
@@ -56,9 +58,9 @@ class AnswerLimits(NamedTuple):
     """How slowly a server may answer.
 
     Attributes:
-        timeout: seconds for what comes before a body, and for each silence.
-        min_rate: bytes of a body in a second, at least.
-        window: seconds of waiting in which that is measured.
+        timeout: seconds for everything before a body, and for each pause of the server.
+        min_rate: lowest rate of a body in bytes per second.
+        window: seconds of waiting over which the rate is measured.
     """
 
     timeout: float
@@ -68,16 +70,16 @@ class AnswerLimits(NamedTuple):
 
     @property
     def timeouts(self) -> tuple[float, float]:
-        """Seconds to connect, and seconds of silence, as HTTP clients take them."""
+        """The connect timeout and the read timeout in seconds, as HTTP clients expect them."""
         return min(CONNECT_TIMEOUT, self.timeout), self.timeout
 
     def for_work(self) -> AnswerLimits:
-        """Return the limits of an answer that begins before the server has finished its work."""
+        """Return limits for an answer that the server begins before its work is finished."""
         return self._replace(window=max(self.window, LONGEST_WORK))
 
 
 def limits_of(account: Account) -> AnswerLimits:
-    """Return the limits that an account's settings give."""
+    """Return the limits that are set for an account."""
     return AnswerLimits(account.timeout, account.min_rate, account.timeout)
 
 
@@ -94,7 +96,7 @@ def bounded_pools(kinds: Mapping[str, Any], limits: AnswerLimits) -> dict[str, A
     """Return pool classes of `urllib3` whose connections enforce limits.
 
     Args:
-        kinds: the classes of the pools by scheme, as `PoolManager.pool_classes_by_scheme` has them.
+        kinds: the pool classes by scheme, in the form of `PoolManager.pool_classes_by_scheme`.
     """
     return {
         scheme: type("BoundedPool", (pool,), {"ConnectionCls": bounded(pool.ConnectionCls, limits)})
@@ -131,7 +133,7 @@ class _BoundedSocket:
         return getattr(self._sock, name)
 
     def sendall(self, data: bytes) -> None:
-        """Send bytes; each piece of them has the time limit for itself."""
+        """Send bytes piece by piece; the time limit applies to each piece separately."""
         self._sock.settimeout(self._limits.timeout)
         view = memoryview(data).cast("B")
         try:
@@ -142,7 +144,7 @@ class _BoundedSocket:
             raise _slow(text, self._server) from None
 
     def makefile(self, _mode: str = "rb", buffering: int = -1) -> Any:  # noqa: ANN401 - of two kinds
-        """Begin to read an answer."""
+        """Return a file that reads the answer within the limits."""
         raw = _Raw(self._sock, self._limits, self._server)
         return BufferedReader(raw) if buffering else raw
 
@@ -162,7 +164,7 @@ class _BoundedResponse(HTTPResponse):
         super().__init__(sock, *arguments, **options)
 
     def begin(self) -> None:
-        """Read what comes before the body."""
+        """Read everything before the body."""
         super().begin()
         reader: Any = self.fp
         reader.raw.begin_body()
@@ -213,11 +215,11 @@ class _Raw(RawIOBase):
             self._due = self.received + self._limits.min_rate * self._window
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Read what has arrived.
+        """Read the bytes that have arrived.
 
         Raises:
-            SlowAnswerError: the limits do not allow to wait any longer.
-            ConnectionResetError: an answer was read on after its end, before it has a body.
+            SlowAnswerError: a limit is exceeded.
+            ConnectionResetError: the answer ended before its body, and the client reads on.
         """
         clock, patience = self._limits.clock, self._timeout
         if self.received < self._due:
@@ -263,7 +265,7 @@ class _Chunks:
         return getattr(self._reader, name)
 
     def readline(self, size: int = -1) -> bytes:
-        """Read a line, which is the head of a chunk, or a header after the last one."""
+        """Read a line: the header of a chunk, or a trailer header after the last chunk."""
         line: bytes = self._reader.readline(size if size >= 0 else _LONGEST_LINE + 1)
         self._lines += len(line)
         is_flood = self._lines > _MAX_HEAD + self._reader.raw.received * 3 // 4

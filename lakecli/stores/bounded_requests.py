@@ -1,9 +1,9 @@
-"""How the SDKs that send requests by the package `requests` receive answers: within bounds.
+"""Limits for responses that the SDKs receive through the package `requests`.
 
-`requests` reads an answer whole, however long it is and however long it takes, and follows
-redirects to any host. Here a body ends in an error once it has more bytes than were asked for, or
-is too slow, a redirect is an error, and the address at which an upload goes on belongs to the
-server that the upload began at.
+`requests` reads a response whole, however long it is and however long it takes, and follows
+redirects to any host. With this module, a body that has more bytes than were requested, or is too
+slow, raises an error, and so does a redirect. An upload may continue only at the server at which it
+began.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def bound_answers(
     check: Callable[..., None],
     limits: AnswerLimits,
 ) -> None:
-    """Let a session send requests by `BoundedAdapter`.
+    """Make a session send its requests through `BoundedAdapter`.
 
     Args:
-        check: a hook that refuses an answer that does not fit its request.
+        check: a response hook that raises an error if a response does not fit its request.
     """
     session.hooks["response"] += [server_date.hook, check]
     for scheme in ("https://", "http://"):
@@ -60,7 +60,7 @@ def bound_answers(
 
 
 def session_for_login(limits: AnswerLimits) -> requests.Session:
-    """Return a session for the servers that credentials come from."""
+    """Return a session for requests to login servers, which issue credentials."""
     session = Session()
     for scheme in ("https://", "http://"):
         session.mount(scheme, BoundedAdapter(limits))
@@ -73,10 +73,10 @@ def _bound(connections: PoolManager, limits: AnswerLimits) -> None:
 
 
 class _BoundedBody:
-    """A body of limited length; everything else is left to `raw`.
+    """A body of limited length; everything else is delegated to `raw`.
 
     Args:
-        error: makes the error for a longer body; with ``None``, a longer body is cut.
+        error: returns the error for a longer body; with ``None``, a longer body is cut.
     """
 
     def __init__(self, raw: Any, limit: int, error: Callable[[], Exception] | None) -> None:  # noqa: ANN401 - urllib3's
@@ -100,12 +100,12 @@ class _BoundedBody:
             return
 
     def read(self, *_: object, **__: object) -> bytes:
-        """Refuse any read but by `stream`, which counts."""
+        """Refuse every read except by `stream`, which counts the bytes."""
         raise UnusableAnswerError("it is read without a bound")
 
 
 class BoundedAdapter(HTTPAdapter):
-    """Sends requests, and bounds the answers; see the module."""
+    """Sends requests, and limits the responses as the module describes."""
 
     def __init__(self, limits: AnswerLimits) -> None:
         super().__init__(pool_maxsize=CONNECTIONS)
@@ -113,7 +113,7 @@ class BoundedAdapter(HTTPAdapter):
         _bound(self.poolmanager, limits)
 
     def proxy_manager_for(self, proxy: str, **options: Any) -> PoolManager:  # noqa: ANN401 - inherited
-        """Return the connections by a proxy."""
+        """Return the connections through a proxy."""
         is_known = proxy in self.proxy_manager
         manager: PoolManager = super().proxy_manager_for(proxy, **options)
         if not is_known:
@@ -129,12 +129,12 @@ class BoundedAdapter(HTTPAdapter):
         """Send a request.
 
         Args:
-            stream: the body is an object's, of the size that was asked for.
+            stream: whether the body of the response is an object, of the size that was requested.
 
         Raises:
-            UnusableAnswerError: a redirect, another part of an object than was asked for, or an
-                upload that would go on at another server.
-            RangeIgnoredError: the whole object instead of the part that was asked for.
+            UnusableAnswerError: the response is a redirect, is another part of an object than was
+                requested, or makes an upload continue at another server.
+            RangeIgnoredError: the response is the whole object instead of the requested part.
         """
         answer = super().send(request, stream=stream, **options)
         try:
@@ -151,7 +151,10 @@ class BoundedAdapter(HTTPAdapter):
 def _limit_of(
     answer: requests.Response, request: requests.PreparedRequest, *, is_object: bool
 ) -> tuple[int | None, Callable[[], Exception] | None]:
-    """Return how many bytes an answer may have, and what a longer one raises."""
+    """Return the size limit of a response, and a function that returns the error for a larger one.
+
+    Without an error a larger response is cut; without a limit any size is accepted.
+    """
     if answer.status_code >= HTTPStatus.MULTIPLE_CHOICES:
         return MAX_REFUSAL, None
     if not is_object:

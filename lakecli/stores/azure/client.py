@@ -88,7 +88,7 @@ _ONCE = {"retry_total": 0, "retry_connect": 0, "retry_read": 0, "retry_status": 
 
 
 def _options(attributes: Attributes) -> dict[str, Any]:
-    """Return attributes as options of the SDK."""
+    """Return the SDK's options for attributes."""
     options: dict[str, Any] = {}
     if attributes.content_type or attributes.content_encoding:
         options["content_settings"] = ContentSettings(
@@ -104,8 +104,9 @@ class AzureClient:
     """Requests about the blobs of one container.
 
     Args:
-        attempts: of each request that may be repeated.
+        attempts: number of attempts at most for each request that may be repeated.
         scope: encryption scope of new blobs; ``""``: the container's default.
+        check_writes: called with the method of each request; raises an error to refuse it.
 
     Every method raises the SDK's own errors.
     """
@@ -150,12 +151,12 @@ class AzureClient:
     ) -> tuple[bytes, str]:
         """Return bytes ``[start, start + length)`` as they are stored, and the blob's ETag.
 
-        Past the end there are none, and then no ETag either.
+        A range past the end gives no bytes and no ETag (``b""``, ``""``).
 
         Args:
-            length: of the range; ``None`` reads to the end.
-            etag: that the blob must have, or ``""``; or its MD5.
-            version_id: of the version to read; ``""`` for the current blob.
+            length: length of the range; ``None`` reads to the end.
+            etag: the ETag or the MD5 that the blob must have; ``""``: any.
+            version_id: ID of the version to read; ``""`` for the current blob.
         """
         is_whole = start == 0 and length is None
         try:
@@ -184,7 +185,7 @@ class AzureClient:
         """Begin to read a blob, or a version of it, as it is stored; see `read`.
 
         Raises:
-            ConditionFailed: the answer has another ETag, and another MD5.
+            ConditionFailed: the blob has neither the ETag nor the MD5 `etag`.
         """
         sent = "" if is_md5(etag) else tag_to_send(etag)
         if sent:
@@ -230,7 +231,7 @@ class AzureClient:
         return version_of(answer["etag"])
 
     def write_garbled(self, name: str, data: bytes) -> None:
-        """Write a blob by a request with the checksum of other bytes."""
+        """Write a blob by a request with a wrong checksum, for a test of the store."""
         wrong = b64encode(md5(data + b"other", usedforsecurity=False).digest()).decode()
         self._blob(name).upload_blob(
             data, overwrite=True, headers={"Content-MD5": wrong}, **self._encryption
@@ -239,7 +240,7 @@ class AzureClient:
     def write_stream(
         self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes, condition: Condition
     ) -> Version:
-        """Write a blob in parallel blocks; the store deletes uncommitted ones after a week."""
+        """Write a blob in parallel blocks; the store deletes uncommitted blocks after a week."""
         blob = self._blob(name)
         # All uploads of a blob share one set of blocks, so each upload uses unique names.
         upload = uuid4().hex
@@ -274,8 +275,8 @@ class AzureClient:
         """Send a block by one request.
 
         Args:
-            block: name of the block; all of a blob have the same length.
-            md5: of the bytes in Base64, which the store verifies.
+            block: name of the block; the names of all blocks of a blob have the same length.
+            md5: MD5 of the bytes in Base64, which the store verifies.
             may_repeat: repeat the request after a failure; not for streams.
         """
         options: dict[str, Any] = self._encryption | ({} if may_repeat else _ONCE)
@@ -289,7 +290,7 @@ class AzureClient:
         return [(block.id, block.size) for block in blocks]
 
     def commit(self, name: str, blocks: Sequence[str], condition: Condition) -> Version:
-        """Commit blocks as a blob. Its other blocks are deleted."""
+        """Commit blocks as a blob; the store deletes all other blocks of the blob."""
         answer = self._blob(name).commit_block_list(
             [BlobBlock(block) for block in blocks],
             validate_content=True,
@@ -304,8 +305,8 @@ class AzureClient:
         """Return a page of the blobs under `prefix`, and the position of the next page.
 
         Args:
-            include: what is listed, too: ``metadata``, all ``versions``, or ``uncommittedblobs``,
-                of which there are uncommitted blocks only.
+            include: what to list in addition: ``metadata``, ``versions`` (all of them), or
+                ``uncommittedblobs`` (blobs that have only uncommitted blocks).
         """
         pages: Any = self._container.list_blobs(
             name_starts_with=prefix or None, include=[*include], results_per_page=PAGE_SIZE
@@ -349,7 +350,7 @@ class AzureClient:
     def copy(self, container: str, source: str, target: str, attributes: Attributes) -> str:
         """Copy a blob of any container of the account; return the store's final status.
 
-        Without any attribute the copy has those of the original.
+        If `attributes` are empty, the copy has those of the original.
         """
         origin = self._service.get_container_client(container).get_blob_client(source)
         copied = self._blob(target)
@@ -381,7 +382,7 @@ class AzureClient:
 
 
 def md5_of(blob: BlobProperties) -> str:
-    """Return the MD5 that the store reports of a blob, in hex digits, or ``""``."""
+    """Return the MD5 that the store reports for a blob, in hex digits, or ``""``."""
     return bytes(blob.content_settings.content_md5 or b"").hex()
 
 
@@ -430,7 +431,7 @@ _FAILED = re.compile(": Authentication failed: (.+)")
 
 
 class _Login:
-    """The caller's identity. The SDK would retry a missing login; this reports it at once."""
+    """The caller's identity; a missing login is reported at once, which the SDK would retry."""
 
     def __init__(self, credential: TokenCredential) -> None:
         self._credential = credential
@@ -440,7 +441,7 @@ class _Login:
 
         Raises:
             PermissionDenied: there is no login, or it is not accepted.
-            UsageError: a variable of the login cannot be used.
+            UsageError: an environment variable of the login is not valid.
             Unreachable: the login service does not answer.
         """
         try:
@@ -463,11 +464,11 @@ class _Login:
 def _check_answer(
     answer: requests.Response, *_: object, stream: bool = False, **__: object
 ) -> None:
-    """Refuse an answer that is not the listing, list of blocks, key or part of a blob asked for.
+    """Refuse an answer that is not the listing, block list, key or range that was requested.
 
     Raises:
         UnusableAnswerError: it is another document, or does not say whether more pages follow.
-        RangeIgnoredError: it is a whole blob, which the SDK would leave open.
+        RangeIgnoredError: it is a whole blob, whose connection the SDK would leave open.
     """
     request = answer.request
     if stream and "x-ms-range" in request.headers and answer.status_code == HTTPStatus.OK:

@@ -1,8 +1,8 @@
-"""Credentials and endpoint of a storage account, and the URLs they sign.
+"""Credentials and endpoint of a storage account, and the URLs that they sign.
 
-Signed URLs are shared access signatures of single blobs. Every account and emulator accepts the
-version used here; the SDK signs for the newest one only. With the key of an account, ``fs presign``
-loads no SDK, which would take longer than all the rest.
+Signed URLs are shared access signatures of single blobs. Their version is one that every account
+and emulator accepts; the SDK can sign only for the newest one. With the key of an account, ``fs
+presign`` does not load the SDK, which would take longer than the rest of the command.
 
 Credentials come from the variables that Azure's tools read, in this order:
 ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_KEY``, ``AZURE_STORAGE_SAS_TOKEN``, then
@@ -70,8 +70,9 @@ class AzureLogin:
     """Credentials and endpoint of one account.
 
     Attributes:
-        endpoint: URL of its blobs, without a slash at the end.
-        sas_token: without a question mark, or ``""``; without key and token, the login counts.
+        endpoint: URL of the account's blobs, without a trailing slash.
+        sas_token: the SAS token without a question mark, or ``""``. Without `key` and `sas_token`,
+            the login of Azure's tools is used.
     """
 
     account: str
@@ -116,7 +117,7 @@ def without_login(account: str, variables: Mapping[str, str]) -> AzureLogin:
     """Return the endpoint of an account, and no credentials.
 
     Args:
-        variables: of the environment; those of other accounts do not count.
+        variables: the environment; variables that are for another account are ignored.
     """
     try:
         endpoint = find_login(account, variables).endpoint
@@ -186,7 +187,7 @@ def describe(login: AzureLogin, variables: Mapping[str, str]) -> Access:
 
 
 def _end_of(sas_token: str) -> datetime | None:
-    """Return when a token expires; unknown if it refers to a policy of the container."""
+    """Return when a SAS token expires; ``None`` if a policy of the container decides that."""
     try:
         end = datetime.fromisoformat(parse_qs(sas_token)["se"][0])
     except (KeyError, ValueError):
@@ -212,10 +213,10 @@ def sas_url(
     """Return the URL of a blob with a shared access signature.
 
     Args:
-        login: with the account's key, unless there is a delegated one.
-        delegated: signs instead of the account's key.
-        version_id: of the version that the URL reads; ``""`` for the current blob.
-        scope: the encryption scope of what a PUT sends; ``""``: the container's default.
+        login: the account, with its key unless `delegated` is given.
+        delegated: a key that signs instead of the account's key.
+        version_id: ID of the version that the URL reads; ``""`` for the current blob.
+        scope: encryption scope of the blob that a PUT creates; ``""``: the container's default.
     """
     lifetime = int(lifetime_of(request.method, request.expires_in, longest=LONGEST).total_seconds())
     end = now.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=lifetime)
@@ -271,7 +272,11 @@ def sas_url(
 
 
 def end_of(delegated: UserDelegationKey) -> datetime:
-    """Return when a delegated key ends; refuse a key without an end as unusable."""
+    """Return when a delegated key ends.
+
+    Raises:
+        UnusableAnswerError: the key has no valid end.
+    """
     try:
         return datetime.fromisoformat(str(delegated.signed_expiry)).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -289,7 +294,7 @@ def _signature(key: str, text: str) -> str:
 
 
 def _headers_of(request: PresignRequest) -> dict[str, str]:
-    """Return the headers that a request must send; for a PUT, also the kind of the blob."""
+    """Return the headers that a request must send; for a PUT, also the blob type."""
     if request.method != "PUT":
         return {}
     headers = {"x-ms-blob-type": "BlockBlob"}
@@ -299,7 +304,7 @@ def _headers_of(request: PresignRequest) -> dict[str, str]:
 
 
 def unusable_settings(error: ValueError) -> UsageError:
-    """Return the error for variables that the SDK refuses, with what it says about them."""
+    """Return the error for variables that the SDK refuses, with the SDK's reason."""
     return UsageError(
         f"the settings for Azure cannot be used: {one_line(str(error))}",
         hint="check AZURE_TOKEN_CREDENTIALS and the other variables of the login; or "

@@ -1,4 +1,4 @@
-"""The errors of Azure's SDK in lakecli's words."""
+"""Translates the errors of Azure's SDK into lakecli's."""
 
 from __future__ import annotations
 

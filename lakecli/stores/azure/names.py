@@ -2,16 +2,17 @@
 
 Azure, clients and proxies treat the name of a blob as a path: a backslash becomes a slash, ``.``
 and ``..`` are resolved, and dots at the end of a segment are removed. Such keys would name other
-blobs, so lakecli neither writes nor deletes them. A blob that is listed with dots at an end is
-there, so it is read; the SDK's client cannot request the others. A slash at the end is kept:
-directory markers have one.
+blobs, so lakecli neither writes nor deletes them. It does read a listed blob with dots at the end
+of a segment; the SDK's client cannot request the other names. A slash at the end is kept: directory
+markers have one.
 
 Azure orders names by their UTF-16 units: characters beyond U+FFFF come before those from U+E000 on;
 everything else is in byte order. Accounts with directories (a hierarchical namespace) list the
 contents of a directory right after its name, before longer names that begin with it. Only a listing
 of the whole directory could correct that, so it is an error.
 
-Versions of blobs are ETags for conditions, and the IDs of versions that Azure keeps.
+The version of a blob is its ETag for conditions; version IDs name the old versions that Azure
+keeps.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ _LAST_OF_PLANE_0 = "\uffff"
 
 
 def check_name(name: str, key: str, *, reads: bool) -> None:
-    """Reject the name of a blob that Azure would change.
+    """Reject a blob name that Azure would change.
 
     Args:
-        reads: the blob is only read.
+        reads: whether the blob is only read, which permits more names.
     """
     try:
         size = len(name.encode("utf-16-le")) // 2
@@ -69,9 +70,9 @@ def check_name(name: str, key: str, *, reads: bool) -> None:
 
 
 def encode_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return metadata as Azure can keep it.
+    """Return metadata in the form that Azure accepts.
 
-    Characters that keys cannot have become ``_xHHHH_``, by their number.
+    A character that a key cannot have becomes ``_xHHHH_``, with its code in hex.
 
     Raises:
         UsageError: an empty key, or a value that no HTTP header can carry.
@@ -86,7 +87,7 @@ def encode_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def decode_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return metadata as it was given to `encode_metadata`."""
+    """Return the metadata that `encode_metadata` encoded."""
     return {
         _ESCAPE.sub(lambda found: chr(int(found[1], 16)), key): value
         for key, value in metadata.items()
@@ -110,12 +111,12 @@ def in_byte_order(
 ) -> Iterator[Entry]:
     """Yield entries ordered by the bytes of their names.
 
-    Names that share what precedes a character beyond U+FFFF are collected and sorted; such names
-    are rare.
+    Names that are equal up to a character beyond U+FFFF are collected and sorted; such names are
+    rare.
 
     Args:
-        entries: in Azure's order.
-        error: makes the error to raise if the order is wrong.
+        entries: the entries in Azure's order.
+        error: returns the error to raise if the order is wrong.
     """
     last = b""
     for entry in _rearranged(entries, name_of):
@@ -145,7 +146,7 @@ def _rearranged(entries: Iterable[Entry], name_of: Callable[[Entry], str]) -> It
 
 
 def version_of(etag: object) -> Version:
-    """Return an ETag without its quotes; an answer needs one, as ``""`` is no condition."""
+    """Return an ETag without its quotes; refuse an empty one, which would be no condition."""
     version = Version(etag_of(str(etag or "")))
     if not version:
         raise UnusableAnswerError("it has no ETag")
@@ -153,7 +154,7 @@ def version_of(etag: object) -> Version:
 
 
 def version_id_of(time: str) -> str:
-    """Return the ID of a version, which Azure names by a time, without colons."""
+    """Return a version ID: the time by which Azure names the version, without colons."""
     return id_of_version(time.replace(":", "_"))
 
 

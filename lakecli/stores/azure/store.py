@@ -1,11 +1,12 @@
 """The adapter of Azure Blob Storage.
 
 Built on azure-storage-blob and azure-identity, which the first request loads. Credentials and
-endpoint come from the variables of Azure's own tools; see `login`. A version is an ETag without its
-quotes.
+endpoint come from the variables of Azure's own tools; see `credentials`. A version is an ETag
+without its quotes.
 
-Conditional writes are sent once: a repetition could meet the effect of the first try, and report a
-won race as lost. Their callers read back. The SDK repeats every other request.
+Conditional writes are sent once: a repetition could find the effect of the first attempt, and
+report a successful write as failed. Their callers read the object back. The SDK repeats every other
+request.
 
 What Azure lacks: some names (see `names`); reading from the end, for which the size is requested
 first; and listing after a key, for which the names before it are listed and skipped.
@@ -81,7 +82,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
     """A namespace in a container.
 
     Args:
-        prefix: of every key, without a slash at its end; may be empty.
+        prefix: prefix of every key, without a trailing slash; may be empty.
         access: how slowly servers may answer, and what buckets demand.
     """
 
@@ -129,7 +130,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         """Return an object and its version.
 
         Raises:
-            ConditionFailed: it was replaced, again and again, while it was read.
+            ConditionFailed: the object was replaced during each of several attempts to read it.
         """
         for _ in range(TRIES):
             with suppress(ConditionFailed), self.reading(key) as full:
@@ -162,7 +163,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         """Yield objects in byte order, a page of a thousand at a time.
 
         Raises:
-            Unsupported: the store lists in another order, as it may with directories.
+            Unsupported: the store lists in another order, as accounts with directories may.
         """
         for blob in self._listed(prefix, after):
             with self.translated():
@@ -170,7 +171,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
             yield info
 
     def _listed(self, prefix: str, after: str, *include: str) -> Iterator[BlobProperties]:
-        """Yield the current blobs under a prefix in byte order, and no directories."""
+        """Yield the current blobs under a prefix in byte order, without directories."""
         floor = key_bytes(self.start + after) if after else b""
         blobs = self._current(self.utf8(self.start + prefix), "metadata", *include)
         ordered = in_byte_order(blobs, lambda blob: blob.name, error=self.translator.no_order)
@@ -190,8 +191,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
     def check_versions(self) -> None:
         """Make sure that objects have versions; see `capabilities.VersionedStore`.
 
-        Only the first one is requested: the setting belongs to the account, whose properties are
-        not readable here. An empty container passes.
+        Only the first object is checked: the setting belongs to the account, whose properties
+        cannot be read here. An empty container passes.
         """
         next(self.list_versions(), None)
 
@@ -199,7 +200,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         """Yield the current versions and their IDs; see `capabilities.VersionedStore`.
 
         Raises:
-            Unsupported: an object has no version: versioning is off, or was when it was written.
+            Unsupported: an object has no version, since versioning is off, or was off when the
+                object was written.
         """
         for blob in self._listed("", after, "versions"):
             if blob.version_id is None:
@@ -212,8 +214,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
     def renew(self, key: str) -> None:
         """Give an object a new time and version.
 
-        This writes its metadata again. The store may make a copy later or never, and until then the
-        object would be empty.
+        This writes its metadata again. A copy would not do: the store may finish it later or never,
+        and the object would be empty until then.
         """
         for _ in range(TRIES):
             with suppress(ConditionFailed), self.translated(key) as full:
@@ -234,7 +236,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
     ) -> bool:
         """Copy an object of any container of this account.
 
-        With an encryption scope it is not copied: the store would take the default one.
+        Return ``False`` if new blobs must have an encryption scope: the store would use the default
+        scope.
         """
         if self._scope or not isinstance(source, AzureStore) or source.account != self.account:
             return False
@@ -251,8 +254,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         """Sign a URL: offline with the account's key, otherwise with a delegated key of the store.
 
         Raises:
-            Unsupported: the credentials are a SAS token, which cannot sign; or the size of an
-                upload is to have a limit.
+            Unsupported: the credentials are a SAS token, which cannot sign; or the request limits
+                the size of an upload.
         """
         if request.method == "PUT" and request.max_size < LARGEST_PUT:
             raise Unsupported(
@@ -290,7 +293,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         return signed._replace(url=f"{signed.url}&comp=block&blockid={block}", headers=NO_METADATA)
 
     def access(self) -> Access:
-        """Describe the credentials in use, and where requests go."""
+        """Describe the credentials in use, and the host that receives requests."""
         return describe(self._login, os.environ)
 
     def uploads(self) -> AzureUploads:

@@ -1,14 +1,17 @@
 """Uploads in parts that outlive a process, on Azure; see `lakecli.stores.capabilities`.
 
-Azure has no uploads, only uncommitted blocks of a blob, each with a name and a size. The name holds
-the rest: the upload, when it began, the number of the part, and when it was sent, by the store's
-clock. An upload begins with a block 0 of one byte, which is never committed; the block 0 of an
-aborted upload has two bytes.
+Azure has no uploads, only uncommitted blocks of a blob, each with a name and a size. The name of a
+block records the rest: the upload, when the upload began, the number of the part, and when the part
+was sent, by the store's clock. An upload begins with a block 0 of one byte, which is never
+committed; the block 0 of an aborted upload has two bytes.
 
-- Blocks cannot be deleted. The store deletes them all a week after the last one of the blob.
-- Committing or writing a blob deletes its other blocks, so other uploads of it are gone. An upload
-  that began after the object was written is not listed, because the object hides its blocks.
-- All names of a blob's blocks have the length of those of `AzureClient.write_stream`.
+- Blocks cannot be deleted. The store deletes all blocks of a blob a week after the last one was
+  sent.
+- Committing or writing a blob deletes its other blocks, so all other uploads of the blob are lost.
+  An upload that began after the object was written is not listed, because the object hides its
+  blocks.
+- The names of a blob's blocks must have one length, so these are as long as those of
+  `AzureClient.write_stream`.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ _PIECE = 1 << 20
 
 
 class _Block(NamedTuple):
-    """A block's size and the fields of its name; times are in seconds since 1970."""
+    """A block: its size, and the fields of its name; times are in seconds since 1970."""
 
     upload: str
     started: int
@@ -72,9 +75,9 @@ class AzureUploads:
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
     ) -> UploadedPart:
-        """Send one part by one request, also to an aborted upload.
+        """Send one part by one request; an aborted upload accepts it, too.
 
-        The store verifies an MD5, so the CRC32C is verified here, before anything is sent.
+        The store verifies an MD5 only, so the CRC32C is verified here, before anything is sent.
         """
         stream = BytesIO(body) if isinstance(body, bytes) else body
         size, digest = _measure(stream, crc32c, key)
@@ -86,7 +89,7 @@ class AzureUploads:
         return UploadedPart(number, size, name, crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
-        """Yield the parts that have arrived; listings have no checksums."""
+        """Yield the parts that have arrived, without checksums, which listings lack."""
         for _, block in sorted(self._find(key, upload).items()):
             yield UploadedPart(block.number, block.size, block.name)
 
@@ -123,9 +126,10 @@ class AzureUploads:
             self._stage(full, upload, _MARK, _DROPPED)
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
-        """Yield the uploads of keys under `prefix` that hold no object, a page at a time.
+        """Yield the uploads of keys under `prefix` that have no object, a page at a time.
 
-        Each takes a request, and so does each empty object, which looks the same in a listing.
+        Each such key takes a request, and so does each empty object, which looks the same in a
+        listing.
         """
         full, start = self._store.start + prefix, len(self._store.start)
         for blob in self._store.follow_pages(
@@ -137,7 +141,7 @@ class AzureUploads:
                     yield UnfinishedUpload(key, UploadId(upload), _time(started))
 
     def _find(self, key: str, upload: UploadId) -> dict[int, _Block]:
-        """Return the parts of an upload; of repeated ones, the last."""
+        """Return the parts of an upload by number; if a part was sent again, the last one."""
         blocks = self._blocks(key)
         if upload not in {alive for alive, _ in _alive(blocks)}:
             raise _unknown(key)
@@ -161,7 +165,7 @@ class AzureUploads:
         self._store.sdk().stage(full, name, body, size=len(body), may_repeat=True)
 
     def _check(self, key: str, condition: Condition) -> None:
-        """Raise `ConditionFailed` if a condition does not hold."""
+        """Raise `ConditionFailed` if the object does not meet a condition."""
         if not isinstance(condition, AnyVersion):
             found: Version | None = None
             with suppress(ObjectNotFound):
@@ -169,7 +173,7 @@ class AzureUploads:
             check_condition(condition, found, key)
 
     def _now(self) -> int:
-        """Return the store's time in seconds since 1970, by its last response if there is one."""
+        """Return the store's time in seconds since 1970, by its last response or a new one."""
         clock = self._store.server_date
         if clock.now() is None:
             self._store.check_bucket()
@@ -180,12 +184,12 @@ class AzureUploads:
 
 
 def block_name(upload: str, number: int, sent: int) -> str:
-    """Return the name of a part that is sent at a time, in seconds since 1970."""
+    """Return the block name of a part; `sent` is in seconds since 1970."""
     return f"{upload}-{number:05}{sent:08x}"
 
 
 def _understood(staged: Iterable[tuple[str, int]]) -> Iterator[_Block]:
-    """Yield the blocks of lakecli's uploads, and no others."""
+    """Yield the blocks of lakecli's uploads, without those of other programs."""
     for block in staged:
         if found := _NAME.fullmatch(block[0]):
             upload, started, number, sent = found.groups()
@@ -199,7 +203,11 @@ def _alive(blocks: Iterable[_Block]) -> Iterator[tuple[str, int]]:
 
 
 def _measure(stream: BinaryIO, crc32c: int, key: str) -> tuple[int, str]:
-    """Return the size of a body and its MD5 in Base64; refuse one with another CRC32C."""
+    """Return the size of a body and its MD5 in Base64.
+
+    Raises:
+        IntegrityError: the body has another CRC32C.
+    """
     from google_crc32c import extend
 
     digest, actual, size = md5(usedforsecurity=False), 0, 0
