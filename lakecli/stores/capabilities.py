@@ -18,29 +18,29 @@ capability            s3    gs    az    local    memory
 ====================  ====  ====  ====  =======  ========
 
 An adapter names the protocols of its capabilities as base classes, so that mypy checks its methods
-(`DirectoryStore` and `MemoryStore` have them by their methods alone; a test lets mypy check it).
-Callers ask with ``isinstance``. The functions here and `streams.open_range` say or do what happens
-where a store lacks a capability.
+(`DirectoryStore` and `MemoryStore` only have the methods; a test lets mypy check them). Callers
+test for a capability with ``isinstance``. The functions here and `streams.open_range` work with
+every store: they also handle stores that lack the capability.
 
-Uploads in parts outlive the process which began them. Only the store knows which parts have
-arrived; no list is kept here. It also knows the parts whose responses were lost, so a resumed
-upload sends only the parts that are missing. A directory has none: an interrupted copy starts
-again.
+Uploads in parts outlive the process that began them. Only the store knows which parts have
+arrived; no list is kept here. The store also knows the parts whose responses were lost, so a
+resumed upload sends only the parts that are missing. A directory has no such uploads: an
+interrupted copy starts again.
 
 - S3: multipart uploads.
 - Google Cloud Storage: multipart uploads of the XML API, like S3's but without conditions. A
-  resumable session takes its parts one after the other and cannot use several connections.
-- Azure: uncommitted blocks, whose names hold the upload and the part's number; the store drops
+  resumable session accepts its parts only one after the other and cannot use several connections.
+- Azure: uncommitted blocks, whose names record the upload and the part's number; the store deletes
   them after a week.
 
-Versions of objects are named by IDs. A version ID is not a `contract.Version`: on S3 and Azure that
-is an ETag.
+Versions of objects are named by IDs. A version ID is not a `contract.Version`, which on S3 and
+Azure is an ETag.
 
 - S3 keeps versions if the bucket has versioning enabled.
-- Google Cloud Storage likewise; the ID is the object's generation.
+- So does Google Cloud Storage; the ID is the object's generation.
 - Azure keeps them if the storage account has versioning enabled; the ID is the version's time, with
   ``_`` in place of its colons.
-- Directories keep none.
+- Directories keep no versions.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class UploadedPart(NamedTuple):
 
     Attributes:
         tag: opaque; `PartUploads.complete` needs it.
-        crc32c: of its bytes; ``None`` if the store does not report it.
+        crc32c: CRC32C of the bytes; ``None`` if the store does not report it.
     """
 
     number: int
@@ -115,8 +115,8 @@ class PartUploads(Protocol):
         """Begin an upload; nothing is visible before it is completed.
 
         Args:
-            key: of the object.
-            by_urls: its parts are sent to presigned URLs, without checksums.
+            key: key of the object.
+            by_urls: whether the parts are sent to presigned URLs, without checksums.
         """
 
     def put_part(
@@ -125,8 +125,8 @@ class PartUploads(Protocol):
         """Send one part.
 
         Args:
-            body: its bytes, or a seekable stream of them.
-            crc32c: of the bytes; the store verifies it if it can.
+            body: the bytes of the part, or a seekable stream of them.
+            crc32c: CRC32C of the bytes; the store verifies it if it can.
 
         Raises:
             UploadNotFound: the upload no longer exists.
@@ -141,7 +141,7 @@ class PartUploads(Protocol):
         """
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
-        """Return when the last part arrived; ``None`` if no part did.
+        """Return when the last part arrived; ``None`` if no part has arrived.
 
         Raises:
             UploadNotFound: the upload no longer exists.
@@ -155,11 +155,11 @@ class PartUploads(Protocol):
         Raises:
             UploadNotFound: the upload or one of these parts does not exist.
             ConditionFailed: `condition` did not hold; the upload is unchanged.
-            Unsupported: this store joins parts without a condition only (`ANY`).
+            Unsupported: this store joins parts only without a condition (`ANY`).
         """
 
     def abort(self, key: str, upload: UploadId) -> None:
-        """Delete an upload and its parts; a missing one is fine."""
+        """Delete an upload and its parts; a missing upload is ignored."""
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix` that were never completed."""
@@ -173,7 +173,7 @@ class VersionedStore(ObjectStore, Protocol):
         """Check that the bucket keeps the versions of its objects.
 
         Raises:
-            Unsupported: it does not.
+            Unsupported: the bucket keeps no versions.
         """
 
     def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
@@ -210,12 +210,12 @@ class Access(NamedTuple):
     """The credentials in use.
 
     Attributes:
-        kind: of credentials: ``access key``, ``service account``, ….
-        identity: of an account or a role, or the beginning of a key's name.
-        source: where they were found: a variable, a profile, a file.
+        kind: kind of credentials: ``access key``, ``service account``, ….
+        identity: name of an account or a role, or the beginning of a key's name.
+        source: where the credentials were found: a variable, a profile, a file.
         endpoint: host that receives the requests; ``""`` for this machine.
-        region: of the bucket, where the store has regions.
-        expires_at: when they end, if that is known.
+        region: region of the bucket, if the store has regions.
+        expires_at: when the credentials expire, if that is known.
     """
 
     kind: str
@@ -228,7 +228,7 @@ class Access(NamedTuple):
 
 @runtime_checkable
 class HasUploads(Protocol):
-    """Uploads in parts that outlive the process."""
+    """Has uploads in parts that outlive the process."""
 
     def uploads(self) -> PartUploads:
         """Return the uploads of the namespace."""
@@ -238,19 +238,20 @@ class HasUploads(Protocol):
 class DeletesMatching(Protocol):
     """Deletes objects only if they still have the version that the caller has seen.
 
-    Between that look and the deletion, another process may write the same bytes again to take the
-    object into use. So this needs a version that every write changes, also one of the same bytes:
+    After the caller has read the version and before the deletion, another process may write the
+    same bytes again because it needs the object. So this needs a version that changes with every
+    write, even of the same bytes:
 
     - Google Cloud Storage has generations, Azure an ETag for each write.
     - A directory has the inode and the time of a file, compared under the namespace's lock.
     - S3 can compare the ETag (``If-Match``), but derives it from the bytes, and compares the time
       in directory buckets only. So S3 lacks this capability.
 
-    Without it, whoever deletes excludes writers in another way, such as a lease.
+    In a store without it, the caller must exclude writers in another way, such as by a lease.
     """
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
-        """Delete objects that still have these versions; a missing one is fine.
+        """Delete objects that still have these versions; a missing object is ignored.
 
         Args:
             objects: keys and versions, as `ObjectStore.head` and `ObjectStore.list` return them.
@@ -262,14 +263,14 @@ class DeletesMatching(Protocol):
 
 @runtime_checkable
 class CopiesFrom(Protocol):
-    """Copies objects from other namespaces of its kind on the store's side."""
+    """Copies objects from other namespaces of the same kind of store, without fetching them."""
 
     def copy_from(
         self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
         """Copy an object; return ``False`` if this store cannot copy from `source`.
 
-        The copy has these attributes, not the original's.
+        The copy has `attributes` instead of the original's.
         """
 
 
@@ -295,21 +296,21 @@ class Renews(Protocol):
 
 @runtime_checkable
 class Settles(Protocol):
-    """Returns objects to readers that a power cut could still undo."""
+    """Returns objects to readers before they are durable: a power cut could still remove them."""
 
     def settle(self, key: str) -> None:
-        """Make durable what a read has found, whoever wrote it.
+        """Make an object that was just read durable, whoever wrote it.
 
         Raises:
-            Unreachable: it may be lost.
+            Unreachable: syncing failed, so the object may be lost.
         """
 
 
 def settle(store: ObjectStore, key: str) -> None:
-    """Make durable what a read has found: our own write, whose answer was lost or an error.
+    """Make an object durable that was found by reading, after our own write of it seemed to fail.
 
     Raises:
-        Unreachable: it may be lost.
+        Unreachable: syncing failed, so the object may be lost.
     """
     if isinstance(store, Settles):
         store.settle(key)
@@ -322,7 +323,7 @@ class ReportsAccess(Protocol):
     def access(self) -> Access:
         """Describe the credentials.
 
-        May read files and variables. Asks a server only where the credentials come from one
+        May read files and variables. Sends a request only if the credentials come from a server
         (single sign-on, roles of a machine).
         """
 
@@ -338,19 +339,19 @@ class ShowsClock(Protocol):
 
 @runtime_checkable
 class WritesGarbled(Protocol):
-    """Sends an object with the checksum of other bytes, for ``lakecli doctor``."""
+    """Can send an object with a wrong checksum, for a test of ``lakecli doctor``."""
 
     def put_garbled(self, key: str, body: bytes) -> None:
         """Send `body` with a wrong checksum.
 
         Raises:
-            IntegrityError: the store refused it, as it should.
+            IntegrityError: the store refused the object, as it should.
         """
 
 
 @runtime_checkable
 class Prunes(Protocol):
-    """Has directories that stay behind when their objects are deleted."""
+    """Has directories, which remain when their objects are deleted."""
 
     def prune(self, prefix: str) -> None:
         """Remove the directory of a prefix if it is empty."""
@@ -361,14 +362,14 @@ class ClearsTemporaries(Protocol):
     """Has temporary files that killed processes leave behind."""
 
     def clear_temporaries(self, *, older_than: timedelta) -> int:
-        """Remove temporary files that no process holds; return how many."""
+        """Remove temporary files that no process has locked; return how many."""
 
 
 def clear_temporaries(store: ObjectStore, *, older_than: timedelta = LEFT_OVER) -> int:
     """Remove temporary files that no process has used for a day; return how many.
 
-    Only directories have them: unfinished uploads to a bucket are handled by
-    `lakecli.repository.transfer.multipart_upload`. Errors are ignored, as nothing depends on it.
+    Only directories have temporary files: `lakecli.repository.transfer.multipart_upload` handles
+    unfinished uploads to a bucket. Errors are ignored, as nothing depends on the removal.
     """
     if not isinstance(store, ClearsTemporaries):
         return 0
@@ -384,7 +385,7 @@ def uploads_of(store: ObjectStore) -> PartUploads | None:
 
 
 def can_copy(source: ObjectStore, target: ObjectStore) -> bool:
-    """Tell whether two stores are of one kind that copies on its side, without a request."""
+    """Return whether two stores are of the same kind, and can copy without fetching; no request."""
     return type(source) is type(target) and isinstance(target, CopiesFrom)
 
 
@@ -395,9 +396,9 @@ def copy_across(
     key: str,
     attributes: Attributes = PLAIN,
 ) -> bool:
-    """Copy an object between namespaces without fetching it; return whether that is possible.
+    """Copy an object between namespaces without fetching it; return ``False`` if impossible.
 
-    The copy has these attributes, not the original's.
+    The copy has `attributes` instead of the original's.
 
     Raises:
         ObjectNotFound: no such `source_key`.
@@ -427,7 +428,7 @@ def renew(store: ObjectStore, key: str, *, aside: str) -> None:
 
 
 def part_size_of(size: int, smallest: int = PART_SIZE) -> int:
-    """Return the part size of an object: `smallest` times a power of two."""
+    """Return the part size for an object of `size` bytes: `smallest` times a power of two."""
     while size > smallest * MAX_PARTS:
         smallest *= 2
     return smallest
@@ -437,7 +438,7 @@ def versions_of(store: ObjectStore) -> VersionedStore:
     """Return the interface that reads versions of a store's objects.
 
     Raises:
-        Unsupported: the store cannot.
+        Unsupported: the store does not keep versions.
     """
     if not isinstance(store, VersionedStore):
         raise Unsupported(
@@ -448,10 +449,10 @@ def versions_of(store: ObjectStore) -> VersionedStore:
 
 
 def not_versioned(bucket: str, state: str) -> Unsupported:
-    """Return the error of a bucket that does not keep the versions of its objects.
+    """Return the error for a bucket that does not keep the versions of its objects.
 
     Args:
-        state: what is the matter with its versioning.
+        state: end of the sentence "versioning …", such as "is off".
     """
     return Unsupported(
         f"the bucket keeps no versions of its objects, versioning {state}: {bucket}",
@@ -470,10 +471,10 @@ def access_of(store: ObjectStore) -> Access | None:
 
 
 def beginning_of(name: str) -> str:
-    """Return the first four characters of an access key ID: enough to tell two apart."""
+    """Return the first four characters of an access key ID: enough to distinguish two keys."""
     return f"{name[:_SHOWN]}…" if len(name) > _SHOWN else "…"
 
 
 def store_time(store: object) -> datetime | None:
-    """Return the present by a store's clock, or ``None`` before its first response."""
+    """Return the current time by a store's clock, or ``None`` before its first response."""
     return store.server_date.now() if isinstance(store, ShowsClock) else None

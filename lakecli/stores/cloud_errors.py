@@ -1,4 +1,4 @@
-"""How the adapters of the clouds turn an SDK's errors into lakecli's: tables of words.
+"""Tables of error messages, by which the adapters of the clouds translate an SDK's errors.
 
 Messages name the object and the endpoint's host; never a URL, a header or a credential.
 """
@@ -36,7 +36,7 @@ class Words(NamedTuple):
     hint: str | None = None
 
     def filled(self, details: Mapping[str, str]) -> LakeError:
-        """Return the error that these words describe; details at the end may be empty."""
+        """Return the error with `details` filled in; the last one in the message may be empty."""
         hint = self.hint and self.hint.format_map(details)
         return self.error(self.message.format_map(details).rstrip(": "), hint=hint)
 
@@ -91,7 +91,7 @@ _LONGEST_TEXT: Final = 500
 
 
 def one_line(text: str) -> str:
-    """Return a text of an SDK or a server, or its beginning, so that it fits into a message."""
+    """Return the beginning of an SDK's or a server's text in one line, for a message."""
     return " ".join(text.split()).rstrip(".")[:_LONGEST_TEXT]
 
 
@@ -109,8 +109,8 @@ begin with a service, so that no host, as in the address of an account, is taken
 def permission_hint(text: str) -> str:
     """Return the hint for a refusal: the permission that the store's own text names, if any.
 
-    A permission that is guessed from the request is often the wrong one: the key of an encryption,
-    or a policy of the bucket or of the organisation, may be what refuses.
+    A permission guessed from the request is often the wrong one: the cause may also be an
+    encryption key, or a policy of the bucket or of the organisation.
     """
     found = _PERMISSION.search(text)
     if found is None:
@@ -122,13 +122,13 @@ def permission_hint(text: str) -> str:
 
 
 def split_server(url: str, what: str) -> SplitResult | None:
-    """Return the parts of the URL of a server, ``http[s]://HOST[:PORT]``; ``None`` if it is none.
+    """Split the URL of a server, ``http[s]://HOST[:PORT]``; return ``None`` for another text.
 
     Args:
-        what: the setting that it comes from.
+        what: the setting that the URL comes from, for the error.
 
     Raises:
-        UsageError: it has a user or a password, which the error does not repeat.
+        UsageError: the URL has a user or a password, which the error does not repeat.
     """
     try:
         parts = urlsplit(url)
@@ -151,13 +151,13 @@ class Translator(ABC):
         host: returns the host that requests go to; called only when an error names it.
 
     Attributes:
-        again: the hint of errors that may pass: what to check before the next try.
-        by_code: words by the store's own code of an error, which counts before the status.
+        again: the hint for errors that may pass: what to check before the next attempt.
+        by_code: words by the store's own error code, which is looked up before the status.
         refused: words of any other refusal.
-        by_class: words by the name of the SDK's class; the nearest base class counts.
+        by_class: words by the name of the SDK's exception class, or of its nearest base class.
         order_hint: what to use instead of a bucket that lists keys in another order.
         bundle: the variable that names the file of trusted certificates.
-        anonymous: the setting by which requests carry no credentials, or ``""`` if they do.
+        anonymous: the setting that makes requests carry no credentials; ``""``: they carry them.
     """
 
     again: ClassVar[str]
@@ -176,12 +176,12 @@ class Translator(ABC):
 
     @contextmanager
     def translated(self, key: str = "", *, may_be_absent: bool = False) -> Iterator[str]:
-        """Translate the errors of a block, which is about the object `key` or the bucket.
+        """Translate the errors of a block that sends requests about the object `key` or the bucket.
 
         Args:
-            key: in full, with the prefix of the namespace.
-            may_be_absent: the request writes the object, so "not found" is about the bucket or
-                the condition.
+            key: full name of the object, with the prefix of the namespace.
+            may_be_absent: whether the request writes the object, so that "not found" is about the
+                bucket or the condition.
         """
         try:
             yield key
@@ -197,7 +197,7 @@ class Translator(ABC):
                 del known  # or the error, and with it an open response, would refer to itself
 
     def known(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
-        """Translate an error of an SDK; return ``None`` for any other error."""
+        """Return lakecli's error for an error of an SDK, or ``None`` for any other error."""
         if isinstance(error, UnusableAnswerError):
             return self.unusable(str(error), key)
         if isinstance(error, RecursionError):  # of a parser of the SDK
@@ -226,7 +226,7 @@ class Translator(ABC):
         return words.filled(details)
 
     def check_writes(self, method: str) -> None:
-        """Refuse a request that changes something, if requests carry no credentials."""
+        """Refuse a request that writes, if requests carry no credentials."""
         if self.anonymous and method not in {"GET", "HEAD"}:
             raise PermissionDenied(
                 f"{self._bucket} is read without credentials, nothing was written there",
@@ -234,40 +234,40 @@ class Translator(ABC):
             )
 
     def no_signature(self, url: str) -> LakeError:
-        """Return the error of an object whose URL cannot be signed without credentials."""
+        """Return the error for signing without credentials; it names the object's plain `url`."""
         return Unsupported(
             f"cannot presign, {self._bucket} is read without credentials",
             hint=f"its objects have plain URLs: {url}",
         )
 
     def unusable(self, text: str, key: str = "") -> LakeError:
-        """Return the error of an answer that no store sends; `text` says what is wrong with it."""
+        """Return the error for an answer that no store sends; `text` says what is wrong with it."""
         return self.error(UNUSABLE, key, text=text)
 
     def no_order(self) -> LakeError:
-        """Return the error of a bucket that is not listed in byte order."""
+        """Return the error for a bucket that is not listed in byte order."""
         words = Words(
             Unsupported, "{host} does not list the keys in byte order: {bucket}", self.order_hint
         )
         return self.error(words)
 
     def words_of(self, code: str, status: int) -> Words:
-        """Return the words for a refusal with a code and a status."""
+        """Return the words for a refusal with this error code and HTTP status."""
         words = self.by_code.get(code) or self.by_status.get(status)
         return words or (BUSY if status >= SERVER_FAULT else self.refused)
 
     def refused_delete(self, status: int, code: str, key: str) -> LakeError:
-        """Return the error for one object that a batch of deletions kept."""
+        """Return the error for one object that a batch of deletions could not delete."""
         details = {"code": code or str(status), "text": "", "action": self.action_for("")}
         return self.error(self.words_of(code, status), key, **details)
 
     def action_for(self, text: str) -> str:
-        """Return what to do about a refusal that the store explains by a text."""
+        """Return what to do about a refusal, given the store's explanation."""
         return permission_hint(text)
 
     @abstractmethod
     def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
-        """Return the error for a server's answer, ``None`` for any other of the SDK's errors."""
+        """Return the error for a server's error response, or ``None`` for any other error."""
 
     def _of_sdk(self, error: Exception, key: str) -> LakeError | None:
         names = (base.__name__ for base in type(error).__mro__)
@@ -277,5 +277,5 @@ class Translator(ABC):
         return self.error(words, key, text=self._text_of(error), code=type(error).__name__)
 
     def _text_of(self, error: Exception) -> str:
-        """Return what a message quotes of the SDK's error."""
+        """Return the part of the SDK's error that a message quotes."""
         return one_line(str(error).partition("\n")[0])

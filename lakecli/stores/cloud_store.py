@@ -45,7 +45,7 @@ from lakecli.stores.streams import batches, read_exactly
 
 
 class SdkClient(Protocol):
-    """The requests of an SDK about the objects of one bucket; they raise its own errors."""
+    """The requests of an SDK about the objects of one bucket; they raise the SDK's own errors."""
 
     def page(self, prefix: str, /) -> object:
         """Return the first page of a listing."""
@@ -61,24 +61,25 @@ class SdkClient(Protocol):
     ) -> Version:
         """Write an object by one request, which may be repeated if it has no condition.
 
-        With `may_repeat` it may be repeated in any case, although it may have had effect.
+        With `may_repeat` a conditional request is repeated, too, although the first attempt may
+        have written the object.
         """
 
     def write_stream(
         self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes, condition: Condition
     ) -> Version:
-        """Write an object in parts, of which the beginning, `first`, has been read."""
+        """Write an object in parts; `first` is its beginning, which the caller has read already."""
 
     def write_garbled(self, name: str, data: bytes) -> None:
-        """Write an object by a request with the checksum of other bytes."""
+        """Write an object by a request with a wrong checksum."""
 
     def delete(
         self, names: Sequence[str], versions: Sequence[Version]
     ) -> Iterable[tuple[str, int, str]]:
-        """Delete objects by one request; return those that failed, with a status and a code.
+        """Delete objects by one request; return those that failed, with an HTTP status and a code.
 
         Args:
-            versions: that they must have, if any are given.
+            versions: the versions that the objects must have; empty: any.
         """
 
 
@@ -88,7 +89,7 @@ Position = TypeVar("Position")
 
 
 class Refusal(NamedTuple):
-    """An object that a batch of deletions kept, and why."""
+    """An object that a batch of deletions could not delete, and why."""
 
     full: str
     error: LakeError
@@ -100,11 +101,11 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
     Keys are relative to the namespace; `full` returns the name in the bucket.
 
     Args:
-        prefix: of every key, without a slash at its end; may be empty.
+        prefix: prefix of every key, without a trailing slash; may be empty.
 
     Attributes:
-        delete_size: objects that one request deletes, at most.
-        start: what every full name begins with.
+        delete_size: largest number of objects that one request deletes.
+        start: prefix of every full name.
     """
 
     cloud: ClassVar[str]
@@ -127,7 +128,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
     @property
     def uri(self) -> str:
-        """The URI of the bucket, and the prefix."""
+        """The URI of the bucket with the prefix of the namespace."""
         return f"{self.root}/{self._prefix}" if self._prefix else self.root
 
     def get(
@@ -162,7 +163,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         """Describe one object, or a version of it."""
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects, many by one request; a missing one is fine."""
+        """Delete objects, many by one request; a missing object is ignored."""
         for batch in batches(map(self.full, keys), self.delete_size):
             for refusal in self._delete(batch):
                 if not isinstance(refusal.error, ObjectNotFound):
@@ -178,14 +179,14 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         return ParallelBatch(self)
 
     def local_path(self, key: str) -> str | None:
-        """Return ``None``: no file of this machine holds the object."""
+        """Return ``None``: no file of this machine contains the object."""
         del key
         return None
 
     def translated(
         self, key: str | None = None, *, may_be_absent: bool = False
     ) -> AbstractContextManager[str]:
-        """Name the object in full, and translate errors about it or the bucket."""
+        """Yield the object's full name, and translate errors about the object or the bucket."""
         full = "" if key is None else self.full(key)
         return self.translator.translated(full, may_be_absent=may_be_absent)
 
@@ -203,7 +204,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
     def follow_pages(
         self, ask: Callable[[Position], tuple[Iterable[T], Position | None]], position: Position
     ) -> Iterator[T]:
-        """Yield what the pages of a listing have, and translate errors while each is requested.
+        """Yield the items of all pages of a listing, and translate errors of the page requests.
 
         Args:
             ask: returns a page, and the position of the next one; a false value after the last.
@@ -228,7 +229,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         return self.utf8(self.start + key)
 
     def readable(self, key: str) -> str:
-        """Return the name of an object that is only read: a bucket may hold more than it takes."""
+        """Return the name of an object to read; some names can be read but not written."""
         return self.full(key)
 
     def utf8(self, name: str) -> str:
@@ -251,12 +252,12 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         """Make sure that the bucket exists.
 
         Raises:
-            BucketNotFound: it does not.
+            BucketNotFound: the bucket does not exist.
             PermissionDenied: its objects may not be listed.
         """
 
     def _check_bucket_once(self) -> None:
-        """Find out whether "not found" was about the bucket; one request in a store's life."""
+        """Raise `BucketNotFound` if "not found" was about the bucket; one request per store."""
         if self._bucket_exists:
             return
         try:
@@ -268,17 +269,17 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         self._bucket_exists = True
 
     def _check_absent(self, key: str) -> None:
-        """Raise `ConditionFailed` if the key exists, before gigabytes are sent."""
+        """Raise `ConditionFailed` if the key exists, before a large body is sent."""
         with suppress(ObjectNotFound):
             self.head(key)
             raise ConditionFailed(f"object is there already, nothing was written: {key!r}")
 
 
 class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Client]):
-    """A cloud that honours a version as the condition of each request: all but S3.
+    """A cloud that accepts a version as the condition of each request: all except S3.
 
     Attributes:
-        attempts: of each request that may be repeated.
+        attempts: number of attempts at most for each request that may be repeated.
     """
 
     attempts: int = REQUESTS.attempts
@@ -304,7 +305,7 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
             self.sdk().page(self.start)
 
     def put_garbled(self, key: str, body: bytes) -> None:
-        """Send `body` with the checksum of other bytes; see `WritesGarbled`."""
+        """Send `body` with a wrong checksum; see `WritesGarbled`."""
         with self.translated(key) as full:
             self.sdk().write_garbled(full, body)
 
@@ -322,7 +323,7 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
         return self._put_stream(key, first, body, condition, attributes)
 
     def put_new(self, key: str, body: bytes) -> bool:
-        """Write `body` unless the key exists; a retry is safe, as the key names the contents."""
+        """Write `body` unless the key exists; a retry is safe, as the key determines the bytes."""
         try:
             self._put_whole(key, body, ABSENT, PLAIN, may_repeat=True)
         except ConditionFailed:
@@ -382,7 +383,7 @@ WAITING = 16
 class ParallelBatch:
     """A batch on a bucket; see `contract.WriteBatch`.
 
-    Objects become visible one by one, each complete and durable; `flush` waits for all.
+    Objects become visible one by one, each complete and durable; `flush` waits for all of them.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -394,11 +395,11 @@ class ParallelBatch:
         self._existing: set[str] = set()
 
     def put_new(self, key: str, body: bytes) -> None:
-        """Send `body` once a worker is free; `flush` raises errors."""
+        """Send `body` in a thread of the pool; `flush` raises the errors."""
         self._submit(self._store.put_new, key, body)
 
     def put_content(self, key: str, body: bytes) -> None:
-        """Do as `put_new`, but replace an object of another size."""
+        """Write `body` like `put_new`, but replace an existing object of another size."""
         self._submit(partial(put_content, self._store), key, body)
 
     def _submit(self, put: Callable[[str, bytes], bool], key: str, body: bytes) -> None:
@@ -412,7 +413,7 @@ class ParallelBatch:
         raise Unsupported(f"cannot rename objects in {self._store.uri}")
 
     def adopt(self, key: str, temporary: str) -> None:
-        """Refuse: there are no spools."""
+        """Refuse: this batch has no spools."""
         raise ValueError(f"not a spool of this batch: {temporary!r}, for {key!r}")
 
     def flush(self) -> Collection[str]:

@@ -8,9 +8,9 @@ Adapters translate their SDK's errors into lakecli's:
 - a condition that did not hold (S3 412, 409, 404 on a conditional PUT, …): `ConditionFailed`
 - missing or refused credentials and permissions: `PermissionDenied`
 - no connection, time-outs, throttling, 5xx after the retries, disk full: `Unreachable`
-- what the store cannot do: `Unsupported`
+- an operation that the store lacks: `Unsupported`
 
-What only some stores can do is in `capabilities`.
+Operations that only some stores have are in `capabilities`.
 """
 
 import re
@@ -48,11 +48,11 @@ class ConditionFailed(LostRace):
 
 
 class ObjectArchived(Refused):
-    """The object is in an archive tier: the store has to restore it before anybody reads it."""
+    """The object is in an archive tier: the store has to restore it before it can be read."""
 
 
 class TooLarge(IntegrityError):
-    """An object larger than any valid one of its kind; it was not fetched."""
+    """The object is larger than any valid object of its kind; it was not fetched."""
 
     def __init__(self, key: str, max_size: int) -> None:
         super().__init__(
@@ -74,7 +74,7 @@ class Absent:
 
 
 class Match(NamedTuple):
-    """Write only over exactly this version."""
+    """Write only if the object has exactly this version."""
 
     version: Version
 
@@ -98,12 +98,15 @@ NO_METADATA: Final[Mapping[str, str]] = {}
 class ObjectInfo(NamedTuple):
     """The properties of one object in a listing or a head request.
 
-    ``modified_at`` is by the store's clock. Only `ObjectStore.head` fills ``content_type``,
-    ``content_encoding`` and ``metadata``, and only where the store keeps them: a directory does
-    not. Stores may return the keys of metadata in lower case. ``md5`` is the MD5 of the bytes in
-    hex digits, if the store reports it beside an ETag that is none. ``archive`` is the archive tier
-    of an object that cannot be read before it is restored; a listing of S3 has it of restored ones,
-    too.
+    Attributes:
+        modified_at: time of the last change, by the store's clock.
+        content_type: filled only by `ObjectStore.head`, and only if the store keeps it; a directory
+            does not. The same is true of `content_encoding` and `metadata`.
+        metadata: user metadata; some stores return the keys in lower case.
+        md5: MD5 of the bytes in hex digits, if the store reports one in addition to an ETag that is
+            not an MD5.
+        archive: archive tier of an object that must be restored before it is read; in a listing of
+            S3, also that of a restored object.
     """
 
     key: str
@@ -124,35 +127,35 @@ _OF_TRANSFERS: Final = frozenset({"", "aws-chunked", "identity"})
 
 
 def plain_tag(etag: str) -> str:
-    """Return an ETag without its quotes, and without the suffix that compressing proxies add."""
+    """Return an ETag without its quotes, and without the suffix that a compressing proxy adds."""
     found = re.fullmatch(_TAG, etag, re.DOTALL)
     return found[1] if found else etag
 
 
 def tag_to_send(etag: str) -> str:
-    """Return an ETag as the condition of a request, without quotes; ``""``: it cannot be one.
+    """Return an ETag without quotes, for a condition; ``""`` if it cannot be one.
 
-    A weak ETag never holds in a condition, and an entry may record anything.
+    A condition never holds for a weak ETag, and an entry may record any text as its ETag.
     """
     tag = plain_tag(etag)
     return "" if etag.startswith("W/") or not re.fullmatch(_SENT, tag) else tag
 
 
 def check_matching(matching: str, key: str, *found: str) -> None:
-    """Refuse an object if none of its tags equals `matching`.
+    """Raise `ConditionFailed` if no tag of an object equals `matching`.
 
     Args:
-        matching: an ETag, a version or an MD5; ``""``: any object will do.
-        found: what the store says; ``""`` where it says nothing.
+        matching: an ETag, a version or an MD5; ``""``: any object is accepted.
+        found: the tags that the store reports; ``""`` for a tag that it does not report.
     """
     if matching and plain_tag(matching) not in map(plain_tag, filter(None, found)):
         raise ConditionFailed(f"not the object that was asked for: {key!r}")
 
 
 def plain_encoding(encoding: str | None) -> str:
-    """Return a Content-Encoding without what belongs to a transfer; some servers store that.
+    """Return a Content-Encoding without codings of the transfer, which some servers store, too.
 
-    A malformed one is none.
+    A malformed value becomes ``""``.
     """
     parts = [part.strip() for part in (encoding or "").split(",")]
     kept = ", ".join(part for part in parts if part.lower() not in _OF_TRANSFERS)
@@ -160,11 +163,11 @@ def plain_encoding(encoding: str | None) -> str:
 
 
 class Attributes(NamedTuple):
-    """What a store keeps with an object; a directory keeps nothing of it.
+    """Properties that a store keeps with an object; a directory keeps none of them.
 
     Attributes:
-        content_type: ``""``: the store's default.
-        content_encoding: of the bytes as they are stored; ``""``: none.
+        content_type: content type; ``""``: the store's default.
+        content_encoding: Content-Encoding of the stored bytes; ``""``: none.
     """
 
     content_type: str = ""
@@ -192,27 +195,27 @@ class ObjectStore(Protocol):
     ) -> bytes:
         """Return bytes ``[start, start + length)``, fewer if the object ends earlier.
 
-        A negative `start` counts from the end (a suffix read), with no `length`. A suffix longer
-        than the object is the whole object; a start at or past the end gives ``b""``.
+        A negative `start` counts from the end (a suffix read); then `length` must be ``None``. A
+        suffix longer than the object is the whole object; a start at or past the end gives ``b""``.
 
         Args:
-            matching: the ETag that the object must have, as `ObjectInfo` has it, the version where
-                a store has no ETags, or the MD5 where it reports one; ``""``: any object will do.
-                The request has it as its condition, if the store knows such a condition, and what
-                the response says is compared in any case.
+            matching: the ETag that the object must have, as in `ObjectInfo`; the version if the
+                store has no ETags, or the MD5 if it reports one; ``""``: any object is accepted. It
+                is sent as a condition if the store has such a condition, and is always compared
+                with the response.
 
         Raises:
             ObjectNotFound: no such key.
-            ConditionFailed: the object does not match, or the response does not say so. Some
-                stores answer so, too, if there is no object.
+            ConditionFailed: the object does not match, or the response does not say whether it
+                does. Some stores raise this also if there is no object.
         """
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and the version of exactly these bytes, for compare-and-set.
 
         Args:
-            length: bytes to read from its beginning, at most; ``None``: all. Of an empty object
-                the version may then be unknown, ``""``.
+            length: largest number of bytes to read from the beginning; ``None``: all. With a
+                length, the version of an empty object may be unknown (``""``).
 
         Raises:
             ObjectNotFound: no such key.
@@ -239,7 +242,7 @@ class ObjectStore(Protocol):
         """Write `body` unless the key exists; return whether it was absent.
 
         For keys that determine their bytes: unlike a conditional `put`, the request is repeated
-        after a lost response, and may then find its own object.
+        after a lost response, and may then find the object that it has written itself.
         """
 
     def head(self, key: str) -> ObjectInfo:
@@ -253,10 +256,10 @@ class ObjectStore(Protocol):
         """Yield the objects under `prefix` with keys greater than `after`, in byte order."""
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects, in batches if the store can; a missing one is fine."""
+        """Delete objects, in batches if the store can; a missing object is ignored."""
 
     def copy(self, source: str, key: str) -> None:
-        """Copy one object inside the namespace, on the store's side.
+        """Copy one object inside the namespace, without fetching it.
 
         Raises:
             ObjectNotFound: no such `source`.
@@ -270,17 +273,17 @@ class ObjectStore(Protocol):
         """
 
     def local_path(self, key: str) -> str | None:
-        """Return the path of the file of this machine that holds the object, or ``None``."""
+        """Return the path of the object's file on this machine, or ``None`` without such a file."""
 
     def batch(self) -> "WriteBatch":
         """Start a batch of create-only writes that become durable together."""
 
 
 class WriteBatch(Protocol):
-    """Many small create-only writes with one durability point.
+    """Many small create-only writes that become durable together, by `flush`.
 
     Before `flush`, objects may be invisible; after it, all are visible and durable. A dropped batch
-    leaves at most temporary files, never a torn object. Safe to share between threads.
+    leaves at most temporary files, never an incomplete object. Safe to share between threads.
     """
 
     def put_new(self, key: str, body: bytes) -> None:
@@ -289,14 +292,14 @@ class WriteBatch(Protocol):
     def put_content(self, key: str, body: bytes) -> None:
         """Write `body` unless an object of this key and size exists.
 
-        For keys derived from the digest of their bytes: an object of another size is damaged and
-        replaced, see the function `put_content`.
+        For keys derived from the digest of their bytes: an object of another size is damaged and is
+        replaced. See the function `put_content`.
         """
 
     def adopt(self, key: str, temporary: str) -> None:
         """Give a finished `spool` its final key, derived from the digest of its bytes.
 
-        An existing object of the same size stays as it is; one of another size is replaced.
+        An existing object of the same size is kept; one of another size is replaced.
         """
 
     def spool(self) -> tuple[str, BinaryIO]:
@@ -307,7 +310,7 @@ class WriteBatch(Protocol):
         """
 
     def flush(self) -> Collection[str]:
-        """Make everything so far durable and visible, in order: content first, then names.
+        """Make everything written so far durable and visible, in order: content first, then names.
 
         After an error, nothing counts as durable. Objects that the error may have damaged are
         dropped, so that no later flush makes them visible; write them again.
@@ -319,13 +322,13 @@ class WriteBatch(Protocol):
 
 
 class Guard(Protocol):
-    """Protects objects, new ones and those that existed already, from garbage collection.
+    """Protects objects, new and existing ones, from garbage collection.
 
-    It is `lakecli.repository.guard.GcGuard`, whose methods these are.
+    `lakecli.repository.guard.GcGuard` implements it.
     """
 
     def begin(self) -> bool:
-        """Return whether objects that existed already need protection; called before any check."""
+        """Return whether existing objects need protection; called before any check for objects."""
 
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False
@@ -334,8 +337,8 @@ class Guard(Protocol):
 
         Args:
             found: keys of objects that existed already.
-            written: keys of new objects, durable by now.
-            whole: the objects refer to others that are not listed here.
+            written: keys of new objects, which are durable by now.
+            whole: whether the objects refer to others that are not listed here.
         """
 
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
@@ -346,7 +349,7 @@ def key_bytes(key: str) -> bytes:
     """Return the bytes of a key, by which listings are ordered.
 
     Raises:
-        UsageError: the key has half a surrogate pair, which is no byte.
+        UsageError: the key has a lone surrogate that does not stand for a byte.
     """
     try:
         return key.encode("utf-8", "surrogateescape")
@@ -355,11 +358,11 @@ def key_bytes(key: str) -> bytes:
 
 
 def get_bounded(store: ObjectStore, key: str, max_size: int) -> bytes:
-    """Return a whole object by one request that fetches no more than it may hold.
+    """Return a whole object by one request that fetches at most ``max_size + 1`` bytes.
 
     Raises:
         ObjectNotFound: no such key.
-        TooLarge: it has more than `max_size` bytes.
+        TooLarge: the object has more than `max_size` bytes.
     """
     data = store.get(key, start=0, length=max_size + 1)
     if len(data) > max_size:
@@ -368,7 +371,7 @@ def get_bounded(store: ObjectStore, key: str, max_size: int) -> bytes:
 
 
 def exists(store: ObjectStore, key: str) -> bool:
-    """Tell whether a namespace has an object; one HEAD."""
+    """Return whether a namespace has an object, by one HEAD request."""
     try:
         store.head(key)
     except ObjectNotFound:
@@ -377,10 +380,10 @@ def exists(store: ObjectStore, key: str) -> bool:
 
 
 def is_much_less(found: int, before: int) -> bool:
-    """Return whether more than a tenth of what was there before was not found.
+    """Return whether `found` is less than nine tenths of `before`, the earlier number of items.
 
-    A store or a file system that fails to list something says nothing about it. So whoever is about
-    to delete what is not listed lists again first.
+    A store or a file system may omit objects from a listing without an error. So a caller that is
+    about to delete the unlisted items lists again first.
     """
     return found * 10 < before * 9
 
@@ -389,7 +392,7 @@ def check_condition(condition: Condition, current: Version | None, key: str) -> 
     """Raise `ConditionFailed` unless the condition of a write holds.
 
     Args:
-        current: the version of the object that has the key, or ``None``.
+        current: version of the object at the key, or ``None`` if there is no object.
     """
     match condition:
         case Absent() if current is not None:
@@ -404,13 +407,13 @@ def check_condition(condition: Condition, current: Version | None, key: str) -> 
 
 
 def put_content(store: ObjectStore, key: str, body: bytes) -> bool:
-    """Write `body` unless an object of this key and size exists; return whether it was absent.
+    """Write `body` unless an object of this key and size exists; return whether it was written.
 
     An object of another size is damaged and is replaced without a condition, since every writer of
     this key writes these bytes.
 
     Args:
-        key: derived from the digest of `body`.
+        key: a key derived from the digest of `body`.
     """
     if store.put_new(key, body):
         return True

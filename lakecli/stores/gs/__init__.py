@@ -7,7 +7,7 @@
     credentials  application default credentials, the endpoint, and the URLs they sign
     generations  versions of objects, which are generations
     uploads      uploads in parts that outlive a process
-    errors       the SDK's errors in lakecli's words
+    errors       translates the SDK's errors into lakecli's
 
 May import the modules of `lakecli.stores` and what is below, but no other adapter.
 """

@@ -1,7 +1,7 @@
 """The requests of Google Cloud Storage's SDK; importing this module loads the SDK.
 
-Generations are explicit numbers: the SDK takes ``None`` for "no condition", and reports ``None``
-after a download if a proxy removed the header.
+Generations are explicit numbers: for the SDK, ``None`` means "no condition", and it also reports
+``None`` after a download if a proxy removed the header.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class ObjectPiece(NamedTuple):
     """Part of an object, and metadata of the full object if the response carried it.
 
     Attributes:
-        crc32c: of all its bytes, in Base64.
-        tags: its ETag, and its MD5 in hex digits.
+        crc32c: CRC32C of the full object, in Base64.
+        tags: ETag of the object, and its MD5 in hex digits.
     """
 
     data: bytes
@@ -78,9 +78,9 @@ class GsClient:
     """Requests about the objects of one bucket.
 
     Args:
-        attempts: of each request that may be repeated.
-        project: that pays for the requests; ``""``: the bucket's own.
-        kms_key: that new objects are encrypted with; ``""``: the bucket's default.
+        attempts: number of attempts at most for each request that may be repeated.
+        project: project that pays for the requests; ``""``: the bucket's own.
+        kms_key: KMS key that encrypts new objects; ``""``: the bucket's default.
 
     Every method raises the SDK's own errors.
     """
@@ -115,13 +115,13 @@ class GsClient:
         etag: str = "",
         generation: int | None = None,
     ) -> ObjectPiece:
-        """Read bytes ``[start, end)``; past the end there are none.
+        """Read bytes ``[start, end)``; a range past the end is empty.
 
         Args:
-            start: counted from the end where it is negative, then without an `end`.
-            end: after the last byte; ``None`` reads to the end of the object.
-            etag: that the object must have, or ``""``.
-            generation: read this one; otherwise the current one.
+            start: first byte; a negative number counts from the end, then `end` must be ``None``.
+            end: position after the last byte; ``None`` reads to the end of the object.
+            etag: ETag that the object must have; ``""``: any.
+            generation: generation to read; ``None``: the current one.
         """
         blob = self._bucket.blob(name, generation=generation)
         is_whole = start == 0 and end is None
@@ -155,7 +155,7 @@ class GsClient:
         *,
         may_repeat: bool,
     ) -> Version:
-        """Write an object by one request, or by several where it is large; see `SdkClient`."""
+        """Write an object by one request, or by several if it is large; see `SdkClient`."""
         generation = generation_for(condition)
         blob = self._new_blob(name, attributes)
         blob.upload_from_string(
@@ -169,7 +169,7 @@ class GsClient:
         return version_of(blob)
 
     def write_garbled(self, name: str, data: bytes) -> None:
-        """Write an object with the checksum of other bytes."""
+        """Write an object with a wrong checksum."""
         blob = self._new_blob(name, PLAIN)
         blob.crc32c = b64encode((crc32c(data) ^ 1).to_bytes(4, "big")).decode()
         blob.upload_from_string(data, checksum=None, timeout=self._timeout, retry=None)
@@ -202,7 +202,7 @@ class GsClient:
         """Return a page of a listing, and the position of the next page.
 
         Args:
-            start: the first name; ``""`` begins at the prefix.
+            start: the first name to list; ``""``: the first name with the prefix.
         """
         listed = self._client.list_blobs(
             self._bucket,
@@ -227,7 +227,7 @@ class GsClient:
     ) -> list[tuple[str, int, str]]:
         """Delete objects; see `SdkClient`.
 
-        If a server does not answer each request of a batch, they are sent one by one.
+        If a server does not answer each request of a batch, the deletions are sent one by one.
         """
         generations = [generation_for(Match(version)) for version in versions]
         wanted = list(zip(names, generations or [None] * len(names), strict=True))
@@ -259,10 +259,10 @@ class GsClient:
     def copy(
         self, bucket: str, source: str, target: str, attributes: Attributes, *, project: str = ""
     ) -> None:
-        """Copy an object of any bucket; large ones take several requests.
+        """Copy an object of any bucket; a large object takes several requests.
 
-        Without any attribute the copy has those of the original. A request names one project that
-        pays: if this bucket has none, that of the source, `project`.
+        If `attributes` are empty, the copy has those of the original. A request can name only one
+        paying project: that of this bucket, else `project`, that of the source.
         """
         payer = self._project or project or None
         origin = self._client.bucket(bucket, user_project=payer).blob(source)
@@ -288,15 +288,16 @@ class GsClient:
         headers: Mapping[str, str] | None = None,
         may_repeat: bool = True,
     ) -> requests.Response:
-        """Send a request of the XML API, the only one with uploads in parts.
+        """Send a request of the XML API; only that API has uploads in parts.
 
         Args:
-            name: of an object; ``""`` asks about the bucket.
-            body: with a length; readable several times.
-            may_repeat: repeat the request after a failure, although it may have had effect.
+            name: name of an object; ``""``: the request is about the bucket.
+            body: a body of known length that can be read several times.
+            may_repeat: repeat the request after a failure, although the failed one may have had
+                effect.
 
         Raises:
-            Unsupported: the server has no uploads in parts, and answers as another API does.
+            Unsupported: the server has no uploads in parts, and answers in the form of another API.
         """
         path = quote(self._bucket.name) + (f"/{quote(name, safe='~')}" if name else "")
         url = f"{self._login.endpoint}/{path}?{urlencode(query)}"
@@ -342,7 +343,11 @@ class GsClient:
         return HTTPStatus.NO_CONTENT
 
     def _check_deleted(self, name: str, generation: int | None) -> None:
-        """Look for an object that was deleted: a server without batches may answer anything."""
+        """Check that a deleted object is gone: a server without batches may answer anything.
+
+        Raises:
+            UnusableAnswerError: the object still exists.
+        """
         try:
             found = self.describe(name)
         except NotFound:
@@ -352,7 +357,7 @@ class GsClient:
 
 
 def md5_of(blob: Blob) -> str:
-    """Return the MD5 that the store reports of an object, in hex digits, or ``""``."""
+    """Return the MD5 that the store reports for an object, in hex digits, or ``""``."""
     try:
         return b64decode(blob.md5_hash or "").hex()
     except (TypeError, ValueError) as error:
@@ -360,7 +365,7 @@ def md5_of(blob: Blob) -> str:
 
 
 class _CountedStream:
-    """A body of unknown size as the SDK uploads it: with a position, and read in whole chunks."""
+    """A body of unknown size for the SDK's upload: it has a position, and is read in whole chunks."""
 
     def __init__(self, first: bytes, rest: BinaryIO) -> None:
         self._first = first
@@ -369,7 +374,7 @@ class _CountedStream:
         self.is_exhausted = False
 
     def tell(self) -> int:
-        """Return how much has been read."""
+        """Return how many bytes have been read."""
         return self._position
 
     def read(self, size: int) -> bytes:
@@ -386,7 +391,7 @@ class _Attempts(Retry):
     """Repeats a request after a transient failure, a limited number of times.
 
     Args:
-        may_repeat: called before each further one.
+        may_repeat: called before each repetition; returns whether to repeat.
     """
 
     def __init__(self, count: int, *, may_repeat: Callable[[], bool] = lambda: True) -> None:
@@ -401,7 +406,7 @@ class _Attempts(Retry):
     def __call__(
         self, func: Callable[..., Any], on_error: Callable[[Exception], Any] | None = None
     ) -> Callable[..., Any]:
-        """Return `func`, repeating itself."""
+        """Return a function that calls `func` and repeats the call after transient failures."""
         del on_error  # unused
         repeat = super().__call__
 
@@ -452,7 +457,7 @@ class _Deletions(Batch):  # type: ignore[misc] # the SDK is not typed
         self.answers: list[Any] = []
 
     def finish(self, raise_exception: bool = False) -> list[Any]:  # noqa: FBT001, FBT002 - inherited
-        """Send all of them by one request."""
+        """Send all deletions by one request."""
         del raise_exception
         self.answers = self._retry(super().finish)(raise_exception=False)
         return self.answers
@@ -482,7 +487,7 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, reques
 def _check_answer(
     answer: requests.Response, *_: object, stream: bool = False, **__: object
 ) -> None:
-    """Refuse an answer in JSON that is no listing, and no description of an object or a bucket."""
+    """Refuse a JSON answer that is no listing, and describes neither an object nor a bucket."""
     url = urlsplit(answer.request.url or "")
     is_json = "/storage/v1/" in url.path and not url.path.endswith("/batch/storage/v1")
     if stream or not is_json or _OF_XML.search(url.query) or not answer.ok:

@@ -1,7 +1,7 @@
 """Application default credentials, the endpoint of Google's storage, and the URLs they sign.
 
-The key of a service account is read from its file without the SDK: loading it would take longer
-than all else that ``fs presign`` does. URLs are signed by the V4 process.
+The key of a service account is read from its file without the SDK: loading the SDK would take
+longer than the rest of ``fs presign``. URLs are signed by V4 signing.
 
 Credentials come from the places of Google's own tools: ``GOOGLE_APPLICATION_CREDENTIALS``, the file
 of ``gcloud auth application-default login``, or the machine's service account, unless
@@ -69,8 +69,8 @@ class Signer(NamedTuple):
 
     Attributes:
         sign: returns the signature of bytes, by RSA and SHA-256.
-        longest: how long such a signature is valid, at most.
-        domain: of the cloud that the account belongs to.
+        longest: how long such a signature is valid at most.
+        domain: domain of the cloud that the account belongs to.
     """
 
     email: str
@@ -80,10 +80,11 @@ class Signer(NamedTuple):
 
 
 def signer_of_file() -> Signer | None:
-    """Return the signer with the key in the file that the environment names.
+    """Return the signer with the key in the file that ``GOOGLE_APPLICATION_CREDENTIALS`` names.
 
     Returns:
-        ``None`` if there is anything else, or no such file; the SDK then uses it, or says why not.
+        ``None`` if the file is missing, or is not the key of a service account. The SDK then uses
+        the file, or reports why it cannot.
     """
     try:
         with open(os.environ.get(VARIABLE, ""), encoding="utf-8") as file:  # noqa: PTH123 - as given
@@ -104,7 +105,7 @@ def _signing_with(pem: str) -> Callable[[bytes], bytes]:
     """Return a function that signs with a key, which is loaded once for all threads.
 
     Args:
-        pem: the key as PEM, not encrypted. It is never shown.
+        pem: the key as PEM, not encrypted. No message shows it.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -125,10 +126,10 @@ def _signing_with(pem: str) -> Callable[[bytes], bytes]:
 
 
 def signer_of(credentials: Any, request: Callable[[], Any]) -> Signer:  # noqa: ANN401 - one of the SDK's many classes
-    """Return the signer with credentials of the SDK: their own key, or else Google's IAM.
+    """Return a signer that uses the SDK's credentials: their own key, or else Google's IAM.
 
     Raises:
-        Unsupported: the credentials are a user's, who cannot sign.
+        Unsupported: the credentials are a user's, and a user cannot sign.
     """
     from google.auth.credentials import Signing
     from google.oauth2.service_account import Credentials as KeyCredentials
@@ -154,7 +155,7 @@ def signer_of(credentials: Any, request: Callable[[], Any]) -> Signer:  # noqa: 
 
 
 def _explaining(sign: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Explain a refusal of IAM; an error with a cause is a failed connection."""
+    """Wrap `sign` to explain a refusal of IAM; an error with a cause is a failed connection."""
 
     def signed(data: bytes) -> bytes:
         from google.auth.exceptions import TransportError
@@ -177,8 +178,8 @@ class GsLogin:
     """The caller's identity, found on first use. Safe to share between threads.
 
     Args:
-        check_writes: for requests without credentials: takes the method of each, and refuses one
-            that may not be sent; ``None`` finds credentials.
+        check_writes: given only for requests without credentials: called with the method of each
+            request, and raises an error to refuse it. With ``None``, credentials are searched for.
     """
 
     def __init__(
@@ -197,7 +198,7 @@ class GsLogin:
         """URL of a server that replaces Google's, or ``""``.
 
         Raises:
-            UsageError: the variable is no URL, or has a user or a password.
+            UsageError: the variable is not a URL, or has a user or a password.
         """
         url = os.environ.get(_EMULATOR, "")
         if url and split_server(url, _EMULATOR) is None:
@@ -216,12 +217,12 @@ class GsLogin:
 
     @property
     def host(self) -> str:
-        """Where requests go, for messages: no path, no credentials."""
+        """The host that requests go to, without path and credentials, for messages."""
         return urlsplit(self.emulator or f"https://storage.{self._domain}").netloc
 
     @property
     def _domain(self) -> str:
-        """The domain of the credentials that were found; Google's own before."""
+        """The domain of the credentials, or Google's own until credentials were found."""
         if self._signer is not None:
             return self._signer.domain
         return self._credentials.universe_domain if self._credentials else DEFAULT_DOMAIN
@@ -257,7 +258,7 @@ class GsLogin:
         """Return the signer: the service account's own key, or else Google's IAM.
 
         Raises:
-            Unsupported: the credentials are a user's, who cannot sign.
+            Unsupported: the credentials are a user's, and a user cannot sign.
         """
         with self._lock:
             if self._signer is None:
@@ -305,6 +306,6 @@ def describe(login: GsLogin) -> Access:
 
 
 def _shortened(source: str) -> str:
-    """Shorten the SDK's words for a file to ``GOOGLE_APPLICATION_CREDENTIALS (/key.json)``."""
+    """Shorten the SDK's description of a file to ``GOOGLE_APPLICATION_CREDENTIALS (/key.json)``."""
     file, found, _ = source.partition(" file via the GOOGLE_APPLICATION_CREDENTIALS")
     return f"GOOGLE_APPLICATION_CREDENTIALS ({file})" if found else source

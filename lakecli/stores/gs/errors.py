@@ -1,7 +1,7 @@
-"""The errors of Google Cloud Storage's SDK in lakecli's words.
+"""Translates the errors of Google Cloud Storage's SDK into lakecli's.
 
-The SDK's own messages hold URLs, which may hold the secret of an upload, so only the server's text
-is quoted.
+The SDK's own messages contain URLs, which may contain the secret of an upload, so only the server's
+text is quoted.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class GsTranslator(Translator):
 
 
 def _explained(error: Exception) -> tuple[str, str]:
-    """Return the reason and the text that the server gave, as JSON or, in its XML API, as XML."""
+    """Return the reason and the text of a server's error, which is JSON, or XML in the XML API."""
     response: Any = getattr(error, "response", None)
     try:
         details = response.json()["error"]

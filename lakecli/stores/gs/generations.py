@@ -1,4 +1,4 @@
-"""Versions of objects: generations, the numbers by which Google Cloud Storage knows them."""
+"""Versions of objects: generations, the numbers by which Google Cloud Storage names them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def generation_of(version_id: str) -> int | None:
 
 
 def generation_for(condition: Condition) -> int | None:
-    """Return the generation that a condition requires: 0 for none, ``None`` for any."""
+    """Return the generation that a condition requires: 0 for no object, ``None`` for any."""
     match condition:
         case Absent():
             return 0

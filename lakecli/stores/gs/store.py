@@ -3,8 +3,9 @@
 Built on google-cloud-storage, which the first request loads. Credentials, endpoint, proxies and
 certificates are the SDK's; see `credentials`. A version is a generation.
 
-Conditional writes are sent once: a repetition could meet the effect of the first try, and report a
-won race as lost. Their callers read back. Every other request is repeated by `retry.REQUESTS`.
+Conditional writes are sent once: a repetition could find the effect of the first attempt, and
+report a successful write as failed. Their callers read the object back. Every other request is
+repeated by the policy `retry.REQUESTS`.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
     """A namespace in a bucket.
 
     Args:
-        prefix: of every key, without a slash at its end; may be empty.
+        prefix: prefix of every key, without a trailing slash; may be empty.
         access: how slowly servers may answer, and what buckets demand.
     """
 
@@ -106,11 +107,12 @@ class GsStore(MatchingCloudStore["GsClient"]):
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version.
 
-        If the response does not name the generation, it is requested first, and that one read.
+        If the response does not name the generation, the current generation is requested, and then
+        read by its number.
 
         Raises:
-            IntegrityError: it does not have the checksum that is kept with it.
-            ConditionFailed: it was replaced, again and again, while it was read.
+            IntegrityError: the bytes do not have the checksum that the store keeps.
+            ConditionFailed: the object was replaced during each of several attempts to read it.
         """
         with self.reading(key) as full:
             piece = self.sdk().read(full, end=length)
@@ -125,14 +127,14 @@ class GsStore(MatchingCloudStore["GsClient"]):
     def read_matching(
         self, full: str, start: int, end: int | None, matching: str, generation: int | None
     ) -> ObjectPiece:
-        """Return bytes ``[start, end)`` of an object, whose ETag or MD5 is compared.
+        """Return bytes ``[start, end)`` of an object, after comparing its ETag or MD5.
 
-        Google compares ETags itself. If the response lacks what is compared, it is requested
-        first, and the generation that has it is read.
+        Google compares ETags itself. If the response lacks the tag to compare, the object's
+        properties are requested, and the generation that they describe is read.
 
         Args:
-            matching: as of `ObjectStore.get`.
-            generation: to read; ``None`` for the current one.
+            matching: the ETag or MD5 that the object must have, as for `ObjectStore.get`.
+            generation: generation to read; ``None`` for the current one.
         """
         sdk = self.sdk()
         by_md5 = is_md5(matching)
@@ -162,7 +164,11 @@ class GsStore(MatchingCloudStore["GsClient"]):
             )
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        """Yield objects in byte order, a page of a thousand at a time; refuse another order."""
+        """Yield objects in byte order, a page of a thousand at a time.
+
+        Raises:
+            Unsupported: the store lists in another order.
+        """
         floor = self.start + after if after else ""
         wanted, last = self.utf8(self.start + prefix), self.utf8(floor).encode()
 
@@ -217,7 +223,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         """Sign a URL: offline with a service account's key, otherwise by Google's IAM.
 
         Raises:
-            Unsupported: the credentials are a user's.
+            Unsupported: the credentials are a user's, and a user cannot sign.
         """
         if self.translator.anonymous:
             path = f"{self.bucket}/{quoted_path(self.full(key))}"
@@ -255,7 +261,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         return url if request.may_be_unsigned else url.signed(signer.sign(text))
 
     def _find_signer(self) -> tuple[Signer, str]:
-        """Return the signer, whose errors are translated, and the URL of the server."""
+        """Return the signer and the URL of the server; the signer raises lakecli's errors."""
         with self.translated():
             self._login.emulator  # noqa: B018 - a wrong address comes before missing credentials
             found = self._login.signer()
@@ -269,7 +275,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         return self._signing
 
     def access(self) -> Access:
-        """Describe the credentials in use, and where requests go."""
+        """Describe the credentials in use, and the host that receives requests."""
         with self.translated():
             return describe(self._login)
 
@@ -310,8 +316,9 @@ class GsStore(MatchingCloudStore["GsClient"]):
     def _info_of(self, blob: Blob) -> ObjectInfo:
         """Describe an object.
 
-        Its ``etag`` is the MD5 of its bytes, which lakeFS records too and which a change of
-        metadata does not change. Composed objects have no MD5, so theirs is the store's ETag.
+        Its ``etag`` is the MD5 of its bytes, which lakeFS records, too, and which stays the same
+        when the metadata changes. A composed object has no MD5, so its ``etag`` is the store's
+        ETag.
         """
         from lakecli.stores.gs.client import md5_of
 
@@ -332,9 +339,9 @@ class GsStore(MatchingCloudStore["GsClient"]):
 class _ObjectStream(PieceStream):
     """An object as a file: read piece by piece, all of one generation, verified at its end.
 
-    It is opened as by `ObjectStore.open`. Reading raises `Unreachable` if the connection broke
-    again and again, `IntegrityError` for bytes without the checksum that the store keeps, and
-    `ConditionFailed` if another object has this name by now.
+    The constructor raises the errors of `ObjectStore.open`. Reading raises `Unreachable` if the
+    connection broke in each attempt, `IntegrityError` for bytes without the checksum that the store
+    keeps, and `ConditionFailed` if the object was replaced meanwhile.
     """
 
     def __init__(self, store: GsStore, key: str, matching: str, generation: int | None) -> None:
@@ -376,7 +383,7 @@ class _ObjectStream(PieceStream):
         return repr(f"{self._store.root}/{self._store.full(self._key)}")
 
     def _checked(self, piece: ObjectPiece) -> bytes:
-        """Return the bytes of a piece; compare the checksum of all of them after the last."""
+        """Return the bytes of a piece; after the last piece, verify the checksum of all pieces."""
         self._offset += len(piece.data)
         self._sum.update(piece.data)
         self._is_last = len(piece.data) < READ_SIZE

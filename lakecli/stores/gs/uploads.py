@@ -45,7 +45,7 @@ class GsUploads:
         self._store = store
 
     def start(self, key: str, *, by_urls: bool = False) -> UploadId:
-        """Begin an upload; raise `Unsupported` where a server in Google's place has none."""
+        """Begin an upload; raise `Unsupported` if a server in Google's place has no uploads."""
         del by_urls  # any part may come without a checksum
         with self._store.translated(key, may_be_absent=True) as full:
             answer = self._store.sdk().ask_xml("POST", full, {"uploads": ""})
@@ -77,7 +77,7 @@ class GsUploads:
         return UploadedPart(number, len(sent), tag, crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
-        """Yield the parts that have arrived; listings have no checksums."""
+        """Yield the parts that have arrived, without checksums, which listings lack."""
         for item in self._list(key, upload):
             with self._store.translated(key):
                 part = UploadedPart(
@@ -96,7 +96,7 @@ class GsUploads:
     def complete(
         self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
     ) -> Version:
-        """Join the parts; refuse a condition, which the server would ignore, as `Unsupported`."""
+        """Join the parts; raise `Unsupported` for a condition, which the server would ignore."""
         if not isinstance(condition, AnyVersion):
             raise Unsupported(
                 f"Google Cloud Storage joins parts unconditionally, nothing was written: {key!r}"
@@ -116,15 +116,15 @@ class GsUploads:
         return Version(generation) if generation else self._store.head(key).version
 
     def abort(self, key: str, upload: UploadId) -> None:
-        """Delete an upload and its parts; a missing one is fine."""
+        """Delete an upload and its parts; a missing upload is ignored."""
         with suppress(UploadNotFound), self._store.translated(key, may_be_absent=True) as full:
             self._store.sdk().ask_xml("DELETE", full, {"uploadId": upload})
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix`, a page at a time.
 
-        A server in Google's place without uploads in parts has none: it refuses the request, or
-        lists its objects instead.
+        Nothing is yielded for a server in Google's place that has no uploads in parts: it refuses
+        the request, or lists its objects instead.
         """
         full, start = self._store.start + prefix, len(self._store.start)
         wanted = {"uploads": "", "prefix": full, "encoding-type": "url"}
@@ -170,7 +170,7 @@ class GsUploads:
 
 
 class _Body:
-    """A stream that is sent from its beginning each time: the SDK may have to log in again."""
+    """A stream that each attempt sends from its beginning: the SDK may have to log in again."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
