@@ -1,6 +1,6 @@
 """A bucket in memory, for tests and examples of the library.
 
-A program puts a `MemoryBucket` into `BUCKETS`, and names it as ``memory://NAME/PREFIX`` wherever a
+A program adds a `MemoryBucket` to `BUCKETS`, and names it as ``memory://NAME/PREFIX`` wherever a
 storage namespace is expected::
 
     BUCKETS["lake"] = MemoryBucket()
@@ -44,7 +44,7 @@ from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object."""
+    """An object: its properties and its bytes."""
 
     body: bytes
     info: ObjectInfo
@@ -61,12 +61,12 @@ class MemoryUpload:
 
 
 class MemoryBucket:
-    """The contents of a bucket; several stores may share one, as clones share a real one.
+    """The contents of a bucket; several stores may share one, as clones share a real bucket.
 
     Args:
-        clock: of the store. The default starts in 2001 and advances one second with each write, so
-            that every run of a test has the same times.
-        keeps_versions: keep every version of every object.
+        clock: the store's clock. The default starts in 2001 and advances one second with each
+            write, so that every run of a test has the same times.
+        keeps_versions: whether to keep every version of every object.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class MemoryBucket:
         self._clock = clock
 
     def keep(self, full: str, stored: Stored) -> None:
-        """Make an object the current one of its key."""
+        """Make `stored` the current object of a key."""
         self.objects[full] = stored
         if self.keeps_versions:
             self.versions[full, stored.info.version] = stored
 
     def now(self) -> datetime:
-        """Return the store's time, of whole seconds."""
+        """Return the store's time, in whole seconds."""
         if self._clock is None:
             return datetime(2001, 1, 1, tzinfo=UTC) + timedelta(seconds=self.writes)
         return self._clock().replace(microsecond=0)
@@ -101,13 +101,13 @@ class MemoryStore:
     """One namespace in a `MemoryBucket`.
 
     Has `DeletesMatching`, `HasUploads` and `VersionedStore` without naming them as base classes, so
-    that a subclass can take one away by setting its method to ``None``.
+    that a subclass can remove a capability by setting its method to ``None``.
 
     Args:
-        bucket: shared with other stores, or ``None`` for a new one.
-        prefix: of every key in the bucket; no slash is added.
+        bucket: a bucket that other stores may share, or ``None`` for a new one.
+        prefix: prefix of every key in the bucket; no slash is added.
         missing: behave as if the bucket did not exist.
-        name: of the bucket in `BUCKETS`, if it has one.
+        name: name of the bucket in `BUCKETS`, if it has one.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class MemoryStore:
         return self._find(key, version_id).info
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        """Yield objects in byte order, as of the beginning of the listing."""
+        """Yield objects in byte order; the listing shows the state at its beginning."""
         self._check_bucket()
         full, skip = self._prefix + prefix, len(self._prefix)
         floor = key_bytes(after)
@@ -221,14 +221,14 @@ class MemoryStore:
                 yield ObjectInfo(info.key, info.size, info.modified_at, info.version, info.etag)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects; a missing one is fine."""
+        """Delete objects; a missing object is ignored."""
         self._check_bucket()
         for key in keys:
             with self._bucket.lock:
                 self._bucket.objects.pop(self._prefix + key, None)
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
-        """Delete objects that are still of these versions."""
+        """Delete objects that still have these versions; see `DeletesMatching`."""
         self._check_bucket()
         kept = []
         for key, version in objects:
@@ -317,7 +317,7 @@ class _MemoryBatch:
             self._pending.append((key, bytes(body), False))
 
     def put_content(self, key: str, body: bytes) -> None:
-        """Queue one object that is named by its contents."""
+        """Queue one object whose key is derived from its contents."""
         with self._lock:
             self._pending.append((key, bytes(body), True))
 
@@ -355,7 +355,7 @@ class _MemoryBatch:
 
 
 class MemoryUploads:
-    """The uploads of one namespace."""
+    """The uploads in parts of one namespace."""
 
     def __init__(self, store: MemoryStore, bucket: MemoryBucket, prefix: str) -> None:
         self._store = store

@@ -1,7 +1,7 @@
-"""Why no request reaches a server: its certificate, or a proxy, by the causes of an SDK's error.
+"""Errors about a certificate or a proxy, which keep every request from reaching its server.
 
-Neither passes if the command is repeated. The classes are known by their names, so that nothing is
-imported to ask.
+Repeating the command does not remove such an obstacle. It is recognised by the causes of an SDK's
+error. Their classes are compared by name, so that no library has to be imported.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _FOR_PROXIES = "correct or unset HTTPS_PROXY and HTTP_PROXY; NO_PROXY names host
 def obstacle_of(
     error: BaseException, server: Callable[[], str], *, bundle: str = "REQUESTS_CA_BUNDLE"
 ) -> LakeError | None:
-    """Return the error of a connection that a certificate or a proxy prevented, if one did.
+    """Return the error for a connection that a certificate or a proxy prevented, or ``None``.
 
     Args:
-        server: returns what cannot be reached, where the error does not name it.
+        server: returns the name of the unreachable server; called if the error does not name it.
         bundle: the variable that names the file of trusted certificates.
     """
     chain = list(causes_of(error))
@@ -55,7 +55,7 @@ def obstacle_of(
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and all that caused it, as Python and the libraries record them."""
+    """Yield an error and all its causes, as Python and the libraries record them."""
     seen: set[int] = set()
     waiting: list[object] = [error]
     while waiting:
@@ -69,7 +69,7 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def _said(chain: list[BaseException]) -> str:
-    """Return the system's message, which is the last cause; earlier causes contain URLs."""
+    """Return the operating system's message, from the last cause; earlier causes contain URLs."""
     systems = [
         each
         for each in chain
@@ -81,7 +81,7 @@ def _said(chain: list[BaseException]) -> str:
 
 
 def _server_in(chain: list[BaseException]) -> str:
-    """Return the host of a connection by TLS, which may be that of a login service."""
+    """Return the host and port of the failed connection, perhaps a login service's, or ``""``."""
     for each in chain:
         pool = getattr(each, "pool", None)
         if pool is not None:
@@ -90,7 +90,7 @@ def _server_in(chain: list[BaseException]) -> str:
 
 
 def _proxy_in(chain: list[BaseException]) -> str:
-    """Return the host and the port of the proxy, without its user."""
+    """Return the host and the port of the proxy, without user name and password, or ``""``."""
     for each in chain:
         pool = getattr(each, "pool", None)
         url = getattr(each, "kwargs", {}).get("proxy_url") or getattr(pool, "proxy", None)

@@ -1,7 +1,7 @@
-"""A namespace that belongs to others, under a directory of this machine.
+"""A namespace that others own, with a directory of this machine on top.
 
-What is read comes from the directory, and else from the namespace; whatever is written goes into
-the directory. So commits can be made on top of a namespace without writing to it.
+An object is read from the directory if it is there, else from the namespace. All writes go to the
+directory. So commits can be made on top of a namespace without writing to it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ T = TypeVar("T")
 
 
 class OverlayStore:
-    """Two namespaces that read as one.
+    """Two namespaces that are read as one.
 
     Args:
-        upper: takes all writes; what it has hides what is below.
-        lower: is read, and never written.
+        upper: receives all writes; its objects hide those of `lower` with the same keys.
+        lower: is only read, never written.
     """
 
     def __init__(self, upper: ObjectStore, lower: ObjectStore) -> None:
@@ -45,7 +45,7 @@ class OverlayStore:
 
     @property
     def uri(self) -> str:
-        """The URI of the namespace below."""
+        """The URI of `lower`."""
         return self.lower.uri
 
     def _read(self, read: Callable[[ObjectStore], T]) -> T:
@@ -73,7 +73,7 @@ class OverlayStore:
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
-        """See `ObjectStore.put`; an object below counts as being there."""
+        """See `ObjectStore.put`; for a create-only write, an object of `lower` exists, too."""
         if isinstance(condition, Absent) and exists(self.lower, key):
             raise ConditionFailed(f"{key} is there already")
         return self.upper.put(key, body, condition, attributes)
@@ -96,7 +96,7 @@ class OverlayStore:
             last = info.key
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects of the upper namespace; those below stay."""
+        """Delete objects of `upper`; those of `lower` are kept."""
         self.upper.delete(keys)
 
     def copy(self, source: str, key: str) -> None:
@@ -108,7 +108,7 @@ class OverlayStore:
                 self.upper.put(key, body, ANY)
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
-        """Sign a URL for an object of `lower`; one that is only in `upper` has none."""
+        """Sign a URL for reading an object of `lower`; other requests are those of `upper`."""
         is_below = request.method == "GET" and not exists(self.upper, key)
         return (self.lower if is_below else self.upper).presign(key, request, now=now)
 

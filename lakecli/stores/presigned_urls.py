@@ -1,9 +1,9 @@
-"""Presigned URLs: what one permits, what all stores share, and the V4 process of S3 and Google.
+"""Presigned URLs: what one permits, what all stores share, and V4 signing for S3 and Google.
 
-The SDKs can sign, too, but take longer, for one URL as for thousands:
+The SDKs can sign, too, but take longer, for one URL as well as for thousands:
 ``tests/benchmarks/claims.py`` has limits for both clouds.
 
-Google's V4 process is Amazon's Signature Version 4 with other names and another algorithm.
+Google's V4 signing is Amazon's Signature Version 4 with other names and another algorithm.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class PresignedUrl(NamedTuple):
     """A bearer URL and the time at which it stops working.
 
     Attributes:
-        headers: that a PUT to the URL must send.
-        unsigned: if the URL still lacks its signature, in hex at its end: the function that signs,
-            and the text. It raises `PermissionDenied` if a server refuses to sign, and
-            `Unreachable` if that does not answer.
-        fields: if the URL takes a form with a file in place of a PUT: the other fields of the form,
-            which stand before the file.
+        headers: the headers that a PUT to the URL must send.
+        unsigned: for a URL that still lacks its signature (in hex at its end): the function that
+            signs, and the bytes to sign. The function raises `PermissionDenied` if a server refuses
+            to sign, and `Unreachable` if that server does not answer.
+        fields: for a URL that expects a form with a file instead of a PUT: the other fields of the
+            form, which must precede the file.
     """
 
     url: str
@@ -53,7 +53,7 @@ class PresignedPart(NamedTuple):
     """A part that a PUT sends, of an upload that was started for URLs.
 
     Attributes:
-        size: that the part must have, where the store can demand it; 0 for any.
+        size: required size of the part, if the store can check it; 0 for any.
     """
 
     upload: str
@@ -66,17 +66,19 @@ class PresignRequest(NamedTuple):
 
     Attributes:
         method: ``GET`` or ``PUT``.
-        expires_in: requested lifetime; the store's limit or the end of the credentials may come
-            earlier.
-        content_type: of the response to a GET, in place of the object's own; a PUT must send it.
-        file_name: suggested to browsers by a GET (``Content-Disposition``).
-        attachment: have browsers save the object instead of showing it.
-        may_be_unsigned: leave a signature that takes long to the caller; see `PresignedUrl`.
-        max_size: bytes that a PUT may send. A store that takes fewer in one request anyway may
-            ignore it. One that cannot keep to it raises `Unsupported`.
-        content_encoding: of the response to a GET, in place of the object's own.
-        part: what a PUT sends in place of an object. A store that would ask a server for each
-            signature raises `Unsupported`.
+        expires_in: requested lifetime; the URL may end earlier, by the store's limit or with the
+            credentials.
+        content_type: for a GET, the content type of the response, instead of the object's own; for
+            a PUT, the content type that the request must send.
+        file_name: file name that a GET suggests to browsers (``Content-Disposition``).
+        attachment: make browsers save the object instead of showing it.
+        may_be_unsigned: whether the caller adds a signature that takes long; see `PresignedUrl`.
+        max_size: bytes that a PUT may send at most. A store whose own limit is lower may ignore it.
+            A store that cannot enforce it raises `Unsupported`.
+        content_encoding: for a GET, the Content-Encoding of the response, instead of the object's
+            own.
+        part: the part that a PUT sends, instead of an object. A store that would have to request
+            each signature from a server raises `Unsupported`.
     """
 
     method: str
@@ -100,7 +102,7 @@ _NOT_IN_QUERY: Final = re.compile(r"[^A-Za-z0-9_.~-]+")
 
 
 class V4(NamedTuple):
-    """The names that tell two V4 processes apart."""
+    """The names that differ between Amazon's and Google's V4 signing."""
 
     algorithm: str
     prefix: str
@@ -108,7 +110,7 @@ class V4(NamedTuple):
 
 
 def lifetime_of(method: str, expires_in: timedelta, *, longest: timedelta) -> timedelta:
-    """Return how long a URL works, `longest` at most; refuse other methods than GET and PUT."""
+    """Return how long a URL works, `longest` at most; refuse methods other than GET and PUT."""
     if method not in {"GET", "PUT"}:
         raise UsageError(f"cannot presign {method}", hint="GET or PUT")
     if expires_in < timedelta(seconds=1):
@@ -117,7 +119,7 @@ def lifetime_of(method: str, expires_in: timedelta, *, longest: timedelta) -> ti
 
 
 def response_headers(request: PresignRequest) -> dict[str, str]:
-    """Return the headers that the response to a GET has instead of the object's own."""
+    """Return the headers that replace the object's own in the response to a GET."""
     if request.method != "GET":
         return {}
     disposition = "attachment" if request.attachment else ""
@@ -132,11 +134,11 @@ def response_headers(request: PresignRequest) -> dict[str, str]:
 
 
 def content_disposition(file_name: str, *, attachment: bool = False) -> str:
-    """Return a header value that suggests `file_name`, as RFC 6266 and RFC 8187 spell it.
+    """Return a header value that suggests `file_name`, in the form of RFC 6266 and RFC 8187.
 
-    With `attachment` browsers save the object instead of showing it.
+    With `attachment`, browsers save the object instead of showing it.
 
-    Old clients and curl read the plain form, where everything but harmless ASCII is ``_``.
+    Old clients and curl read the plain form, in which everything but harmless ASCII is ``_``.
     """
     plain = _NOT_PLAIN.sub("_", file_name)
     exact = quote(file_name.encode("utf-8", "surrogateescape"), safe="!#$&+-.^_`|~")
@@ -145,12 +147,12 @@ def content_disposition(file_name: str, *, attachment: bool = False) -> str:
 
 
 def quoted_path(path: str) -> str:
-    """Return a path percent-encoded as V4 signatures and Azure want it."""
+    """Return a path percent-encoded for V4 signatures and Azure."""
     return quote(path, safe="/~")
 
 
 def _quoted(value: str) -> str:
-    """Return a value of a query, percent-encoded; encodings are cached, as ``/`` recurs."""
+    """Return a value of a query, percent-encoded; the encodings of ``/`` and others are cached."""
     return _NOT_IN_QUERY.sub(lambda found: _quoted_run(found[0]), value)
 
 
@@ -160,10 +162,10 @@ def _quoted_run(text: str) -> str:
 
 
 def end_of_request(headers: Mapping[str, str], payload: str) -> str:
-    """Return what follows the query in the request that a V4 signature signs.
+    """Return the lines after the query in the canonical request of a V4 signature.
 
     Args:
-        headers: those that are signed, by lower-case names.
+        headers: the signed headers, by lower-case names.
         payload: SHA-256 of the body in hex, or ``UNSIGNED-PAYLOAD``.
     """
     names = sorted(headers)
@@ -172,10 +174,10 @@ def end_of_request(headers: Mapping[str, str], payload: str) -> str:
 
 
 class V4Url(NamedTuple):
-    """A URL of the V4 process that lacks its signature.
+    """A URL for V4 signing that still lacks its signature.
 
     Attributes:
-        query: of the URL, up to its signature.
+        query: query of the URL, up to its signature.
     """
 
     query: str
@@ -198,7 +200,7 @@ def v4_url(
     parameters: Mapping[str, str],
     put_headers: Mapping[str, str] = _NO_HEADERS,
 ) -> V4Url:
-    """Return the URL of an object.
+    """Return the URL of an object, without its signature.
 
     Args:
         host: the Host header that clients send.
@@ -231,7 +233,7 @@ def v4_url(
 
 @lru_cache(4)
 def moment_and_scope(seconds: int, region: str, service: str) -> tuple[str, str]:
-    """Return how V4 signatures write a time, and the scope of the credential that signs."""
+    """Return a time as V4 signatures write it, and the scope of the credential that signs."""
     moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%SZ")
     return moment, f"{moment[:8]}/{region}/{service}"
 

@@ -1,4 +1,7 @@
-"""The proxy that the environment names, and connections of `urllib3`, which ignores it."""
+"""The proxy that the environment names, and `urllib3` connections through it.
+
+`urllib3` itself ignores the environment.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def proxy_of(url: str) -> str:
-    """Return the URL of the proxy for requests to a server, as the SDKs find it, or ``""``."""
+    """Return the URL of the proxy for requests to a server, as the SDKs choose it, or ``""``."""
     parts = urlsplit(url)
     return "" if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme, "")
 
@@ -23,10 +26,10 @@ def open_connections(
     limits: AnswerLimits,
     **options: Any,  # noqa: ANN401 - those of urllib3
 ) -> PoolManager:
-    """Return connections to servers, by a proxy unless it is ``""``.
+    """Return connections to servers, through a proxy unless it is ``""``.
 
     Args:
-        proxy: see `proxy_of`.
+        proxy: URL of a proxy, as `proxy_of` returns it.
     """
     from urllib3 import PoolManager, ProxyManager, Timeout, make_headers
 

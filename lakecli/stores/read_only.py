@@ -16,7 +16,7 @@ from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
 
 class ReadOnlyStore:
-    """A namespace for reading."""
+    """A namespace that can only be read."""
 
     def __init__(self, store: ObjectStore, *, hint: str) -> None:
         self._store = store
@@ -75,18 +75,18 @@ class AtVersion(ReadOnlyStore):
         self._options = {"version_id": version_id}
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
-        """Return the bytes and the version, by two requests; a version does not change."""
+        """Return the bytes and the version, by two requests: a version cannot change in between."""
         return self.get(key, length=length), self.head(key).version
 
     def put(self, *_args: object, **_options: object) -> NoReturn:
-        """Refuse everything but reading one version, as `Unsupported`."""
+        """Raise `Unsupported` for everything except reading one version."""
         raise Unsupported(f"a version of an object can only be read: {self.uri}")
 
     put_new = list = delete = copy = batch = put
 
 
 def at_version(store: ObjectStore, version_id: str) -> ObjectStore:
-    """Return `store` reading one version of its objects; with ``""``, `store` itself.
+    """Return a store that reads one version of an object; for ``""``, `store` itself.
 
     Raises:
         Unsupported: the store cannot read versions.

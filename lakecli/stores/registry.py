@@ -10,7 +10,7 @@ from lakecli.stores.uri import NamespaceUri, parse
 
 
 class NamespaceStore(ObjectStore, Protocol):
-    """A store of an adapter."""
+    """A store that an adapter provides."""
 
     def prepare(self) -> str:
         """Prepare the namespace for a new repository; see `prepare_namespace`."""
@@ -20,7 +20,7 @@ def open_store(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> 
     """Return the store of a storage namespace, without a request.
 
     Args:
-        region: of the bucket, as learned by `prepare_namespace`.
+        region: region of the bucket, as `prepare_namespace` returned it.
 
     Raises:
         UsageError: a malformed URI or an unsupported scheme.
@@ -29,13 +29,13 @@ def open_store(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> 
 
 
 def prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
-    """Create a missing directory, or find out the region of a bucket; create no bucket.
+    """Create a missing directory, or request the region of a bucket; create no bucket.
 
     Called only to create a repository: a directory that is missing later is an unmounted disk, and
     must not be created.
 
     Args:
-        uri: of the namespace, in any spelling.
+        uri: URI of the namespace, in any spelling.
 
     Returns:
         The region, to store with the repository; ``""`` if the store has none.

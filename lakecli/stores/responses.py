@@ -1,12 +1,12 @@
-"""What a store answers: checks before any of it is used, the date, and one debug message for each.
+"""Checks of a store's responses before their use, the store's date, and debug messages.
 
-What answers may be a proxy, a login page, or another program at the store's address, and an enemy
-may have written the records that it answers from. So each text that becomes part of a URL, a host,
-a header or a path has a grammar here, bodies have a bound, and a page that is no listing is an
-error, not a listing of nothing.
+A response may come from a proxy, a login page, or another program at the store's address, and an
+attacker may have written the records in it. So each text that becomes part of a URL, a host, a
+header or a path has a grammar here, bodies have a size limit, and a page that is not a listing is
+an error, not an empty listing.
 
-Debug messages have nothing secret. The clock of a store is known from the ``Date`` of its
-responses, without a request.
+There is one debug message for each response, without secrets. The clock of a store is known from
+the ``Date`` of its responses, without a request.
 """
 
 from __future__ import annotations
@@ -49,33 +49,33 @@ class RangeIgnoredError(Exception):
 
 
 def region_of(text: str) -> str:
-    """Return the name of a region, which becomes part of a host, or ``""``."""
+    """Check and return the name of a region, which becomes part of a host, or ``""``."""
     return _checked(_REGION, text, "the region") if text else ""
 
 
 def etag_of(text: str) -> str:
-    """Return an ETag, which becomes a header, without its quotes."""
+    """Check an ETag, which becomes a header, and return it without its quotes."""
     return _checked(_ETAG, text, "the ETag").strip('"')
 
 
 def token_of(text: object) -> str:
-    """Return the position of the next page of a listing."""
+    """Check and return the position of the next page of a listing."""
     return _checked(_TOKEN, text, "the position of the next page")
 
 
 def check_moves(position: object, following: object) -> None:
-    """Refuse a page whose next page is itself: the listing would never end."""
+    """Refuse a page that names itself as the next page: the listing would never end."""
     if following and following == position:
         raise UnusableAnswerError("the page after this one is this one")
 
 
 def upload_id_of(text: object) -> str:
-    """Return the ID of an upload in parts."""
+    """Check and return the ID of an upload in parts."""
     return _checked(_UPLOAD_ID, text, "the ID of an upload")
 
 
 def version_id_of(text: object) -> str:
-    """Return the ID of a version: an opaque text, without blanks."""
+    """Check and return the ID of a version: an opaque text, without blanks."""
     return _checked(_VERSION_ID, text, "the ID of a version")
 
 
@@ -87,7 +87,7 @@ def _checked(grammar: str, text: object, what: str) -> str:
 
 
 def required(answer: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - of any type
-    """Return a property that every such answer has."""
+    """Return a property that every answer of this kind must have; refuse an answer without it."""
     found = answer.get(name)
     if found is None or found == "":
         raise UnusableAnswerError(f"it has no {name}")
@@ -95,17 +95,18 @@ def required(answer: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - of 
 
 
 def name_below(prefix: str, name: str) -> str:
-    """Return the name of a listed object, which begins with what was asked for."""
+    """Return the name of a listed object; refuse one that does not begin with `prefix`."""
     if not name.startswith(prefix):
         raise UnusableAnswerError("it lists an object of another prefix")
     return name
 
 
 def read_xml(body: bytes, root: str, *needs: str, also: frozenset[str] = frozenset()) -> Element:
-    """Return the root element of an answer.
+    """Parse an answer in XML, and return its root element.
 
     Args:
-        also: other names that servers give it; an ``Error`` has no other elements.
+        root: the expected name of the root element.
+        also: other names that servers give the root; an ``Error`` needs no elements.
         needs: the elements that the root must have; ``IsTruncated`` must be true or false.
     """
     from xml.etree.ElementTree import ParseError, fromstring
@@ -130,10 +131,10 @@ def read_xml(body: bytes, root: str, *needs: str, also: frozenset[str] = frozens
 
 
 def read_json(body: bytes, kind: str = "") -> Mapping[str, Any]:
-    """Return an answer in JSON.
+    """Parse an answer in JSON, which must be an object.
 
     Args:
-        kind: what its property of that name says; ``""``: anything.
+        kind: required value of the property ``kind``; ``""``: any.
     """
     try:
         found = loads(body)
@@ -145,10 +146,14 @@ def read_json(body: bytes, kind: str = "") -> Mapping[str, Any]:
 
 
 def size_of_part(asked: str, answered: str) -> int:
-    """Return how many bytes the part of an object has that an answer announces.
+    """Return the size in bytes of the part of an object that a response contains.
+
+    Args:
+        asked: the header ``Range`` of the request.
+        answered: the header ``Content-Range`` of the response.
 
     Raises:
-        UnusableAnswerError: it is another part than was asked for.
+        UnusableAnswerError: it is another part than was requested.
     """
     wanted = re.fullmatch(_ASKED, asked, re.ASCII)
     found = re.fullmatch(_ANSWERED, answered, re.ASCII)
@@ -169,7 +174,7 @@ def size_of_part(asked: str, answered: str) -> int:
 
 
 def longest_part(asked: str) -> int | None:
-    """Return how many bytes a header ``Range`` asks for, at most; ``None``: to the end."""
+    """Return how many bytes a ``Range`` header requests at most; ``None``: to the end."""
     wanted = re.fullmatch(_ASKED, asked, re.ASCII)
     if wanted is None or not wanted[2]:
         return None
@@ -182,7 +187,7 @@ _LOG: Final = logging.getLogger(LOGGER)
 
 
 def log_response(method: str, url: str, status: int) -> None:
-    """Log that a request was answered; its query and user, which may be secret, are left out."""
+    """Log a response, without the URL's query and user, which may be secret."""
     if not _LOG.isEnabledFor(logging.DEBUG):
         return
     parts = urlsplit(url)
@@ -195,7 +200,7 @@ class ServerDate:
     """Remembers the ``Date`` of the last response; safe to share between threads.
 
     Args:
-        clock: returns seconds that only grow, also while the machine is asleep.
+        clock: returns the seconds of a monotonic clock, which runs also during sleep.
     """
 
     def __init__(self, clock: Callable[[], float] = elapsed) -> None:
@@ -208,12 +213,12 @@ class ServerDate:
             self._last = header, self._clock()
 
     def hook(self, response: Any, *_: object, **__: object) -> None:  # noqa: ANN401 - of requests
-        """Remember the date of a response, and log it, as a hook of a session of ``requests``."""
+        """Remember the date of a response, and log it: a hook for a session of ``requests``."""
         self.note(response.headers.get("Date"))
         log_response(response.request.method, response.request.url, response.status_code)
 
     def now(self) -> datetime | None:
-        """Return the present by the store's clock, or ``None`` before the first response."""
+        """Return the current time by the store's clock, or ``None`` before the first response."""
         if self._last is None:
             return None
         header, then = self._last
@@ -225,7 +230,7 @@ class ServerDate:
 
 
 def date_of(header: str) -> datetime | None:
-    """Return the time that a header says, or ``None`` if it is malformed."""
+    """Return the time of a ``Date`` header, or ``None`` if it is malformed."""
     from email.utils import parsedate_to_datetime
 
     try:

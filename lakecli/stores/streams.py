@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Seekable(RawIOBase):
-    """Keeps the position; subclasses read from there.
+    """A seekable stream that keeps its position; subclasses read from there.
 
     Args:
-        size: in bytes.
+        size: size of the stream in bytes.
     """
 
     def __init__(self, size: int) -> None:
@@ -96,7 +96,7 @@ def spooled(body: BinaryIO) -> BinaryIO:
 
 
 def batches(items: Iterable[Part], size: int) -> Iterator[list[Part]]:
-    """Yield lists of `size` items, the last one of fewer."""
+    """Yield lists of `size` items; the last list may have fewer."""
     remaining = iter(items)
     while batch := list(islice(remaining, size)):
         yield batch
@@ -105,10 +105,10 @@ def batches(items: Iterable[Part], size: int) -> Iterator[list[Part]]:
 def groups_of(
     items: Iterable[Part], size_of: Callable[[Part], int], *, most: int, count: float = inf
 ) -> Iterator[list[Part]]:
-    """Yield lists of neighbouring items, of `most` bytes together, unless one alone has more.
+    """Yield lists of consecutive items with at most `most` bytes together, or of one larger item.
 
     Args:
-        count: items of a list, at most.
+        count: number of items in a list, at most.
     """
     group: list[Part] = []
     total = 0
@@ -124,9 +124,9 @@ def groups_of(
 
 
 def parts_of(first: bytes, body: BinaryIO) -> Iterator[bytes]:
-    """Yield the parts of a stream whose beginning, `first`, has been read.
+    """Yield the parts of a stream whose beginning, `first`, has been read already.
 
-    Each 1,000 are twice as large as those before, so 10,000 parts hold 8 TiB.
+    The part size doubles after every 1,000 parts, so 10,000 parts have 8 TiB.
     """
     number = 1
     while first:
@@ -136,10 +136,10 @@ def parts_of(first: bytes, body: BinaryIO) -> Iterator[bytes]:
 
 
 def send_all(parts: Iterable[Part], send: Callable[[int, Part], Answer]) -> list[Answer]:
-    """Send parts in parallel; return the result of `send` for each, in order.
+    """Send parts in parallel; return the results of `send` in the order of the parts.
 
     Args:
-        parts: drawn one by one, so that only those in flight are in memory.
+        parts: the parts, requested one by one, so that only those in flight are in memory.
         send: takes the number of a part, from 1, and the part.
     """
     from concurrent.futures import ThreadPoolExecutor
@@ -176,8 +176,8 @@ READ_SIZE: Final = 4 << 20
 def open_range(store: ObjectStore, key: str, *, start: int, length: int) -> BinaryIO:
     """Open bytes ``[start, start + length)`` of an object for one pass; the caller closes it.
 
-    `OpensRanges` stores stream them by a single request that is not repeated; others are read
-    piece by piece. Neither holds much in memory.
+    A store with `OpensRanges` streams them by a single request that is not repeated. From other
+    stores they are read piece by piece. Both need little memory.
 
     Raises:
         ObjectNotFound: no such key.
@@ -189,10 +189,10 @@ def open_range(store: ObjectStore, key: str, *, start: int, length: int) -> Bina
 
 
 class PieceStream(ReadStream):
-    """A stream that reads piece by piece; subclasses return the next one, an empty one at the end.
+    """A stream that is read piece by piece; subclasses implement `next_piece`.
 
     Attributes:
-        ahead: what was read of the store and not yet by the caller.
+        ahead: bytes that were read from the store, but not yet by the caller.
     """
 
     ahead = memoryview(b"")
@@ -208,7 +208,7 @@ class PieceStream(ReadStream):
         return data
 
     def next_piece(self) -> bytes:
-        """Return the next piece."""
+        """Return the next piece, ``b""`` at the end."""
         raise NotImplementedError
 
 
@@ -231,7 +231,8 @@ class _Range(PieceStream):
 class PieceReader:
     """A stream of pieces that withholds the last piece until the iterator has ended.
 
-    So no request completes if the check that follows the last piece fails.
+    The iterator may check all pieces after the last one. If this check raises an error, a request
+    that sends the stream is never complete.
     """
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
@@ -241,7 +242,7 @@ class PieceReader:
         self._next = next(pieces, None)
 
     def read(self, size: int = -1) -> bytes:
-        """Read like a file, once, from beginning to end; fewer bytes come only at the end."""
+        """Read up to `size` bytes; fewer are returned only at the end."""
         read = []
         while size and (self._at < len(self._buffer) or self._next is not None):
             if self._at == len(self._buffer):

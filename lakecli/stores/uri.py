@@ -42,8 +42,9 @@ class NamespaceUri(NamedTuple):
 
     Attributes:
         scheme: ``s3``, ``gs``, ``az``, ``local`` or ``memory``.
-        bucket: for Azure the account, a slash and the container; empty for a directory.
-        path: the prefix in the bucket, without slashes at its end; or the directory.
+        bucket: name of the bucket; for Azure the account, a slash and the container; empty for a
+            directory.
+        path: the prefix in the bucket, without trailing slashes; or the path of the directory.
     """
 
     scheme: str
@@ -88,12 +89,12 @@ def parse(text: str) -> NamespaceUri:
 
 
 def normalise(text: str) -> str:
-    """Return the canonical spelling, by which namespaces are compared and stored; see `parse`."""
+    """Return the canonical spelling, in which namespaces are compared and stored; see `parse`."""
     return str(parse(text))
 
 
 def as_url(uri: str) -> str:
-    """Return a normalised URI as lakeFS spells it: a container of Azure by its URL."""
+    """Return a normalised URI in lakeFS's spelling, which names an Azure container by its URL."""
     from urllib.parse import quote
 
     parsed = parse(uri)

@@ -365,7 +365,7 @@ def md5_of(blob: Blob) -> str:
 
 
 class _CountedStream:
-    """A body of unknown size for the SDK's upload: it has a position, and is read in whole chunks."""
+    """A body of unknown size for the SDK's upload, with a position, read in whole chunks."""
 
     def __init__(self, first: bytes, rest: BinaryIO) -> None:
         self._first = first

@@ -1,18 +1,18 @@
 """Creates many files with two syncs: first of the contents, then of the names.
 
-Staging directories hold unfinished files, and can become the final directories::
+Staging directories contain unfinished files, and can become the final directories::
 
     <root>/_lakecli/tmp/<name>/<number>/<last component of the key>
 
-Each numbered directory stands for a final directory. If that does not exist yet, the staging
-directory is renamed to it: one operation instead of two for every file. Only this user may enter
-the directory above them, so that no one else can put a symbolic link there.
+Each numbered directory has the new files of one final directory. If that does not exist yet, the
+staging directory is renamed to it: one operation instead of two for every file. Only this user may
+enter the directory above them, so that no one else can put a symbolic link there.
 
 Temporary files that killed processes left behind are found by their age and by their locks. A
-process holds a shared lock on each temporary file that it writes, and on each directory of them
+process has a shared lock on each temporary file that it writes, and on each directory of such files
 that it has made; the lock ends with the process. A file that is older than a day and not locked is
-a leftover. On a file system without such locks nothing is removed: whether a file is in use cannot
-be known there.
+a leftover. On a file system without such locks nothing is removed, because it cannot be known
+whether a file is in use.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class LocalBatch:
     """A batch on a directory; see `contract.WriteBatch`.
 
     Files are written to temporary names without a sync. `flush` syncs them all at once, gives them
-    their final names and syncs the names, so a crash leaves only temporaries and whole objects.
-    One thread at a time writes a small file: in one file system several are no faster.
+    their final names and syncs the names, so a crash leaves only temporary files and whole objects.
+    Only one thread at a time writes a small file: on one file system several threads are no faster.
     """
 
     def __init__(self, files: RootDirectory) -> None:
@@ -90,7 +90,7 @@ class LocalBatch:
         self._put(key, body, is_content=False)
 
     def put_content(self, key: str, body: bytes) -> None:
-        """Write `body` to a temporary file that replaces an object of another size."""
+        """Write `body` to a temporary file, which will replace an object of another size."""
         self._put(key, body, is_content=True)
 
     def _put(self, key: str, body: bytes, *, is_content: bool) -> None:
@@ -103,7 +103,7 @@ class LocalBatch:
             raise self._files.translate(error, key) from error
 
     def put_contents(self, keys: Sequence[str], bodies: list[bytes]) -> list[bool]:
-        """Write many contents as `put_content` does; return which were written."""
+        """Write many objects like `put_content`; return for each whether it was written."""
         with self._files.translated("new objects"), self._lock:
             staging_dirs = self._open(is_content=True)
             written = staging_dirs.write_together(list(map(str.encode, keys)), bodies)
@@ -111,21 +111,21 @@ class LocalBatch:
         return written
 
     def _count(self, size: int) -> None:
-        """Count bytes that were written, and begin to write them to disk in time."""
+        """Count written bytes; from time to time, start writing them to disk in the background."""
         before, self._written = self._written, self._written + size
         if before // EARLY != self._written // EARLY:
             Thread(target=self._write_out, name="write-out", daemon=True).start()
 
     def _write_out(self) -> None:
-        """Write to disk what was written so far, so that the next flush has less to wait for.
+        """Sync the file system, so that the next flush has less to wait for.
 
-        That flush sees errors too: the descriptor that it syncs has been open since the beginning.
+        The next flush sees errors of this sync, too: it syncs a descriptor that was opened before.
         """
         with suppress(OSError, LakeError), closing(self._files.open_root()) as root:
             sync_file_system(root)
 
     def _open(self, *, is_content: bool) -> StagingDirs:
-        """Return the open staging directories of one kind; the caller holds the lock."""
+        """Return the open staging directories of one kind; the caller has locked the batch."""
         if is_content not in self._open_dirs:
             self._open_dirs[is_content] = self._new_dirs(is_content=is_content)
         return self._open_dirs[is_content]
@@ -144,7 +144,7 @@ class LocalBatch:
         return temporary, os.fdopen(descriptor, "wb")
 
     def adopt(self, key: str, temporary: str) -> None:
-        """Give a closed spool its final key: it joins the files of `put_content`."""
+        """Give a closed spool its final key: it becomes a file like those of `put_content`."""
         names = split_key(key)
         with self._files.translated(key), self._lock:
             if self._own is None or temporary not in self._spools:
@@ -206,11 +206,11 @@ class StagingDirs:
     """The new files of a batch until its next flush.
 
     Args:
-        is_content: the keys determine the contents, so an object of another size is damaged and
-            replaced.
+        is_content: whether the keys determine the contents, so that an object of another size is
+            damaged and is replaced.
 
     Attributes:
-        descriptor: that of the directory of them all.
+        descriptor: descriptor of the directory that contains all numbered directories.
     """
 
     def __init__(self, files: RootDirectory, temporaries: int, *, is_content: bool = False) -> None:
@@ -223,11 +223,11 @@ class StagingDirs:
 
     @property
     def count(self) -> int:
-        """Finished files that are not published."""
+        """Number of finished files that are not published."""
         return sum(map(len, self._names.values()))
 
     def write(self, parent: bytes, name: bytes, body: bytes) -> None:
-        """Write a file for the directory `parent`, unless there is one of this name."""
+        """Write a file for the directory `parent`, unless its name is already taken."""
         path = self._place(parent) + b"/" + name
         try:
             descriptor = os.open(path, CREATE_NEW, FILE_MODE, dir_fd=self.descriptor)
@@ -243,7 +243,7 @@ class StagingDirs:
         self._names.setdefault(parent, []).append(name)
 
     def take(self, parent: bytes, name: bytes, temporary: str, source: int) -> None:
-        """Move a finished file from an opened directory, unless there is one of this name."""
+        """Move a finished file from the directory `source`, unless its name is already taken."""
         path = self._place(parent) + b"/" + name
         if status_of(self.descriptor, path) is not None:
             os.unlink(temporary, dir_fd=source)
@@ -252,7 +252,7 @@ class StagingDirs:
         self._names.setdefault(parent, []).append(name)
 
     def write_together(self, keys: Sequence[bytes], bodies: list[bytes]) -> list[bool]:
-        """Write many small files as `write` does; return which were written."""
+        """Write many small files like `write`; return for each whether it was written."""
         core = native.core()
         if core is None:
             return [False] * len(keys)
@@ -264,7 +264,7 @@ class StagingDirs:
         return list(map(bool, written))
 
     def _place(self, parent: bytes) -> bytes:
-        """Return the name of the directory of files for `parent`; make it if it is missing."""
+        """Return the name of the staging directory for `parent`; create it if it is missing."""
         place = self._places.get(parent)
         if place is None:
             place = b"%x" % len(self._places)
@@ -282,12 +282,12 @@ class StagingDirs:
                     sync_file(descriptor)
 
     def publish(self, *, sync: bool) -> None:
-        """Give all files their final names, as `RootDirectory.publish` does.
+        """Give all files their final names, like `RootDirectory.publish`.
 
-        After an error, unpublished files are still there.
+        After an error, the unpublished files are kept.
 
         Args:
-            sync: make the names durable, directory by directory.
+            sync: whether to make the names durable, directory by directory.
         """
         for parent in sorted(self._names):
             self._publish_directory(parent, sync=sync)
@@ -314,7 +314,7 @@ class StagingDirs:
                 sync_names(target)
 
     def _move(self, place: bytes, components: list[bytes], *, sync: bool) -> bool:
-        """Rename a place to the final directory; return ``False`` if that exists."""
+        """Rename a staging directory to the final one; return ``False`` if the final one exists."""
         with self._files.opened(components[:-1], create=True, sync=sync) as above:
             name = components[-1]
             try:
@@ -330,7 +330,7 @@ class StagingDirs:
         return True
 
     def remove(self) -> None:
-        """Remove all unpublished files, and the directory itself."""
+        """Remove all unpublished files and their directory."""
         with suppress(OSError):
             remove_all(self.descriptor)
         os.close(self.descriptor)
@@ -341,8 +341,8 @@ class StagingDirs:
 def clear_temporaries(files: RootDirectory, *, before_ns: int) -> int:
     """Remove leftovers that did not change since `before_ns` (unix nanoseconds).
 
-    Files that cannot be locked or removed stay: another process may use them, the file system may
-    have no locks, or they may belong to another user.
+    Files that cannot be locked or removed are kept: another process may use them, the file system
+    may have no locks, or they may belong to another user.
     """
     removed = 0
     with suppress(FileNotFoundError), files.opened(TEMPORARY) as temporaries:
@@ -371,7 +371,7 @@ def _clear(parent: int, name: bytes, before_ns: int) -> int:
 
 
 def _changed_at(descriptor: int) -> int:
-    """Return when a directory or anything in it last changed."""
+    """Return when a directory, or anything in it, changed last."""
     times = [os.fstat(descriptor).st_mtime_ns]
     with os.scandir(descriptor) as entries:
         times += [entry.stat(follow_symlinks=False).st_mtime_ns for entry in entries]
@@ -379,7 +379,7 @@ def _changed_at(descriptor: int) -> int:
 
 
 def remove_all(descriptor: int) -> int:
-    """Remove the files of a directory and of those in it; return how many."""
+    """Remove the files in a directory and in its subdirectories; return how many."""
     removed = 0
     for name in names_in(descriptor):
         status = status_of(descriptor, name)

@@ -3,12 +3,12 @@
 ::
 
     <root>/<key>                 objects, named by their keys
-    <root>/_lakecli/tmp/<name>   files being written, and directories of them, held by a shared
-                                 lock; a crash leaves only these, see `clear_temporaries`
-    <root>/_lakecli/tmp/lock     held during a compare-and-rename; never removed
+    <root>/_lakecli/tmp/<name>   files being written, and directories of them, with a shared lock;
+                                 a crash leaves only these behind, see `clear_temporaries`
+    <root>/_lakecli/tmp/lock     locked during a compare-and-rename; never removed
 
 Directories below the root are opened by descriptor, one component at a time, without following
-symbolic links: a writer of the namespace cannot make a key point outside of it.
+symbolic links. So nobody who can write into the namespace can make a key point outside of it.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def split_key(key: str) -> list[bytes]:
-    """Return the components of a key as names of directories and a file.
+    """Split a key into the names of directories and of a file.
 
     Raises:
-        UsageError: no file can have this key. lakecli's own keys are digests and percent-encoded
-            names, which files can have.
+        UsageError: no file can have this key. This never happens for lakecli's own keys, which are
+            digests and percent-encoded names.
     """
     path = key_bytes(key)
     names = path.split(b"/")
@@ -78,7 +78,7 @@ def split_key(key: str) -> list[bytes]:
 
 
 def is_possible_path(path: bytes) -> bool:
-    """Tell whether directories and a file can have the names between the slashes of a path."""
+    """Return whether directories and a file can have the names between the slashes of a path."""
     names = path.split(b"/")
     is_short = len(path) <= MAX_NAME_SIZE or max(map(len, names)) <= MAX_NAME_SIZE
     return is_short and _SPECIAL.isdisjoint(names) and b"\0" not in path
@@ -88,8 +88,9 @@ class RootDirectory:
     """The root of a local namespace.
 
     Args:
-        root: absolute; may be a symbolic link itself, since the user named it.
-        clock_ns: nanoseconds since the epoch. Part of an object's version, see `stamp`.
+        root: absolute path; may be a symbolic link itself, since the user named it.
+        clock_ns: returns nanoseconds since the epoch, which become part of an object's version; see
+            `stamp`.
     """
 
     def __init__(self, root: str, *, clock_ns: Callable[[], int]) -> None:
@@ -100,14 +101,14 @@ class RootDirectory:
 
     @contextmanager
     def translated(self, what: str) -> Iterator[None]:
-        """Translate the operating system's errors about `what` into lakecli's."""
+        """Translate `OSError` into lakecli's errors; `what` names the file in messages."""
         try:
             yield
         except OSError as error:
             raise self.translate(error, what) from error
 
     def translate(self, error: OSError, what: str) -> LakeError:
-        """Return lakecli's error for one of the operating system about `what`."""
+        """Return lakecli's error for an `OSError`; `what` names the file in the message."""
         number, text = error.errno, (error.strerror or str(error)).lower()
         where = f"{text}: {what} in {self.root}"
         if number in _PERMISSION:
@@ -146,7 +147,7 @@ class RootDirectory:
             ) from error
 
     def make_root(self) -> None:
-        """Create the root and missing directories above it, durably.
+        """Create the root and its missing parents, durably.
 
         Raises:
             BucketNotFound: a file has the name of one of them.
@@ -167,13 +168,13 @@ class RootDirectory:
         """Open a directory below the root; the caller closes the descriptor.
 
         Args:
-            names: components, none of them special.
-            sync: make created ones durable.
+            names: the components of its path, without ``.`` and ``..``.
+            sync: whether to make created directories durable.
 
         Raises:
             BucketNotFound: the root does not exist.
             FileNotFoundError: a directory is missing, and `create` is false.
-            OSError: ``ELOOP`` where a component is a symbolic link.
+            OSError: a component is a symbolic link (``ELOOP``).
         """
         current = self.open_root()
         try:
@@ -188,16 +189,20 @@ class RootDirectory:
     def opened(
         self, names: Sequence[bytes], *, create: bool = False, sync: bool = True
     ) -> AbstractContextManager[int]:
-        """Open a directory for a while; see `open_directory`."""
+        """Open a directory, and close it at the end of a ``with`` block; see `open_directory`."""
         return closing(self.open_directory(names, create=create, sync=sync))
 
     def open_file(self, names: Sequence[bytes]) -> tuple[int, os.stat_result]:
-        """Open a regular file for reading; the caller closes it. Else raise `FileNotFoundError`."""
+        """Open a regular file for reading; the caller closes it.
+
+        Raises:
+            FileNotFoundError: there is no regular file of this name.
+        """
         with self.opened(names[:-1]) as parent:
             return _open_regular(parent, names[-1])
 
     def create_temporary(self, parent: int) -> tuple[str, int]:
-        """Create an empty file in the opened directory of temporaries, for writing."""
+        """Create an empty temporary file in the opened directory `parent`, and lock it."""
         while True:
             name = f"{self._series}-{next(self._numbers):x}"
             with suppress(FileExistsError):  # a fork or another machine may count the same
@@ -206,7 +211,7 @@ class RootDirectory:
                 return name, descriptor
 
     def open_temporary_directory(self, parent: int) -> tuple[str, int]:
-        """Create a directory of temporaries for this user alone, and hold it."""
+        """Create a directory for temporary files that only this user may enter, and lock it."""
         while True:
             name = f"{self._series}-{next(self._numbers):x}"
             with suppress(FileExistsError):  # as above
@@ -216,7 +221,7 @@ class RootDirectory:
                 return name, descriptor
 
     def now_ns(self) -> int:
-        """Return the time by the namespace's clock, in unix nanoseconds."""
+        """Return the namespace's current time in unix nanoseconds."""
         return self._clock_ns()
 
     def stamp(self, descriptor: int, *, later_than: int = 0) -> None:
@@ -229,13 +234,13 @@ class RootDirectory:
         os.utime(descriptor, ns=(now, now))
 
     def stamp_object(self, parent: int, name: bytes, current: os.stat_result) -> None:
-        """Set the modification time of a published file, as `stamp` does."""
+        """Set the modification time of a published file, like `stamp`."""
         now = max(self._clock_ns(), current.st_mtime_ns + 1)
         os.utime(name, ns=(now, now), dir_fd=parent, follow_symlinks=False)
 
     @contextmanager
     def locked(self, temporaries: int) -> Iterator[None]:
-        """Hold the namespace's lock, which excludes other threads and processes."""
+        """Lock the namespace for the block; the lock excludes other threads and processes."""
         descriptor = os.open(
             LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE, dir_fd=temporaries
         )
@@ -244,9 +249,10 @@ class RootDirectory:
             yield
 
     def remove_own(self) -> None:
-        """Remove the directory of temporaries and its lock if lakecli has no other files here.
+        """Remove the directory of temporary files and its lock if lakecli has no other files here.
 
-        Never in a repository's namespace: another process could then lock the removed file.
+        Never call this in a repository's namespace: another process could then lock the removed
+        file.
         """
         above, name = TEMPORARY
         with self.opened([above]) as parent:
@@ -265,10 +271,10 @@ class RootDirectory:
     def publish_new(
         self, temporaries: int, temporary: str | bytes, parent: int, name: bytes, *, source: int
     ) -> None:
-        """Rename a finished temporary file to `name`, unless that exists.
+        """Rename a finished temporary file to `name`, unless that name exists.
 
         Raises:
-            FileExistsError: the name exists; the temporary is unchanged.
+            FileExistsError: the name exists; the temporary file is unchanged.
         """
         try:
             os.link(temporary, name, src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
@@ -286,18 +292,18 @@ class RootDirectory:
     def publish(
         self, temporaries: int, name: bytes, parent: int, *, source: int, is_content: bool
     ) -> bool:
-        """Move a finished file, which has its final name, or remove it if the object exists.
+        """Move a finished file to `parent` under its name, or remove it if the object exists.
 
         Args:
-            is_content: the name determines the bytes, so an object of another size is damaged and
-                replaced.
+            is_content: whether the name determines the bytes, so that an object of another size is
+                damaged and is replaced.
 
         Returns:
-            Whether it has its name. Else somebody else published the object, who may not have
-            synced it yet.
+            Whether the file was moved. If not, another process has published the object, and may
+            not have synced it yet.
 
         Raises:
-            OSError: ``EISDIR`` or ``ELOOP``: a directory or a link has the name.
+            OSError: a directory (``EISDIR``) or a link (``ELOOP``) has the name.
         """
         while True:
             try:
@@ -317,10 +323,11 @@ class RootDirectory:
 
 
 class KeptDirectory(RootDirectory):
-    """A root for one thread that reads: the directory of its last file stays open.
+    """A root for reading in one thread, which keeps the directory of the last file open.
 
-    Files that come in order open each directory once. If a directory is replaced meanwhile, its
-    files are those that it had: read only what never changes. Close it at the end.
+    When files are read in key order, each directory is opened only once. If a directory is replaced
+    meanwhile, files of the old one are read: use this only for files that never change. The caller
+    must close it.
     """
 
     _parent = -1

@@ -44,10 +44,10 @@ class closing:  # noqa: N801 - as in contextlib, which closes objects
 
 
 def object_status(parent: int, name: bytes) -> os.stat_result | None:
-    """Describe an object's file in an opened directory.
+    """Return the status of an object's file in an opened directory, ``None`` without such a file.
 
     Raises:
-        OSError: ``EISDIR`` or ``ELOOP``: a directory or a link has the name.
+        OSError: a directory (``EISDIR``) or a link (``ELOOP``) has the name.
     """
     status = status_of(parent, name)
     if status is None or stat.S_ISREG(status.st_mode):
@@ -57,7 +57,7 @@ def object_status(parent: int, name: bytes) -> os.stat_result | None:
 
 
 def status_of(parent: int, name: bytes | str) -> os.stat_result | None:
-    """Describe a name in an opened directory, without following links; ``None``: it is free."""
+    """Return the status of a name in an opened directory, without following links, or ``None``."""
     try:
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -65,12 +65,12 @@ def status_of(parent: int, name: bytes | str) -> os.stat_result | None:
 
 
 def version_of(status: os.stat_result) -> Version:
-    """Return the version of an object, from what the system says of its file."""
+    """Return the version of an object, made from the status of its file."""
     return Version(f"{status.st_mtime_ns:x}-{status.st_ino:x}-{status.st_size:x}")
 
 
 def info_of(key: str, status: os.stat_result) -> ObjectInfo:
-    """Describe an object, from what the system says of its file."""
+    """Return the properties of an object, made from the status of its file."""
     return ObjectInfo(
         key=key,
         size=status.st_size,
@@ -92,7 +92,7 @@ def names_in(descriptor: int) -> set[bytes]:
 
 
 def read_range(descriptor: int, start: int, size: int) -> bytes:
-    """Return bytes of a file, fewer where it ends: one system call reads 2 GiB at most."""
+    """Return a range of a file, fewer bytes at its end: one system call reads 2 GiB at most."""
     pieces = []
     while size and (piece := os.pread(descriptor, size, start)):
         pieces.append(piece)
@@ -157,7 +157,7 @@ def sync_published(root: str, key: str) -> None:
     """Make an object durable that another writer may have published without a sync.
 
     Args:
-        key: the key of the object. If it is gone, nothing is synced.
+        key: key of the object. If the object no longer exists, nothing is synced.
     """
     path = f"{root}/{key}"
     with suppress(FileNotFoundError, PermissionError):  # what cannot be opened is the writer's
@@ -168,7 +168,7 @@ def sync_published(root: str, key: str) -> None:
 
 
 def sync_all_published(root: str, keys: Sequence[str]) -> None:
-    """Make objects durable as `sync_published` does; many by one sync of the file system."""
+    """Make objects durable like `sync_published`; many objects by one sync of the file system."""
     if len(keys) > FEW:
         _sync_path(root, OPEN_DIRECTORY, sync_file_system)
         return

@@ -1,9 +1,9 @@
 """A directory as a bucket: one file per object, written to a temporary name and moved.
 
-A directory cannot keep content types and metadata (the entries of a tree hold them) and keys that
-are no file names, see `directory.split_key`. An object's version is its modification time in
-nanoseconds, its inode and its size: they need no read of the file, each put makes a new inode, and
-`RootDirectory.stamp` keeps the times of one key strictly ascending.
+A directory cannot keep content types and metadata (the entries of a tree contain them), nor objects
+with keys that are not file names; see `directory.split_key`. An object's version consists of its
+modification time in nanoseconds, its inode and its size: these need no read of the file, each put
+makes a new inode, and `RootDirectory.stamp` keeps the times of one key strictly ascending.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ COPY_LIMIT = 1 << 30
 class DirectoryStore:
     """A namespace in a directory of this machine.
 
-    It has its capabilities by its methods alone: short commands need none of them, and need not
-    import `capabilities`.
+    It has the methods of its capabilities, but not their protocols as base classes: short commands
+    do not need them, and should not have to import `capabilities`.
 
     Args:
-        root: absolute path; it has to exist.
-        clock_ns: the store's clock, as `time.time_ns`.
+        root: absolute path of an existing directory.
+        clock_ns: the store's clock, like `time.time_ns`.
     """
 
     def __init__(self, root: str, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
@@ -92,7 +92,7 @@ class DirectoryStore:
         return f"local://{self._directory.root}"
 
     def prepare(self) -> str:
-        """Make the directory and those above it; see `registry.prepare_namespace`."""
+        """Create the directory and its missing parents; see `registry.prepare_namespace`."""
         self._directory.make_root()
         return ""
 
@@ -116,7 +116,7 @@ class DirectoryStore:
         return data
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
-        """Return an object and its version: a published file never changes."""
+        """Return an object and its version. They match, since a published file never changes."""
         descriptor, status = self._open_file(key)
         with os.fdopen(descriptor, "rb") as file, self._directory.translated(key):
             return file.read(length), version_of(status)
@@ -144,7 +144,7 @@ class DirectoryStore:
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; return whether it was absent.
 
-        An object that exists is synced: its writer may not have done so yet.
+        An existing object is synced, since its writer may not have synced it yet.
         """
         try:
             self.put(key, body, ABSENT)
@@ -154,7 +154,7 @@ class DirectoryStore:
         return True
 
     def settle(self, key: str) -> None:
-        """Sync an object and its directories, which its writer may not have done."""
+        """Sync an object and its directories, since its writer may not have synced them yet."""
         with self._directory.translated(key):
             sync_published(self._directory.root, key)
 
@@ -166,7 +166,7 @@ class DirectoryStore:
         return info_of(key, status)
 
     def _status(self, key: str) -> os.stat_result | None:
-        """Describe the file of an object; ``None``: there is no such object."""
+        """Return the status of an object's file, or ``None`` if there is no such object."""
         names = split_key(key)
         with self._directory.translated(key):
             try:
@@ -178,7 +178,7 @@ class DirectoryStore:
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects under `prefix` in byte order of whole keys.
 
-        Directories are read one at a time; symbolic links and special files are no objects.
+        Directories are read one at a time; symbolic links and special files are not objects.
         """
         wanted, floor = key_bytes(prefix), key_bytes(after)
         above, slash, _ = wanted.rpartition(b"/")
@@ -194,17 +194,19 @@ class DirectoryStore:
             yield from _walk(descriptor, above + slash, wanted, floor)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects; a missing one is fine. Directories stay, as writers may be using them."""
+        """Delete objects; a missing one is ignored. Directories stay, as writers may use them."""
         _delete(self._directory, ((key, None) for key in keys))
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
-        """Delete objects that are still of these versions."""
+        """Delete objects that still have these versions; see `DeletesMatching`."""
         return _delete(self._directory, objects)
 
     def renew(self, key: str) -> None:
         """Give an object a new time and version.
 
-        Under the lock, so that `delete_matching` sees the new version, or this one no object.
+        This is done under the lock of the namespace. So `delete_matching` either finds the new
+        version and keeps the object, or deletes the object before, which raises `ObjectNotFound`
+        here.
         """
         names = split_key(key)
         files = self._directory
@@ -252,8 +254,8 @@ class DirectoryStore:
     def prune(self, prefix: str) -> None:
         """Remove the directory of a prefix if it is empty.
 
-        Also removes lakecli's directory of temporary files if the namespace has no other of its
-        files.
+        Also removes lakecli's directory of temporary files, if the namespace has no other files of
+        lakecli.
         """
         names = key_bytes(prefix).rstrip(b"/").split(b"/")
         with self._directory.translated(prefix):
@@ -275,7 +277,7 @@ class DirectoryStore:
             return clear_temporaries(self._directory, before_ns=self._directory.now_ns() - age_ns)
 
     def local_path(self, key: str) -> str | None:
-        """Return the object's file, or ``None`` if there is no such object."""
+        """Return the path of the object's file, or ``None`` if there is no such object."""
         if self._status(key) is None:
             return None
         return os.path.join(self._directory.root, os.fsdecode(key_bytes(key)))
@@ -288,9 +290,9 @@ class DirectoryStore:
 
     @contextmanager
     def reading_in_order(self) -> Iterator[DirectoryStore]:
-        """Give a store for one thread that reads data objects in the order of their keys.
+        """Yield a store for one thread that reads data objects in the order of their keys.
 
-        It opens each directory once; see `KeptDirectory`.
+        The store opens each directory once; see `KeptDirectory`.
         """
         kept = KeptDirectory(self._directory.root, clock_ns=self._directory.now_ns)
         reader = DirectoryStore(kept.root)
@@ -303,9 +305,12 @@ class DirectoryStore:
     def get_together(
         self, core: native.Core, keys: Sequence[str], limit: int
     ) -> Sequence[bytes | None]:
-        """Return objects of at most `limit` bytes at content addresses, which come in order.
+        """Return many objects of at most `limit` bytes, in the order of `keys`.
 
-        There is ``None`` for one that is to be read by itself.
+        The result has ``None`` for an object that the caller must read by itself.
+
+        Args:
+            keys: content addresses, sorted.
         """
         found: list[tuple[bytes, int] | None] = []
         split = (key.rpartition("/") for key in keys)
@@ -331,11 +336,11 @@ class DirectoryStore:
 
 
 def _walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterator[ObjectInfo]:
-    """Yield what lies in an opened directory, and close it.
+    """Yield the objects below an opened directory, and close it.
 
     Args:
-        descriptor: of the directory, owned by this call.
-        above: its key, with a trailing slash; empty for the root.
+        descriptor: descriptor of the directory; this function closes it.
+        above: the directory's key, with a trailing slash; empty for the root.
         wanted: the prefix of every key to yield.
         floor: every key to yield is greater.
     """
@@ -368,7 +373,7 @@ def _walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterato
 
 
 def _delete(files: RootDirectory, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:
-    """Delete objects that have these versions, ``None`` for any; return the other keys."""
+    """Delete objects that have these versions (``None``: any); return the keys of the others."""
     kept = []
     with files.translated("temporary files"):
         opened = files.open_directory(TEMPORARY, create=True)
@@ -394,10 +399,10 @@ def _delete(files: RootDirectory, objects: Iterable[tuple[str, Version | None]])
 def _put(
     files: RootDirectory, key: str, condition: Condition, write: Callable[[int], None]
 ) -> Version:
-    """Write an object to a temporary name, and give it its own; return its version.
+    """Write an object under a temporary name, and rename it to its key; return its version.
 
     Args:
-        condition: on the object that the key has now.
+        condition: the condition that the current object of the key must meet.
     """
     names = split_key(key)
     with (
@@ -440,7 +445,7 @@ def _check(condition: Condition, current: os.stat_result | None, key: str) -> No
 
 
 def _write_body(descriptor: int, body: bytes | BinaryIO) -> None:
-    """Write bytes, or a file to its end."""
+    """Write bytes, or the rest of an opened file."""
     if isinstance(body, bytes | bytearray | memoryview):
         write_all(descriptor, body)
         return

@@ -8,10 +8,10 @@
     direct_http      sends direct requests
     connection       what the requests of one store share: settings, credentials, clients and clock
     settings         endpoint, region and static keys, from the places that AWS's tools read
-    client           the SDK's client, which reads answers within bounds
+    client           the SDK's client, which reads answers within limits
     uploads          uploads in parts: those that outlive a process, streams, and large copies
     signing          Signature Version 4: of URLs, and in the headers of requests
-    errors           the SDK's errors in lakecli's words
+    errors           translates the SDK's errors into lakecli's
 
 May import the modules of `lakecli.stores` and what is below, but no other adapter.
 """

@@ -1,7 +1,7 @@
-"""The SDK's client, which sends requests by its own HTTP client and reads answers within bounds.
+"""The SDK's client, with an HTTP client that reads answers within limits.
 
-The SDK itself reads an answer whole, however long it is, and takes any XML for a listing of
-nothing. Its event ``before-send`` lets another function send a request; see `SdkHttp.answer_to`.
+The SDK itself reads an answer whole, however long it is, and reads any XML as an empty listing. Its
+event ``before-send`` lets another function send a request; see `SdkHttp.answer_to`.
 """
 
 from __future__ import annotations
@@ -70,9 +70,11 @@ def new_client(
     """Return a client of S3.
 
     Args:
+        attempts: number of attempts at most for each request.
+        note: called after each response.
         prepare: called with each request before it is signed.
-        is_anonymous: requests are not signed.
-        ignores_endpoints: do not look for a configured endpoint; `config` has it.
+        is_anonymous: whether requests are sent without a signature.
+        ignores_endpoints: whether to ignore configured endpoints; `config` has the one to use.
     """
     client = session.create_client(
         "s3",
@@ -95,7 +97,7 @@ def new_client(
 
 
 def _stay(*, context: dict[str, Any], **_: object) -> None:
-    """Tell the SDK that it has followed a redirect to the bucket's region.
+    """Make the SDK believe that it has followed a redirect to the bucket's region already.
 
     Otherwise it would loop on a server that answers every request with a redirect, as a proxy from
     http to https does.
@@ -104,13 +106,13 @@ def _stay(*, context: dict[str, Any], **_: object) -> None:
 
 
 def _stop_waiting(*, attempts: int, caught_exception: Exception | None = None, **_: object) -> None:
-    """Raise the error of a server that was too slow twice, instead of waiting once more."""
+    """Raise the error of a server that was too slow twice, instead of trying once more."""
     if caught_exception is not None and attempts > 1 and slow_answer_of(caught_exception):
         raise caught_exception
 
 
 def bound_answers(session: Session, limits: AnswerLimits) -> None:
-    """Bound the answers to all requests of a session of the SDK, those for credentials too."""
+    """Limit the answers to all requests of an SDK session, also to requests for credentials."""
     session.register_component("response_parser_factory", CheckedParsers())
     ca_bundle = session.get_config_variable("ca_bundle")
     session.register("before-send", SdkHttp(ca_bundle, limits).answer_to)
@@ -124,7 +126,7 @@ def bound_answers(session: Session, limits: AnswerLimits) -> None:
 
 
 class _BoundedSession(URLLib3Session):  # type: ignore[misc] # the SDK is not typed
-    """The SDK's HTTP client, whose connections follow limits."""
+    """The SDK's HTTP client, whose connections enforce limits."""
 
     def __init__(self, limits: AnswerLimits, **options: object) -> None:
         super().__init__(max_pool_connections=CONNECTIONS, **options)
@@ -134,7 +136,7 @@ class _BoundedSession(URLLib3Session):  # type: ignore[misc] # the SDK is not ty
 
 
 class _ReadAnswer(AWSResponse):  # type: ignore[misc] # the SDK is not typed
-    """An answer whose body was read."""
+    """An answer whose body was read already."""
 
     def __init__(self, answer: AWSResponse, body: bytes) -> None:
         super().__init__(answer.url, answer.status_code, answer.headers, answer.raw)
@@ -147,10 +149,10 @@ class _ReadAnswer(AWSResponse):  # type: ignore[misc] # the SDK is not typed
 
 
 class CheckedParsers(ResponseParserFactory):  # type: ignore[misc] # the SDK is not typed
-    """Makes a session's parsers, which report a malformed number or time as an unusable answer."""
+    """Makes a session's parsers, for which a malformed number or time is an unusable answer."""
 
     def create_parser(self, protocol_name: str) -> ResponseParser:
-        """Return the parser of a protocol's answers."""
+        """Return the parser for the answers of a protocol."""
         parser = super().create_parser(protocol_name)
         parse = parser.parse
 
@@ -170,9 +172,9 @@ class SdkHttp:
     """Sends the requests of a session of the SDK; safe to share between threads.
 
     Args:
-        ca_bundle: the file with the certificates to trust that is configured for AWS.
-        timeout: seconds to connect, and of silence, where the limits allow more.
-        proxies: by scheme; ``None``: those of the environment.
+        ca_bundle: the file of trusted certificates that is configured for AWS.
+        timeout: seconds to connect and for each pause, instead of those of `limits`.
+        proxies: URLs of proxies by scheme; ``None``: those of the environment.
     """
 
     def __init__(
@@ -193,10 +195,10 @@ class SdkHttp:
     def answer_to(
         self, *, request: AWSPreparedRequest, event_name: str, **_: object
     ) -> AWSResponse:
-        """Send a request of the SDK's client, whose event names the operation.
+        """Send a request of the SDK's client; `event_name` ends with the name of its operation.
 
         Raises:
-            UnusableAnswerError: the answer is too long, or not one to this operation.
+            UnusableAnswerError: the answer is too long, or does not fit the operation.
         """
         operation = event_name.rpartition(".")[2]
         answer = self.send(request, is_work=operation in _WORK)
@@ -208,7 +210,7 @@ class SdkHttp:
         """Send a request; read the answer, unless it is an object that is to be streamed.
 
         Args:
-            is_work: its answer may begin long before it ends.
+            is_work: whether the answer may begin long before the server has finished its work.
 
         Raises:
             botocore.exceptions.HTTPClientError: there is no connection, or it broke.

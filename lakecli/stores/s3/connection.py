@@ -1,7 +1,7 @@
 """What the requests of one S3 store share; each part is made when it is first needed.
 
-The SDK is botocore, the core of boto3: boto3 makes every command start later, and adds nothing that
-lakecli uses.
+The SDK is botocore, the core of boto3. boto3 itself would delay the start of every command, and has
+nothing more that lakecli uses.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class S3Connection:
     """Session, configuration, clients and clock of one store. Safe to share between threads.
 
     Args:
-        region: of the bucket; ``""`` leaves it to the SDK's configuration.
+        region: region of the bucket; ``""`` leaves it to the SDK's configuration.
         account: the profile, endpoint and region to use instead of the configured ones, how slowly
             servers may answer, and what buckets demand.
-        check_writes: takes the method of each request, and refuses one that may not be sent.
+        check_writes: called with the method of each request; raises an error to refuse it.
 
     Raises:
-        IntegrityError: the region is no name of one, so it was not learned from AWS.
+        IntegrityError: `region` is not the name of a region, so it did not come from AWS.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class S3Connection:
         self._clients: dict[int, Any] = {}
 
     def find_region(self, bucket: str) -> str:
-        """Ask the store for a bucket's region, and use it from now on.
+        """Ask the store for a bucket's region, and use that region from now on.
 
-        AWS's answer counts. Other endpoints often answer with a placeholder, so a region that is
-        configured for one of those wins.
+        For AWS, the answer is used. Other endpoints often answer with a placeholder, so for them a
+        configured region takes precedence.
         """
         from botocore.exceptions import ClientError
 
@@ -140,10 +140,10 @@ class S3Connection:
 
     @property
     def config(self) -> S3Config:
-        """Where requests go.
+        """The resolved endpoint, region and addressing style.
 
         Raises:
-            UsageError: an endpoint that is no URL of a server.
+            UsageError: an endpoint that is not the URL of a server.
             botocore.exceptions.BotoCoreError: see `resolve_config`.
         """
         with self._lock:
@@ -156,11 +156,11 @@ class S3Connection:
         return resolve_config(self.session, region=self.region, account=self._account)
 
     def client(self, *, max_attempts: int | None = None) -> Any:  # noqa: ANN401 - the SDK is not typed
-        """Return the client that sends each request at most so often.
+        """Return the client that sends each request up to a number of times.
 
         Args:
-            max_attempts: at most; the default is ``AWS_MAX_ATTEMPTS``, the profile's number, or
-                that of `retry.REQUESTS`.
+            max_attempts: number of attempts at most; the default is ``AWS_MAX_ATTEMPTS``, the
+                profile's number, or that of `retry.REQUESTS`.
         """
         with self._lock:
             if self._attempts is None:
@@ -202,10 +202,10 @@ class S3Connection:
         )
 
     def find_keys(self) -> tuple[AccessKeys, datetime | None]:
-        """Return the credentials, and when temporary ones end.
+        """Return the credentials, and when temporary ones expire.
 
-        This reads files and variables, and sends a request only if they come from a server (single
-        sign-on, instance roles). Without credentials it raises the SDK's error.
+        This reads files and variables, and sends a request only if the credentials come from a
+        server (single sign-on, instance roles). Without credentials it raises the SDK's error.
         """
         plain = self.plain_access
         if plain is not None:
@@ -246,7 +246,7 @@ class S3Connection:
         """Return the SDK's credentials, parsed and fresh; ``None`` if there are none.
 
         Raises:
-            PermissionDenied: they, or their expiry, are malformed.
+            PermissionDenied: the credentials, or their expiry, are malformed.
             botocore.exceptions.BotoCoreError: they cannot be loaded.
         """
         with reading_settings():
@@ -270,7 +270,7 @@ def _said_region(answer: Mapping[str, Any]) -> str:
 
 
 def _recorded(region: str) -> str:
-    """Return the region of a record, which becomes part of the host that gets the credentials."""
+    """Check and return a recorded region, which becomes part of the host that gets credentials."""
     try:
         return region_of(region)
     except UnusableAnswerError as error:
@@ -281,7 +281,7 @@ def _recorded(region: str) -> str:
 
 
 def _expiry_of(credentials: Any) -> datetime | None:  # noqa: ANN401 - the SDK is not typed
-    """Return when temporary credentials expire; known only of those that can be refreshed."""
+    """Return when temporary credentials expire; ``None`` if they cannot be refreshed."""
     # The SDK has no public name for it: `refresh_needed` tells no time.
     end = getattr(credentials, "_expiry_time", None)
     return end.astimezone(UTC) if isinstance(end, datetime) else None

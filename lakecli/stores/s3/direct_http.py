@@ -1,7 +1,7 @@
-"""Sends direct requests: once, without redirects, and with a bound for each answer.
+"""Sends direct requests: once, without redirects, and with a size limit for each answer.
 
-Connections are those of `http.client`. With `urllib3`, which is built on it, many small objects
-take so much more processor time that the limit in ``tests/benchmarks/claims.py`` does not hold.
+Connections are those of `http.client`. `urllib3`, which is built on it, takes more processor time
+for many small objects than the limit in ``tests/benchmarks/claims.py`` allows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class HttpResponse(NamedTuple):
     """An answer that was read whole.
 
     Attributes:
-        headers: by names in lower case; repeated ones are joined by a comma.
+        headers: the headers by names in lower case; repeated ones are joined by a comma.
     """
 
     status: int
@@ -48,8 +48,8 @@ class DirectHttp:
     """Sends requests to one server; safe to share between threads.
 
     Args:
-        ca_bundle: the file with the certificates to trust, or ``None`` for those that the SDK
-            brings along.
+        ca_bundle: the file of trusted certificates, or ``None`` for the one that comes with the
+            SDK.
 
     Raises:
         OSError: the certificates cannot be read.
@@ -94,12 +94,12 @@ class DirectHttp:
 
         Args:
             target: path and query, percent-encoded.
-            headers: of the request, with the host; the length of the body is added.
+            headers: headers of the request, including the host; the body's length is added.
             limit: bytes in the body of a success, at most; ``None`` for an object of any size.
 
         Returns:
-            ``None`` if there is no connection, or it broke, or if the answer is too long or too
-            slow, or does not say where it ends.
+            The answer; ``None`` if there is no connection, or it broke, or if the answer is too
+            long or too slow, or does not say where it ends.
         """
         if self._process != os.getpid():  # a fork shares its parent's connections
             _close_all(self._idle)  # first: another thread takes none of them either
@@ -141,7 +141,7 @@ class DirectHttp:
         return HttpResponse(response.status, found, data)
 
     def _next_connection(self) -> HTTPConnection:
-        """Return a connection that nobody uses; it may be closed."""
+        """Return a connection that is not in use; it may be closed."""
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -163,7 +163,7 @@ class DirectHttp:
 
 
 def _address(url: str) -> tuple[str, tuple[str, int]]:
-    """Return the scheme of a server, its name and its port; raise `ValueError` without them."""
+    """Return the scheme of a URL, and its host and port; raise `ValueError` without them."""
     parts = urlsplit(url)
     if not parts.hostname or parts.scheme not in _PORTS:
         raise ValueError("not the URL of a server")

@@ -1,14 +1,14 @@
 """Plain requests to S3 without the SDK's client, signed by Signature Version 4.
 
-The SDK's client takes longer to load than all else that ``fs cat`` of one object does, and far more
+The SDK's client takes longer to load than the rest of ``fs cat`` of one object, and far more
 processor time for each small object and each page of a listing. So single objects are read,
-described and created, and buckets listed, by a request made here with the SDK's configuration,
-credentials, proxies and certificates. With static keys these are found without the SDK, too. Tests
+described and created, and buckets are listed, by requests made here, with the SDK's configuration,
+credentials, proxies and certificates. With static keys, these are found without the SDK, too. Tests
 compare signatures and settings with the SDK's.
 
-Anything but a plain success, or the plain answer that there is no such key, returns ``None``; the
-SDK then sends the request again with its retries, so that it handles every error and every special
-case.
+A method returns ``None`` for any answer except a plain success or the plain answer that there is no
+such key. The SDK then sends the request again with its retries, so that it handles every error and
+every special case.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class DirectSettings(NamedTuple):
     """The settings of direct requests about the objects of one bucket.
 
     Attributes:
-        start: what the path of each object begins with.
+        start: prefix of the path of each object.
         keys: returns the keys to sign with, which may change.
-        sends_checksums: objects are sent with a checksum.
-        wants_checksums: objects are requested with their checksums, which are compared.
+        sends_checksums: whether objects are sent with a checksum.
+        wants_checksums: whether objects are requested with their checksums, which are compared.
     """
 
     config: S3Config
@@ -134,7 +134,7 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
 
 
 def _settings_of_sdk(connection: S3Connection) -> _Source | None:
-    """Read the SDK's session, unless a setting changes how requests are made."""
+    """Return the SDK's keys and settings, or ``None`` if a setting requires the SDK's requests."""
     session = connection.session
     s3, credentials = session.get_scoped_config().get("s3"), connection.loaded_credentials()
     if (
@@ -147,7 +147,7 @@ def _settings_of_sdk(connection: S3Connection) -> _Source | None:
 
 
 def _is_default(setting: str | None) -> bool:
-    """Return whether the SDK computes checksums that a request does not need."""
+    """Return whether a setting makes the SDK use checksums that a request does not need."""
     return setting is None or setting.lower() == "when_supported"
 
 
@@ -174,10 +174,11 @@ class DirectRequests:
     def get(
         self, full: str, *, span: str = "", limit: int | None = None, if_match: str = ""
     ) -> tuple[bytes, str] | None:
-        """Return an object, or the ``Range`` of it that `span` says, and its ETag in its quotes.
+        """Return an object, or a range of it, and its ETag in quotes.
 
         Args:
-            full: the key, with the prefix of the namespace.
+            full: full name of the object, with the prefix of the namespace.
+            span: value of the header ``Range``; ``""``: the whole object.
             if_match: the ETag in quotes that the object must have; ``""``: any.
 
         Returns:
@@ -229,7 +230,7 @@ class DirectRequests:
         """Return a page of a listing.
 
         Args:
-            query: percent-encoded and sorted.
+            query: the query of the URL, percent-encoded and sorted.
 
         Returns:
             ``None`` if the SDK has to send the request.
@@ -242,7 +243,7 @@ class DirectRequests:
         return answer.body if answer is not None and answer.status == HTTPStatus.OK else None
 
     def create(self, full: str, body: bytes) -> bool | None:
-        """Write an object unless it is there; tell whether it was absent.
+        """Write an object unless it exists; return whether it was absent.
 
         Returns:
             ``None`` if the SDK has to send the request.
@@ -300,7 +301,7 @@ class DirectRequests:
         return answer
 
     def _prepared(self, full: str) -> DirectSettings | None:
-        """Return the settings of a request about a key, or ``None`` if it takes the SDK."""
+        """Return the settings for a request about a key, or ``None`` if the SDK has to send it."""
         if _PLAIN_KEY.fullmatch(full) is None:
             return None
         return self._usable_settings()
@@ -317,7 +318,7 @@ class DirectRequests:
 
 
 def _is_undamaged(body: bytes, headers: Mapping[str, str]) -> bool:
-    """Compare a body with the checksums that came with it; the SDK reports what is wrong."""
+    """Return whether a body matches the checksums that came with it; the SDK reports a mismatch."""
     for name, compute in _CHECKSUMS.items():
         expected = headers.get(name)
         # With a hyphen it is a checksum of the checksums of parts.
@@ -327,7 +328,7 @@ def _is_undamaged(body: bytes, headers: Mapping[str, str]) -> bool:
 
 
 def _is_part(span: str, answer: HttpResponse) -> bool:
-    """Return whether an answer is the part of the object that was asked for."""
+    """Return whether an answer is the requested part of the object."""
     try:
         size = size_of_part(span, answer.headers.get("content-range", ""))
     except UnusableAnswerError:

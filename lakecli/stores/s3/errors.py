@@ -1,4 +1,4 @@
-"""The S3 SDK's errors in lakecli's words."""
+"""Translates the S3 SDK's errors into lakecli's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reading objects from S3, whole, in part, and as files; listing a bucket; and versions.
 
-Plain requests come first, for the reasons in `direct_requests`; where they do not suffice, the SDK
-sends the request again.
+Plain requests are tried first, for the reasons in `direct_requests`. If they do not suffice, the
+SDK sends the request again.
 
 Versions for conditions are ETags. Versions with IDs are kept by buckets that have versioning
 enabled.
@@ -83,7 +83,7 @@ class Page(NamedTuple):
 
 
 def headers_of(condition: Condition) -> dict[str, str]:
-    """Return the arguments of a conditional request."""
+    """Return the SDK's arguments for the condition of a request."""
     match condition:
         case Absent():
             return {"IfNoneMatch": "*"}
@@ -111,7 +111,7 @@ class S3Reader:
     """Reads the objects of one bucket; raises the SDK's errors.
 
     Attributes:
-        direct: plain requests, which are tried first.
+        direct: the plain requests, which are tried first.
     """
 
     def __init__(self, connection: S3Connection, bucket: str, translator: Translator) -> None:
@@ -130,7 +130,7 @@ class S3Reader:
         matching: str = "",
         version_id: str = "",
     ) -> tuple[bytes, Version]:
-        """Return a range of an object, and its version; `start` may count from the end."""
+        """Return a range of an object, and its version; a negative `start` counts from the end."""
         span = ""
         if start or length is not None:
             end = "" if start < 0 or length is None else str(start + length - 1)
@@ -155,15 +155,15 @@ class S3Reader:
         return self._read(full, start, length, matching, wanted)
 
     def _if_match(self, matching: str) -> str:
-        """Return the header of a condition, or ``""``."""
+        """Return the value of the header ``If-Match``, or ``""``."""
         tag = tag_to_send(matching) if self._sends_if_match else ""
         return f'"{tag}"' if tag else ""
 
     def _request(self, full: str, matching: str, wanted: Mapping[str, str]) -> dict[str, Any]:
-        """Request an object, and compare the ETag of the answer with the one that it must have.
+        """Request an object, and compare the answer's ETag with `matching`.
 
-        What a server refuses with If-Match is requested without it, and the answer's ETag decides
-        alone: not every server implements that header as it should for reading.
+        If a server refuses the request with If-Match, it is sent again without it, and only the
+        answer's ETag is compared: not every server implements that header correctly for reading.
         """
         from botocore.exceptions import ClientError
 
@@ -245,7 +245,7 @@ class S3Reader:
         return cast("BinaryIO", stream)
 
     def head(self, full: str, key: str, *, version_id: str = "") -> tuple[ObjectInfo, str]:
-        """Describe an object, and return the ID of its version; `key` is its relative name."""
+        """Return the properties of an object and its version ID; `key` is its relative name."""
         if not version_id:
             headers = self.direct.head(full)
             info = headers and described(headers, key)
@@ -261,7 +261,8 @@ class S3Reader:
         """Return a page of a listing.
 
         Args:
-            after: the full name that comes before the first one; ``""`` begins at the prefix.
+            after: the full name after which the listing begins; ``""``: at the prefix.
+            token: the token of the page; ``""`` for the first page.
         """
         page = self._plain_page(prefix, after, token)
         if page is None:
@@ -290,7 +291,7 @@ class S3Reader:
         """Return a page of current versions with their IDs, and the position of the next page.
 
         Args:
-            prefix: of the full names, which is left out of the keys.
+            prefix: prefix of the full names, which is removed from the keys.
             after: the full name after which the listing begins; some servers include it.
         """
         page = self._connection.client().list_object_versions(
@@ -311,7 +312,7 @@ class S3Reader:
         return found, following
 
     def _plain_page(self, prefix: str, after: str, token: str) -> Page | None:
-        """Return a page, or ``None`` if the SDK has to ask for it."""
+        """Return a page, or ``None`` if the SDK has to send the request."""
         parameters = {
             "continuation-token": token,
             "encoding-type": "url",
@@ -333,7 +334,7 @@ class S3Reader:
 
 
 def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
-    """Return what a listing or the answer to HEAD says of an object."""
+    """Return the properties of an object, from an item of a listing or the answer to HEAD."""
     if size < 0:
         raise UnusableAnswerError("an object has a negative size")
     return ObjectInfo(
@@ -350,14 +351,14 @@ def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
 
 
 def _archive_of(item: Mapping[str, Any]) -> str:
-    """Return the archive tier of an object, unless it is restored at present."""
+    """Return the archive tier of an object; ``""`` if it can be read now."""
     tier = str(item.get("ArchiveStatus") or item.get("StorageClass") or "")
     is_restored = 'ongoing-request="false"' in item.get("Restore", "")
     return tier if tier in _ARCHIVES and not is_restored else ""
 
 
 def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
-    """Return what the answer to a plain HEAD says, or ``None`` if that is unusual."""
+    """Return the properties in the answer to a plain HEAD, or ``None`` if a header is unusual."""
     size = _SIZE.fullmatch(headers.get("content-length", ""))
     modified_at = date_of(headers.get("last-modified", ""))
     if size is None or modified_at is None or modified_at.tzinfo != UTC:
@@ -383,7 +384,7 @@ def _size_of(answer: Mapping[str, Any]) -> int | None:
     """Return the announced length of a body; ``None`` if it comes in chunks.
 
     Raises:
-        UnusableAnswerError: nothing would tell the end of the body from a broken connection.
+        UnusableAnswerError: neither is the case, so a broken connection would look like the end.
     """
     size = answer.get("ContentLength")
     headers = answer["ResponseMetadata"]["HTTPHeaders"]
@@ -394,7 +395,7 @@ def _size_of(answer: Mapping[str, Any]) -> int | None:
 
 
 def _read_exactly(body: StreamingBody, size: int) -> bytes:
-    """Return a body of a known size."""
+    """Return a body, which must have the announced size."""
     data = read_exactly(cast("BinaryIO", body), size + 1)
     if len(data) != size:
         raise UnusableAnswerError(f"its body has not the {size:,} bytes that it announces")
@@ -407,7 +408,7 @@ def _is_partial(answer: Mapping[str, Any]) -> bool:
 
 
 def read_page(body: bytes) -> Page:
-    """Read a page of a listing with URL-encoded keys, written as S3 writes it."""
+    """Parse a page of a listing; keys are URL-encoded if the page says so."""
     root = read_xml(body, "ListBucketResult", "IsTruncated")
     page = _texts(root, _OF_PAGES)
     is_truncated = page["IsTruncated"] == "true"
@@ -420,7 +421,7 @@ def read_page(body: bytes) -> Page:
 
 
 def _texts(element: Element, names: frozenset[str]) -> dict[str, str]:
-    """Return the texts of the children that have these names; each comes once at most."""
+    """Return the texts of the children that have these names; refuse a repeated child."""
     texts: dict[str, str] = {}
     for child in element:
         name = child.tag.rpartition("}")[2]
@@ -452,8 +453,8 @@ class AnswerStream(ReadStream):
     """The body of an answer as a file.
 
     Args:
-        full: the object's key, with the prefix of the namespace.
-        left: bytes of the part that was asked for; ``None`` for a whole object.
+        full: full name of the object, with the prefix of the namespace.
+        left: size of the requested part in bytes; ``None`` for a whole object.
     """
 
     _body: StreamingBody
@@ -479,7 +480,7 @@ class AnswerStream(ReadStream):
             return data
 
     def close(self) -> None:
-        """Give up the connection."""
+        """Close the connection."""
         if not self.closed:
             self._body.close()
         super().close()

@@ -1,8 +1,8 @@
 """Endpoint, region, addressing style and static keys, from the places that AWS's tools read.
 
-Unambiguous settings are found without the SDK, which takes longer to load than all else that ``fs
-presign`` does: keys in the environment, or a profile with keys, a region and no other setting about
-identity or endpoint. Everything else is left to the SDK and its rules, except the endpoint. Signing
+Unambiguous settings are found without the SDK, which takes longer to load than the rest of ``fs
+presign``: keys in the environment, or a profile with keys, a region and no other setting about
+identity or endpoint. Everything else is left to the SDK and its rules, except the endpoint: signing
 a URL needs it, and the SDK finds it only for a client, which takes longest to make.
 
 The places are the ``AWS_…`` variables, profiles and ``services`` sections of ``~/.aws/config``.
@@ -76,10 +76,9 @@ class S3Config(NamedTuple):
 
     Attributes:
         endpoint: URL of a store that is not AWS, or ``""``.
-        is_region_configured: the region is configured, not the default.
+        is_region_configured: whether the region is configured, not the default.
         addressing_style: ``path``, ``virtual`` or, for AWS only, ``auto``.
-        variant: URL of the FIPS, dual-stack or accelerate endpoint of AWS that is configured, or
-            ``""``.
+        variant: URL of the configured FIPS, dual-stack or accelerate endpoint of AWS, or ``""``.
     """
 
     endpoint: str
@@ -98,14 +97,14 @@ class S3Config(NamedTuple):
         return f"{_bucket_url(self, bucket)}/{quoted_path(key)}"
 
     def is_virtual_host(self, bucket: str) -> bool:
-        """Return whether the bucket is part of the host, and not of the path."""
+        """Return whether the bucket is part of the host instead of the path."""
         if self.addressing_style == "auto":
             # The wildcard of the certificate does not match a dot in the name.
             return _VIRTUAL_HOST.fullmatch(bucket) is not None
         return self.addressing_style == "virtual"
 
     def aws_endpoint(self) -> str:
-        """Return the URL of AWS in the region."""
+        """Return the URL of AWS's S3 in the region."""
         return self.variant or f"https://s3.{self.region}.{domain_of(self.region)}"
 
 
@@ -121,9 +120,9 @@ class S3Demands(NamedTuple):
     """What a bucket demands of requests.
 
     Attributes:
-        anonymous: the setting or variable by which requests are not signed; ``""``: they are.
+        anonymous: the setting or variable that makes requests unsigned; ``""``: they are signed.
         of_all: headers of every request, by lower-case names.
-        of_writes: further headers of each request that begins an object.
+        of_writes: further headers of each request that creates an object or begins an upload.
     """
 
     anonymous: str
@@ -135,7 +134,7 @@ def demands_of(account: Account, bucket: str, environ: Mapping[str, str]) -> S3D
     """Return what a bucket demands.
 
     Args:
-        environ: the environment; its variables are those of GDAL, and settings count before them.
+        environ: the environment, whose variables have GDAL's names; settings override them.
     """
     demand = partial(account.demand, bucket=f"s3://{bucket}")
     key, bucket_key = demand(Demand.S3_KMS_KEY), demand(Demand.S3_BUCKET_KEY)
@@ -163,10 +162,10 @@ class PlainAccess(NamedTuple):
 
 @lru_cache(8)
 def domain_of(region: str) -> str:
-    """Return the domain of AWS's partition that has a region, by the SDK's own data.
+    """Return the domain of the AWS partition of a region, from the SDK's own data.
 
-    The data are read without the SDK, which takes longer to load than all else that ``fs presign``
-    does. A region that no partition knows is of the first one, as for the SDK.
+    The data is read without loading the SDK, which takes longer than the rest of ``fs presign``. An
+    unknown region belongs to the first partition, as for the SDK.
     """
     found = find_spec("botocore")
     assert found is not None
@@ -192,9 +191,9 @@ def _bucket_url(config: S3Config, bucket: str) -> str:
 
 
 def variables_for(account: Account, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment in which AWS's tools would access S3 as an account does.
+    """Return the environment in which AWS's tools would access S3 with the settings of an account.
 
-    A profile counts as a whole: variables with keys, an endpoint or a region do not.
+    If the account has a profile, variables with keys, an endpoint or a region are left out.
     """
     if account == NO_ACCOUNT:
         return environ
@@ -225,10 +224,10 @@ def resolve_config(session: Session, *, region: str, account: Account = NO_ACCOU
     """Read the configuration of a session.
 
     Args:
-        region: of the bucket, if known; it overrides the configured region.
+        region: region of the bucket, if known; it overrides the configured region.
 
     Raises:
-        UsageError: an endpoint that is no URL of a server.
+        UsageError: an endpoint that is not the URL of a server.
         botocore.exceptions.BotoCoreError: a profile that does not exist, a file that is broken.
     """
     profile = session.get_scoped_config()
@@ -256,7 +255,7 @@ _ANY_BUCKET: Final = "bucket"
 
 
 def _configured_variant(session: Session, region: str, style: str) -> str:
-    """Return the URL of AWS's endpoint of another kind that is configured, or ``""``."""
+    """Return the URL of the configured FIPS, dual-stack or accelerate endpoint, or ``""``."""
     from botocore.utils import ensure_boolean
 
     s3 = session.get_config_variable("s3")
@@ -303,7 +302,7 @@ def _configured_endpoint(session: Session, environ: Mapping[str, str]) -> str:
 
 
 def check_region(configured: str) -> str:
-    """Return the region that is configured, or ``""``; refuse what is no name of one."""
+    """Return the configured region, or ``""``; raise `UsageError` for a malformed name."""
     try:
         return region_of(configured)
     except UnusableAnswerError as error:
@@ -318,8 +317,8 @@ def check_endpoint(endpoint: str) -> str:
     """Return an endpoint, which may be empty.
 
     Raises:
-        UsageError: it is no URL of a server, or has a user or a password, which would get into
-            each presigned URL.
+        UsageError: it is not the URL of a server, or has a user or a password, which would be part
+            of each presigned URL.
     """
     if not endpoint:
         return ""
@@ -334,10 +333,11 @@ def check_endpoint(endpoint: str) -> str:
 
 
 def ca_bundle_of(configured: str | None) -> str | None:
-    """Return the file with the certificates to trust, or ``None`` for the usual ones.
+    """Return the file of trusted certificates, or ``None`` for the usual ones.
 
     Args:
-        configured: for AWS, by ``AWS_CA_BUNDLE`` or the profile; it counts first, as for the SDK.
+        configured: the file from ``AWS_CA_BUNDLE`` or the profile, which is used first, as by the
+            SDK.
     """
     return os.environ.get("REQUESTS_CA_BUNDLE") if configured is None else configured
 
@@ -347,10 +347,10 @@ class _NotPlainError(Exception):
 
 
 def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess | None:
-    """Return the keys and the configuration, or ``None`` if only the SDK can tell.
+    """Return the keys and the configuration, or ``None`` if only the SDK can find them.
 
     Args:
-        region: learned from the bucket; it wins over a region set for all of AWS.
+        region: region of the bucket; it overrides a configured region.
     """
     if any(environ.get(name) for name in _NOT_PLAIN):
         return None
@@ -390,7 +390,11 @@ def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess
 
 
 def _read_profile(environ: Mapping[str, str], profile: str | None) -> dict[str, str]:
-    """Return the settings of a profile that has no others than keys and a region."""
+    """Return the settings of a profile that has only keys and a region.
+
+    Raises:
+        _NotPlainError: the profile has other settings, or does not exist.
+    """
     name = profile or "default"
     section = "default" if name == "default" else f"profile {name}"
     config = _read_section(environ.get("AWS_CONFIG_FILE", "~/.aws/config"), section)

@@ -1,7 +1,7 @@
 """Signature Version 4: of URLs, and in the headers of requests.
 
 Both are computed without the SDK, with which ``fs presign`` would take much longer, for one URL as
-for thousands. Tests compare the signatures with the SDK's.
+well as for thousands. Tests compare the signatures with the SDK's.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ def signed_url(
     parameters: Mapping[str, str] = NO_METADATA,
     put_headers: Mapping[str, str] = NO_METADATA,
 ) -> PresignedUrl:
-    """Return the URL of an object, signed.
+    """Return the signed URL of an object.
 
     Args:
-        keys: whose permissions the holder of the URL has, for this object.
-        url: of the object, percent-encoded.
-        keys_end: when the keys end, if they are temporary and it is known. Keys with a token whose
-            end is not known count as if they ended after `LONGEST_SESSION`.
-        version_id: of the version that the URL reads; ``""`` for the current object.
-        parameters: further ones that the bucket demands.
+        keys: the keys that sign; the holder of the URL gets their permissions for this object.
+        url: URL of the object, percent-encoded.
+        keys_end: when the keys expire, if they are temporary and it is known. Keys with a token and
+            an unknown end are treated as if they ended after `LONGEST_SESSION`.
+        version_id: ID of the version that the URL reads; ``""`` for the current object.
+        parameters: further parameters that the bucket demands.
         put_headers: headers that the bucket demands of a PUT.
 
     Raises:
-        UsageError: a method other than GET and PUT, or no time at all.
+        UsageError: a method other than GET and PUT, or a lifetime under a second.
         PermissionDenied: the credentials have expired.
     """
     at = url.index("/", url.index("://") + 3)
@@ -114,15 +114,15 @@ def signed_form(
     keys_end: datetime | None = None,
     demanded: Mapping[str, str] = NO_METADATA,
 ) -> PresignedUrl:
-    """Return the form (``POST``) that uploads an object; S3 has no other limit of an upload's size.
+    """Return a form (``POST``) that uploads an object: on S3, only a form can limit the size.
 
     Args:
-        keys: whose permissions the holder of the form has, for this object.
-        keys_end: when the keys end, if they are temporary and it is known.
+        keys: the keys that sign; the holder of the form gets their permissions for this object.
+        keys_end: when the keys expire, if they are temporary and it is known.
         demanded: further fields that the bucket demands.
 
     Raises:
-        UsageError: no time at all.
+        UsageError: a lifetime under a second.
         PermissionDenied: the credentials have expired.
     """
     start, lifetime = _start_and_lifetime(keys, request, now, keys_end)
@@ -167,13 +167,13 @@ def signed_headers(
     headers: Mapping[str, str],
     payload: str,
 ) -> dict[str, str]:
-    """Return the headers that a request is sent with.
+    """Return the headers to send with a request, its signature included.
 
     Args:
         now: the moment of signing, in seconds since 1970.
-        path: of the URL, percent-encoded.
-        query: of the URL, sorted and percent-encoded.
-        headers: the request's own, by lower-case names, with that of the host.
+        path: path of the URL, percent-encoded.
+        query: query of the URL, sorted and percent-encoded.
+        headers: the request's own headers by lower-case names, including ``host``.
         payload: SHA-256 of the body in hex, or `UNSIGNED`.
     """
     moment, scope = moment_and_scope(int(now), region, AWS4.service)
@@ -200,7 +200,7 @@ def _signature(secret_key: str, scope: str, text: str) -> str:
 
 @lru_cache(maxsize=4)
 def _signer(secret_key: str, scope: str) -> HMAC:
-    """Return the HMAC of an empty text by the key of a scope, which is the same for a day."""
+    """Return an HMAC object with the signing key of a scope, which is the same for a day."""
     key = f"AWS4{secret_key}".encode()
     for part in scope.split("/"):
         key = digest(key, part.encode(), "sha256")

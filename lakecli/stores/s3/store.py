@@ -1,11 +1,12 @@
 """The adapter of Amazon S3, and of servers that speak its protocol.
 
 Credentials, profile, endpoint, proxies and certificates are the SDK's, so lakecli works with
-whatever AWS's own tools work with. A version is an ETag without its quotes, the form that every
-server takes back; radosgw 16 refuses the other in If-Match.
+whatever AWS's own tools work with. A version is an ETag without its quotes. Every server accepts
+this form as a condition; radosgw 16 refuses the form with quotes in If-Match.
 
-The SDK repeats every request but conditional writes. These are sent once: a repetition could meet
-the effect of the first try, and report a won race as lost. Their callers read back.
+The SDK repeats every request except conditional writes. These are sent once: a repetition could
+find the effect of the first attempt, and report a successful write as failed. Their callers read
+the object back.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ class S3Store(CloudStore, OpensRanges):
     """A namespace in an S3 bucket.
 
     Args:
-        prefix: of every key, without a slash at its end; may be empty.
-        region: of the bucket, as `prepare` learned it; ``""`` leaves it to the SDK's
+        prefix: prefix of every key, without a trailing slash; may be empty.
+        region: region of the bucket, as `prepare` returned it; ``""`` leaves it to the SDK's
             configuration.
         account: the profile, endpoint and region to use instead of the configured ones.
     """
@@ -74,11 +75,11 @@ class S3Store(CloudStore, OpensRanges):
 
     @property
     def region(self) -> str:
-        """Of the bucket, or ``""`` while it is unknown."""
+        """The region of the bucket, or ``""`` while it is unknown."""
         return self._connection.region
 
     def prepare(self) -> str:
-        """Ask the store for the bucket's region, and use it from now on."""
+        """Ask the store for the bucket's region, and use that region from now on."""
         with self.translated():
             return self._connection.find_region(self.bucket)
 
@@ -101,7 +102,7 @@ class S3Store(CloudStore, OpensRanges):
             return self._reader.open(full, matching=matching, version_id=version_id)
 
     def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
-        """Open a part of an object by one request; some servers have no ranges (`Unsupported`)."""
+        """Open a part of an object by one request; raise `Unsupported` if there are no ranges."""
         with self.translated(key) as full:
             return self._reader.open_range(full, start=start, length=length)
 
@@ -110,9 +111,9 @@ class S3Store(CloudStore, OpensRanges):
     ) -> Version:
         """Write an object; see `ObjectStore.put`.
 
-        Streams of 8 MiB or more are sent in parts. Conditional ones are a single request of up to
-        5 GiB, because not every server honours a condition on joining parts; only the creation of
-        an object that is larger, or of unknown size, is sent in parts.
+        A stream of 8 MiB or more is sent in parts. With a condition it is a single request of up to
+        5 GiB, because not every server honours a condition when parts are joined; only the creation
+        of an object that is larger, or of unknown size, is sent in parts.
         """
         if isinstance(body, bytes | bytearray | memoryview):
             return self._put_whole(key, bytes(body), condition, attributes)
@@ -162,8 +163,8 @@ class S3Store(CloudStore, OpensRanges):
     def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
         """Yield the current versions and their IDs; see `capabilities.VersionedStore`.
 
-        Servers differ in where a listing of versions begins, and a missing object would be removed
-        from a branch. So the plain listing decides which objects exist.
+        Servers differ in where a listing of versions begins, and an object that it omits would be
+        removed from a branch. So the plain listing decides which objects exist.
         """
         floor = self.start + after
         listed = self.follow_pages(
@@ -222,7 +223,7 @@ class S3Store(CloudStore, OpensRanges):
     def copy_from(
         self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
-        """Copy an object of any bucket of this endpoint."""
+        """Copy an object of any bucket of this endpoint; return ``False`` for other sources."""
         if not isinstance(source, S3Store) or source.endpoint != self.endpoint:
             return False  # elsewhere, a bucket of that name is another one
         # Without any argument the copy would have the attributes of the original.
@@ -234,13 +235,13 @@ class S3Store(CloudStore, OpensRanges):
 
     @property
     def payer(self) -> dict[str, str]:
-        """The argument that lets a request elsewhere read an object at the requester's cost."""
+        """The argument that makes the requester pay when another bucket's copy reads an object."""
         return {"RequestPayer": "requester"} if self._connection.demands.of_all else {}
 
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
     ) -> PresignedUrl:
-        """Sign a URL offline, or a form where the size of an upload has a limit of its own."""
+        """Sign a URL offline, or a form if the request limits the size of an upload."""
         demands = self._connection.demands
         with self.translated(key):
             config = self._connection.config
@@ -273,7 +274,7 @@ class S3Store(CloudStore, OpensRanges):
         )
 
     def access(self) -> Access:
-        """Describe the credentials in use, and where requests go."""
+        """Describe the credentials in use, and the host that receives requests."""
         with self.translated():
             return self._connection.access()
 
@@ -282,10 +283,10 @@ class S3Store(CloudStore, OpensRanges):
         return S3Uploads(self, self.bucket, self._connection)
 
     def put_new(self, key: str, body: bytes) -> bool:
-        """Write `body` unless the key exists; a retry is safe, as the key names the contents.
+        """Write `body` unless the key exists; a retry is safe, as the key determines the bytes.
 
         Raises:
-            Unreachable: another write of the same key was under way during all attempts.
+            Unreachable: another write of the same key was in progress during all attempts.
         """
         if self._has_conditions:
             try:
@@ -354,7 +355,7 @@ class S3Store(CloudStore, OpensRanges):
 
 
 def _arguments_of(attributes: Attributes) -> dict[str, Any]:
-    """Return the arguments of a request that writes an object with these attributes."""
+    """Return the SDK's arguments for attributes of a new object."""
     named = {
         "ContentType": attributes.content_type,
         "ContentEncoding": attributes.content_encoding,

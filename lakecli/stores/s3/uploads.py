@@ -49,8 +49,8 @@ class S3Uploads:
 
         Args:
             source: ``Bucket`` and ``Key``.
-            arguments: attributes of the copy; if there are none, it has those of `source`.
-            payer: further arguments, if whoever reads `source` pays for it.
+            arguments: attributes of the copy; if empty, it has those of `source`.
+            payer: further arguments for a `source` whose requester pays.
         """
         from botocore.exceptions import ClientError
 
@@ -86,7 +86,7 @@ class S3Uploads:
     def send(
         self, key: str, parts: Iterable[bytes], condition: Condition, arguments: dict[str, Any]
     ) -> Version:
-        """Write an object of parts that are sent in parallel; each may be sent again."""
+        """Write an object by sending its parts in parallel; a failed part is sent again."""
 
         def send(upload: UploadId, number: int, body: bytes) -> UploadedPart:
             crc32c = google_crc32c.value(body)
@@ -102,7 +102,7 @@ class S3Uploads:
         condition: Condition,
         arguments: dict[str, Any],
     ) -> Version:
-        """Send all parts and join them; abort if anything fails."""
+        """Send all parts and join them; abort the upload if anything fails."""
         upload = self.start(key, arguments)
         try:
             sent = send_all(parts, lambda number, part: send(upload, number, part))
@@ -136,7 +136,7 @@ class S3Uploads:
         crc32c: int,
         attempts: int | None = 1,
     ) -> UploadedPart:
-        """Send one part, by one request or by as many `attempts`; ``None``: as configured."""
+        """Send one part with at most `attempts` requests; ``None``: the configured number."""
         with self._of(key, upload) as target:
             client = self._connection.client(max_attempts=attempts)
             checksum = {"ChecksumCRC32C": _encoded(crc32c)} if _has_checksums(client) else {}
@@ -173,7 +173,7 @@ class S3Uploads:
         return version or self._store.head(key).version
 
     def abort(self, key: str, upload: UploadId) -> None:
-        """Delete an upload and its parts; a missing one is fine."""
+        """Delete an upload and its parts; a missing upload is ignored."""
         with suppress(UploadNotFound), self._of(key, upload) as target:
             self._connection.client().abort_multipart_upload(**target)
 
@@ -219,13 +219,13 @@ class S3Uploads:
     def _of(
         self, key: str, upload: UploadId, *, may_be_absent: bool = False
     ) -> Iterator[dict[str, str]]:
-        """Name an upload; raise `UploadNotFound` if the upload or a part is unknown."""
+        """Yield the arguments that name an upload; translate errors about the upload or a part."""
         with self._store.translated(key, may_be_absent=may_be_absent) as full:
             yield {"Bucket": self._bucket, "Key": full, "UploadId": upload}
 
 
 def ranges_of(size: int) -> Iterator[str]:
-    """Yield the byte ranges by which an object of `size` is copied."""
+    """Yield the byte ranges in which an object of `size` is copied."""
     for start in range(0, size, COPY_PART_SIZE):
         yield f"bytes={start}-{min(start + COPY_PART_SIZE, size) - 1}"
 
