@@ -44,8 +44,8 @@ NO_PROGRESS: Final = NoProgress()
 def ignore_step(_name: str) -> None:
     """Ignore a protocol step: the default of the `on_step` hooks.
 
-    `on_step` is no progress report. It announces each step of a protocol before the step is taken,
-    so that tests can kill a process, or let another one in, exactly there.
+    `on_step` is not a progress report. It announces each step of a protocol before the step is
+    taken, so that tests can kill a process, or let another one in, exactly there.
     """
 
 

@@ -339,7 +339,7 @@ class ShowsClock(Protocol):
 
 @runtime_checkable
 class WritesGarbled(Protocol):
-    """Can send an object with a wrong checksum, for a test of ``lakecli doctor``."""
+    """Can send an object with a wrong checksum, for a test by ``lakecli doctor``."""
 
     def put_garbled(self, key: str, body: bytes) -> None:
         """Send `body` with a wrong checksum.
@@ -438,7 +438,7 @@ def versions_of(store: ObjectStore) -> VersionedStore:
     """Return the interface that reads versions of a store's objects.
 
     Raises:
-        Unsupported: the store does not keep versions.
+        Unsupported: the store cannot read versions.
     """
     if not isinstance(store, VersionedStore):
         raise Unsupported(

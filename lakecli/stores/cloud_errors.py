@@ -36,7 +36,7 @@ class Words(NamedTuple):
     hint: str | None = None
 
     def filled(self, details: Mapping[str, str]) -> LakeError:
-        """Return the error with `details` filled in; the last one in the message may be empty."""
+        """Return the error with `details` filled in; a detail at the end may be empty."""
         hint = self.hint and self.hint.format_map(details)
         return self.error(self.message.format_map(details).rstrip(": "), hint=hint)
 

@@ -166,7 +166,7 @@ class Attributes(NamedTuple):
     """Properties that a store keeps with an object; a directory keeps none of them.
 
     Attributes:
-        content_type: content type; ``""``: the store's default.
+        content_type: MIME type; ``""``: the store's default.
         content_encoding: Content-Encoding of the stored bytes; ``""``: none.
     """
 

@@ -431,7 +431,7 @@ _FAILED = re.compile(": Authentication failed: (.+)")
 
 
 class _Login:
-    """The caller's identity; a missing login is reported at once, which the SDK would retry."""
+    """The caller's identity. A missing login is reported at once; the SDK alone would retry."""
 
     def __init__(self, credential: TokenCredential) -> None:
         self._credential = credential

@@ -487,7 +487,7 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, reques
 def _check_answer(
     answer: requests.Response, *_: object, stream: bool = False, **__: object
 ) -> None:
-    """Refuse a JSON answer that is no listing, and describes neither an object nor a bucket."""
+    """Refuse a JSON answer that describes neither a listing, nor an object, nor a bucket."""
     url = urlsplit(answer.request.url or "")
     is_json = "/storage/v1/" in url.path and not url.path.endswith("/batch/storage/v1")
     if stream or not is_json or _OF_XML.search(url.query) or not answer.ok:

@@ -3,7 +3,7 @@
 ::
 
     store         a directory as a bucket: reading, writing, listing and removing objects
-    batch         creates many files with two syncs; what killed processes left behind
+    batch         creates many files with two syncs; removes temporary files of killed processes
     directory     the files of a local namespace: nothing outside the root, nothing half-written
     files         files and directories by descriptor: opening, describing, writing and syncing them
 
