@@ -50,7 +50,7 @@ class Session(NamedTuple):
         good: the commits that were called good.
         skipped: the commits that cannot be tested.
         state: the state of the search; ``None`` until a good and a bad commit are known.
-        is_old_new: whether the user says old and new for good and bad; ``None`` before the first
+        is_old_new: whether the user says old and new, not good and bad; ``None`` before the first
             verdict.
     """
 
@@ -103,7 +103,7 @@ def say(
     Args:
         verdict: ``good``, ``bad`` or ``skip``.
         refs: ref expressions; empty for the commit that is to be tested next.
-        is_old_new: whether the user says old and new for good and bad; ``None``: as before.
+        is_old_new: whether the user says old and new, not good and bad; ``None``: as before.
 
     Raises:
         NotFound: there is no session, or a ref expression names nothing.

@@ -364,8 +364,8 @@ def _with_claim(
     Args:
         repository: the expected owner. ``None``: there may be none, and a directory that `lakecli
             repo create` would make may be missing.
-        examiner: who runs `lakecli doctor`. If there is a repository to which this version may write,
-            the result of the sharing check is recorded in its namespace.
+        examiner: who runs `lakecli doctor`. If there is a repository to which this version may
+            write, the result of the sharing check is recorded in its namespace.
     """
     claim = _claim_of_anybody if repository is None else partial(_claim_of, repository)
     missing_fix = _made_by_create(looking.store.uri) if repository is None else ""
