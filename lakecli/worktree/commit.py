@@ -320,7 +320,7 @@ class _Committing:
         return lost
 
     def _staged(self, view: View) -> Iterator[bytes]:
-        """Yield the paths to commit with a staged value that is neither the new nor the committed."""
+        """Yield the paths to commit whose staged value is neither the new nor the committed one."""
         prefix = self._worktree.link.prefix
         branch = view_of_branch(self._repository, view.txn, self._branch)
         changes = self._values

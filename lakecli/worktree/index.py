@@ -202,7 +202,7 @@ class Index:
     # -- the file ----------------------------------------------------------------------------
 
     def save(self, file: Path) -> None:
-        """Write the index file; after a crash it is the old, the new, or one that `load` refuses."""
+        """Write the index file; after a crash it is the old, the new, or one that is refused."""
         self._merge()
         make_private(file.parent)
         header = self.key.encode("utf-8", "surrogateescape")

@@ -217,7 +217,7 @@ class Worktree:
     # -- trees -------------------------------------------------------------------------------
 
     def differences(self, left: MetarangeId, right: MetarangeId) -> Iterator[Difference]:
-        """Yield the differences of two trees at paths that the directory includes, in path order."""
+        """Yield the differences of two trees at paths of the directory, in path order."""
         prefix = self.link.prefix
         for change in diff(self.repository.trees, left, right, prefix=prefix):
             relative = change.path[len(prefix) :]
