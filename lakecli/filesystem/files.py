@@ -152,7 +152,7 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
 
     Args:
         record: stages an encoded entry, or adds it to the transaction.
-        belongs_to: the transaction or workspace before whose end the file must be closed, or
+        belongs_to: the transaction or workspace that must not end while the file is open, or
             ``None``.
         autocommit: stage the object on closing; otherwise in `commit`.
         options: ``content_type`` and ``metadata`` of the object.

@@ -26,7 +26,7 @@ from lakecli.stores.contract import ObjectStore
 class _OpenLake:
     """A lake, opened when first needed, with its open repositories and the number of its users.
 
-    A repository that is read without a clone has a lake and a local store of its own.
+    A repository that is read without a clone has its own lake and local store.
     """
 
     def __init__(self, home: str | None, namespace: str | None) -> None:

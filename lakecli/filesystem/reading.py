@@ -438,7 +438,7 @@ def is_left_out(path: str) -> bool:
 
 
 def _check_inside(path: Any, root: str) -> None:
-    """Raise `ValueError` for a file outside a directory; old versions of fsspec do not."""
+    """Raise `ValueError` for a file outside a directory, as only new versions of fsspec do."""
     place = os.path.abspath(path)
     if root and place != root and not place.startswith(root.rstrip("/") + "/"):
         raise ValueError(f"the name of an object leads outside {root}: {place}")

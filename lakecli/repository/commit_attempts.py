@@ -4,29 +4,30 @@
    which remembers the commit it was started on.
 2. **Build** the tree from the head and the sealed changes. Its ranges and its metarange are in
    the storage namespace, durably, before anything refers to them.
-3. **Move** the branch, only if it still is what the commit was built from (head commit, exactly
-   these sealed tokens), and append the operation in the same transaction of the local store.
+3. **Move** the branch, only if it still has the state from which the commit was built (head commit,
+   exactly these sealed tokens), and append the operation in the same transaction of the local
+   store.
 
-Where sharing is automatic, `lakecli.repository.sharing.automatic.SharedMover` does step 3: it
+If sharing is automatic, `lakecli.repository.sharing.automatic.SharedMover` does step 3: it
 writes the commit and an intent, which holds the `LocalMove`, to the local store; moves the branch
 in the bucket by compare-and-set, which makes the commit durable for everybody; and lands it here
 in the transaction that deletes the intent. A crash before the bucket's reply leaves the intent. The
-next command asks the bucket what became of the move, and lands it or gives it up
+next command asks the bucket for the outcome of the move, and lands it or gives it up
 (`lakecli.repository.journal.intents`, the only module that lands commits).
 
-A command that needs a branch without uncommitted changes seals it as well. What it seals has to be
-equal to the head, and step 3 takes those tokens off: what was staged before a move never acts
-after it.
+A command that needs a branch without uncommitted changes seals it as well. The sealed records must
+be equal to the head, and step 3 removes their tokens: records that were staged before a move have
+no effect after it.
 
 A commit of a working directory (`attempt_on_top`) has no step 1: its changes are not staged, and
-what is staged stays on the branch.
+staged changes stay on the branch.
 
 A commit of a part of the staged changes copies the rest before step 3
 (`lakecli.repository.staged.partial_commit`).
 
 The store's write lock is held in steps 1 and 3 only. A crash between any two leaves garbage, never
 damage: sealed changes stay visible on the branch and the same command takes them up again.
-Whoever loses the comparison builds again on the new head: a verb is a loop over attempts::
+A command that loses the comparison builds again on the new head: a verb is a loop over attempts::
 
     for _ in range(MAX_ATTEMPTS):
         attempt = clean_attempt(repository, name, kind="merge")  # 1: seal

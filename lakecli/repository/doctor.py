@@ -328,7 +328,7 @@ def cache(directory: Path, *, used_by: str = "", limit: int = 0) -> Check:
 
 
 def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:
-    """Check the free space of the disks of several directories; the fullest disk is reported."""
+    """Check the disk with the least free space among those of several directories."""
     measured = []
     for place in places:
         with suppress(OSError):

@@ -148,7 +148,7 @@ def preview(
 
 
 def _decided(changes: Iterator[Difference], strategy: MergeStrategy) -> Iterator[Difference]:
-    """Replace conflicts by what a strategy decides."""
+    """Replace conflicts by the changes that a strategy makes of them."""
     for change in changes:
         if change.type != ChangeType.CONFLICT or strategy == MergeStrategy.FAIL:
             yield change

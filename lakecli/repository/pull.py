@@ -272,7 +272,7 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
 def _check_staged(
     repository: Repository, name: str, there: CommitId, *, ignores_unchanged: bool = False
 ) -> bytes:
-    """Return a digest of what is staged, unless the move changes staged paths.
+    """Return a digest of a branch's staged changes, unless the move changes staged paths.
 
     Args:
         there: the commit to which the branch moves.
@@ -299,7 +299,7 @@ def _check_staged(
 
 
 def _fingerprint(view: View) -> bytes:
-    """Return a digest of what is staged, to detect changes."""
+    """Return a digest of the staged changes, to detect later changes."""
     digest = blake2b(digest_size=16)
     for path, value in view.staged():
         digest.update(b"%d %d " % (len(path), len(value)))
@@ -309,7 +309,7 @@ def _fingerprint(view: View) -> bytes:
 
 
 def _merge(repository: Repository, report: PullReport, options: PullOptions) -> PullReport:
-    """Merge the bucket's branch into one that has commits of its own."""
+    """Merge the bucket's branch into a branch that has commits of its own."""
     uri = f"{repository.uri}/{report.name}"
     if options.ff_only:
         raise NonFastForward(

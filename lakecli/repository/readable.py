@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """Tells the time."""
+    """A clock."""
 
     def now(self) -> datetime:
         """Return the present in whole seconds."""

@@ -454,7 +454,7 @@ class SourceTableWriter(DataSourceArrowWriter):
             commit_files(repository, target, files, **what, committer=committer, metadata={})
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Do nothing: no commit refers to the uploaded files, so they are garbage to collect."""
+        """Do nothing: garbage collection deletes the uploaded files, to which nothing refers."""
 
 
 def _with_texts(batch: pa.RecordBatch, by: Sequence[str], stored: pa.Schema) -> pa.RecordBatch:

@@ -1,7 +1,7 @@
-"""What a Spark session is, running lakecli's functions on its executors, and errors on the way.
+"""Spark sessions and their options, running lakecli's functions on executors, and their errors.
 
-A function is sent to executors as bytes, so that an executor without lakecli can report what it
-lacks.
+A function is sent to executors as bytes, so that an executor without lakecli can report that it
+lacks lakecli.
 """
 
 from __future__ import annotations

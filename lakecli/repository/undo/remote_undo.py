@@ -240,7 +240,7 @@ def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operati
 
 
 def _renamed(made: PushedRef, pushed: Sequence[PushedRef]) -> str:
-    """Return the name that a branch loses if `made` gives it back its old name; else ``""``."""
+    """Return the new name of a renamed branch that gets back its old name, `made`; else ``""``."""
     if made.kind is not RefKind.BRANCH or made.after is not None:
         return ""
     gone = (each for each in pushed if (each.kind, each.before) == (made.kind, None))
