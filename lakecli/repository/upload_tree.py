@@ -539,8 +539,8 @@ class _WalkedFiles:
     def absent(self, records: Iterable[tuple[bytes, bytes]], below: bytes) -> _Records:
         """Return the selected records for which the directory has no file.
 
-        The directory is looked at again, so files that the walk missed, or that were made since,
-        count.
+        Each path is checked in the directory again, so a file that the walk missed, or that was
+        made since, counts.
 
         Args:
             records: paths and encoded entries.
