@@ -4,22 +4,23 @@
 
     values       the value of a record: an identity and an entry, decoded and encoded
     metaranges   a parsed metarange and its ranges, in key order, and the IDs they must have
-    outline      what is kept of a metarange that was verified once, to read only some of its blocks
+    outline      data kept of a verified metarange, so that later reads need only some of its blocks
     cache        SSTables of a bucket kept as files of this machine, and counts of reads
     tree_store   `TreeStore`: the tables of a repository's trees, from the nearest copy; which trees
                  of lakeFS were rebuilt
     splitter     where a range ends
-    writer       tree + changes -> tree (commit); `TreeWriter`: the one way a tree comes to be
+    writer       tree + changes -> tree (commit); `TreeWriter` writes every tree
     scan         scans, listings, and the cursor: step into a range or block, or skip it unread
     point_reads  point reads of open ranges, shared between threads
     merge_base   the base of a merge: a tree, or what several trees merge to
     segments     trees cut at keys that no range spans, to compare ranges by ID
     merge        three trees side by side -> tree, conflicts, or what a merge would change
     diff         two trees -> their differences, or those of some paths, or counts by prefix
-    check        verification of what the bucket holds, for fsck
+    check        verification of the tables in the bucket, for fsck
 
-Whatever reads a tree raises `IntegrityError` if a table that it needs is missing or damaged
-(`MissingTable`, `CorruptTable`, `MalformedValue`, …). `trees` is the store that has them.
+Every function that reads a tree raises `IntegrityError` if a table that it needs is missing or
+damaged (`MissingTable`, `CorruptTable`, `MalformedValue`, …). A parameter `trees` is the
+`TreeStore` that has the trees.
 
 May import `sstable`, `kv`, `stores`, `settings` and what is below.
 """

@@ -356,7 +356,7 @@ class Conflicts:
 
 
 def may_be_none(conflict: Candidate) -> bool:
-    """Return whether two sides of a conflict may have the same bytes, so it may be no conflict."""
+    """Return whether two sides of a conflict may have the same bytes, so it may not be real."""
     values = (conflict.source, conflict.destination, *conflict.bases)
     return any(have_unlike_checksums(*pair) for pair in combinations(values, 2))
 

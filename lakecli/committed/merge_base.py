@@ -96,7 +96,7 @@ class MergeBase(NamedTuple):
             contents = ()
 
         def is_changed(one: int) -> bool:
-            """Return whether a tree changed its content since its ancestor with some other tree."""
+            """Return whether a tree's content changed since its ancestors with another tree."""
             for other in range(len(contents)):
                 pair = below.get((min(one, other), max(one, other)))
                 before = () if pair is None else self._resolve(pair, content_of, is_same, known)

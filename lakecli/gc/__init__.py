@@ -1,17 +1,17 @@
-"""Garbage collection: condemn what nothing refers to, and delete it a grace period later.
+"""Garbage collection: condemn objects that nothing refers to, and delete them a grace period later.
 
 ::
 
     run         the verb: condemn garbage, and delete what is still old, unreached, and not kept
-    lease       the right to delete, which one process has; a sweep deletes objects only by it
-    mark        find what is in use, and garbage: what is old and reached from no root
+    lease       the right to delete, which one process has at a time; a sweep deletes only with it
+    mark        find the objects in use, and garbage: old objects that no root reaches
     roots       the roots of garbage collection: refs, their recent past, what this clone has
     live_set    the data objects in use: digests on disk, or on Spark; compared with listings
     tasks       list data objects in parts, read trees and ranges, by any runner
     state       the state in the bucket: condemned objects, status, undo
     report      kinds of garbage, totals, the summary by branch, reports in the bucket
-    policy      options, what a run begins with, rules; where nothing may be deleted
-    known_refs  read the refs in the bucket, and refuse them if one vanished or went back
+    policy      options, the inputs of a run, retention rules; when nothing may be deleted
+    known_refs  read the refs in the bucket, and refuse them if one is missing or went back
 
 Each module imports only modules below it. `run.prepare` and `run.take` advance the state in the
 bucket (`lakecli.remote.gc_protocol`) as far as time allows. The work that grows with the data, in

@@ -455,7 +455,7 @@ class Sweep:
         self._reach.check_not_ahead(later)
 
     def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
-        """Follow what is in use since `prepare`: refs, recent tables, keeps, in this order."""
+        """Follow what came into use since: refs, then recent tables, then keeps."""
         work, reach = self._work, self._reach
         roots = _follow_roots(reach, self.refs)
         self.refs = roots.refs

@@ -133,9 +133,10 @@ class LocalStore:
         return ReadTransaction(self.usable())
 
     def write(self) -> WriteTransaction:
-        """Return a write transaction, to be entered with ``with``; that waits for other writers.
+        """Return a write transaction, to be entered with ``with``.
 
-        Its writes are durable at the end of the block, and undone if the block raises.
+        Entering waits for other writers. The writes are durable at the end of the block, and undone
+        if the block raises.
         """
         return WriteTransaction(self.usable())
 
