@@ -64,7 +64,7 @@ class WorktreeConflict(ConflictError):
 
 @dataclass(slots=True)
 class Brought:
-    """What bringing a directory to a commit did.
+    """The result of bringing a directory to a commit.
 
     Attributes:
         size: bytes of the files written.
@@ -74,7 +74,7 @@ class Brought:
         failures: (path, reason) of objects that could not be fetched; if there are any, the
             directory is still on its way to the commit.
         kept: the number of files that were overwritten or removed on request, and kept for undo.
-        blocked: those of the conflicts where the user's file or directory is in the way of another.
+        blocked: the conflicts in which the user's file or directory is in the way of another file.
     """
 
     commit: Commit

@@ -60,8 +60,8 @@ class Committed(NamedTuple):
     """A commit of a working directory.
 
     Attributes:
-        uploaded: the number of files that it has.
-        removed: the number of files that it has no longer.
+        uploaded: the number of committed files.
+        removed: the number of files whose removal was committed.
         brought: what the directory got from others' commits.
         left: (path, reason) of changed files that the next commit gets, because they changed again
             since the directory was compared.

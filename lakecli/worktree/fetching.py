@@ -147,7 +147,7 @@ def _time_of_tiny(wanted: WantedFile) -> int | None:
 
 @dataclass(slots=True)
 class WriteReport:
-    """What was done.
+    """The result of writing files.
 
     Attributes:
         directory: the working directory.

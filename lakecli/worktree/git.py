@@ -67,7 +67,7 @@ def commit_metadata(found: GitRepository, *, host: str) -> Mapping[str, str]:
     """Return the metadata that lakectl records with a commit made in a Git repository.
 
     Args:
-        host: the name of this machine's lake in the key of the URL.
+        host: the name of this machine's lake, which is part of the metadata key of the URL.
     """
     metadata = {"git_commit_id": found.commit} if found.commit else {}
     url = _web_address(found.remote)

@@ -58,9 +58,9 @@ class FileState(NamedTuple):
     """The state of a file, from ``stat``: a file in the same state has the same bytes.
 
     Attributes:
-        inode: 0 if the file is missing, or was never compared.
-        mtime_ns: last change of the contents, in unix nanoseconds.
-        ctime_ns: last change of the inode, in unix nanoseconds.
+        inode: the inode number; 0 if the file is missing, or was never compared.
+        mtime_ns: the last change of the contents, in unix nanoseconds.
+        ctime_ns: the last change of the inode, in unix nanoseconds.
     """
 
     inode: int

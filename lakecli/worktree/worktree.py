@@ -134,7 +134,7 @@ class Worktree:
 
     @cached_property
     def selection(self) -> Selection:
-        """The paths, relative to the directory, that can be in it."""
+        """The selection of paths, relative to the directory, that it includes."""
         return Selection(self.link.include, self.link.exclude)
 
     @cached_property

@@ -71,7 +71,7 @@ class NamespaceTaken(AlreadyExists):
 
 
 class NewerRepository(Refused):
-    """A newer lakecli created or changed the repository in a way that this one does not support."""
+    """A newer lakecli created or changed the repository in a way that this version cannot use."""
 
 
 class OtherRepository(Refused):

@@ -144,7 +144,7 @@ class Presigner(NamedTuple):
         """Return a URL that reads an entry's bytes without credentials.
 
         The response has the entry's content type and file name, since one data object may serve
-        many paths. Browsers save objects whose code they would run, and those of unknown type.
+        many paths. Browsers save objects whose code they would run, and objects of unknown type.
 
         Raises:
             Unsupported: the store has no URLs.
@@ -368,7 +368,7 @@ _SURROGATE_BYTES: Final = ("\udc80", "\udcff")
 def problem_of(name: bytes, size: int) -> str | None:
     """Return why the name of an object cannot be a file below a directory, or ``None`` if it can.
 
-    A trailing slash is allowed where the object is empty: it stands for a directory.
+    The name of an empty object may end in a slash, which marks a directory.
     """
     components = (name if size else name.removesuffix(b"/")).split(b"/")
     if name.startswith(b"/"):

@@ -85,7 +85,7 @@ def forget_all(txn: WriteTransaction, repository: Repository) -> None:
 
 
 class Rollback(NamedTuple):
-    """The last time that the bucket was noticed to have gone back.
+    """The last time that this clone noticed that the bucket went back in time.
 
     Attributes:
         at: when it was noticed, by this machine's clock.

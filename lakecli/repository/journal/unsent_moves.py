@@ -216,7 +216,8 @@ def forget_rest_of_renaming(
 def renew_hold(txn: WriteTransaction, repository: Repository, kind: RefKind, name: str) -> None:
     """Keep a ref held after this clone itself has moved it in the bucket.
 
-    `op restore` may move a ref further back here than the clone's own moves go back in the bucket.
+    Otherwise this move would end the hold. `op restore` may move a ref further back here than in
+    the bucket, where only this clone's own moves are undone.
     """
     rows, id_ = IntentStore(txn, repository.key), _row(_HELD, kind, name)
     tracked = TrackingStore(txn, repository.key).find(kind, name)

@@ -48,7 +48,7 @@ _MOST_HEADS: Final = 16
 
 
 class BadDump(IntegrityError):
-    """A refs dump that is incomplete, damaged or forged; nothing of it was taken."""
+    """A refs dump that is incomplete, damaged or forged; nothing was taken from it."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -262,8 +262,8 @@ def _read_refs(
 def trees_missing(store: ObjectStore, trees: Iterable[MetarangeId]) -> set[MetarangeId]:
     """Return the trees that a namespace does not have.
 
-    If there are many trees, it lists ``_lakefs/``, one LIST for each thousand objects. Otherwise it
-    sends a HEAD for each tree.
+    Many trees are looked up by listing ``_lakefs/``, one LIST for each thousand objects. Few trees
+    are looked up by one HEAD for each.
     """
     wanted = set(trees) - {EMPTY_TREE}
     if len(wanted) > _MOST_HEADS:

@@ -129,7 +129,7 @@ def notify_hooks(
 
 
 def branch_with_actions(repository: Repository) -> tuple[str, list[ActionFile]] | None:
-    """Return a branch with action files, and these files; the default branch if it has some."""
+    """Return a branch with action files, preferably the default branch, and these files."""
     if not repository.record.is_from_lakefs:
         return None
     default = repository.record.default_branch

@@ -310,7 +310,7 @@ class TakenOver(NamedTuple):
 
 
 def find_take_over(store: ObjectStore) -> TakenOver | None:
-    """Return how a namespace was taken over; ``None`` if it was not.
+    """Return the facts of a namespace's take-over; ``None`` if it was not taken over.
 
     Raises:
         IntegrityError: its ``repository.json`` is not valid.

@@ -112,7 +112,7 @@ class RefState(StrEnum):
 
 
 class RefOutcome(NamedTuple):
-    """A ref of a dump that is not as it was here.
+    """A ref of a dump that differs from the ref here before.
 
     Attributes:
         kind: branch or tag.
@@ -134,7 +134,7 @@ class RefOutcome(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """What came out of a dump.
+    """The result of taking a dump.
 
     Attributes:
         repository: the repository that has it now.
@@ -270,7 +270,7 @@ def restore_refs(repository: Repository, manifest: RefsManifest) -> Restored:
     Raises:
         Refused: the repository has commits, branches or tags, or staged changes.
         BadDump: the dump is incomplete, damaged or forged.
-        NotFound: the dump has no branch of the name of the default branch.
+        NotFound: the dump has no branch with the name of the default branch.
         Gone, Swept: garbage collection deletes or has deleted a tree of the dump.
     """
     with repository.lake.kv.read() as txn:

@@ -311,8 +311,8 @@ class Trust(NamedTuple):
     """The places that one repository may read outside its namespace; strings, for Spark executors.
 
     Attributes:
-        repository: its name on this machine, for messages, or ``""``.
-        namespace: its storage namespace, normalised.
+        repository: the repository's name on this machine, for messages, or ``""``.
+        namespace: the repository's storage namespace, normalised.
         allowed: the allowed places, normalised.
     """
 

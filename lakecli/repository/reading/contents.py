@@ -224,7 +224,7 @@ def ask_all(
     """Yield the result for each object, in order; check several at a time.
 
     Args:
-        reads: read objects whose digest has to be computed even if their time is the recorded one.
+        reads: compute a digest where necessary, even if the time is the recorded time.
     """
     from concurrent.futures import ThreadPoolExecutor
 

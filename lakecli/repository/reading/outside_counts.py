@@ -45,8 +45,8 @@ class Outside(NamedTuple):
     """The outside places in a sample of the newest tree.
 
     Attributes:
-        places: the most frequent first.
-        ranges: how many ranges the tree has.
+        places: the counted places, the most frequent first.
+        ranges: the number of ranges of the tree.
     """
 
     places: tuple[CountedPlace, ...]

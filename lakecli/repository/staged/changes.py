@@ -57,8 +57,8 @@ BLOCKS_SIZE: Final = 8 << 20
 def uncommitted(view: View, *, prefix: bytes = b"") -> Iterator[Difference]:
     """Yield how a branch's staging area differs from its commit, in path order.
 
-    A path staged with the committed content, or a deletion of a path that is not committed, is no
-    difference.
+    A path staged with the committed content, or a deletion of a path that is not committed, is not
+    a difference.
     """
     # Paths ascend, so few blocks are needed at a time, however much is staged.
     points = PointReader(view.repository.trees, blocks_limit=BLOCKS_SIZE)

@@ -85,7 +85,7 @@ class _Counter:
 def count_uncommitted(
     repository: Repository, txn: ReadTransaction, branch: Branch
 ) -> ChangesByKind:
-    """Count the uncommitted changes of a branch, and keep the count if it took much reading."""
+    """Count the uncommitted changes of a branch, and keep the count if many paths were read."""
     view = view_of_branch(repository, txn, branch.name)
     found = _Counter(view)
     if txn.past is not None:  # rows of tokens are not those of the past

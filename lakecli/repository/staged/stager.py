@@ -171,7 +171,7 @@ class Stager:
     def _log(
         self, txn: WriteTransaction, branch: Branch, paths: Sequence[bytes], kind: str
     ) -> None:
-        """Record in the operation that these paths are about to be written."""
+        """Record in the log that paths are about to be written, in one operation if possible."""
         if workspaces.is_workspace(branch.name):
             workspaces.renew(txn, self._repository, branch.staging_token)
             return
