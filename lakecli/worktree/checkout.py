@@ -39,7 +39,7 @@ MAX_LISTED: Final = 1_000
 
 
 class Policy(Enum):
-    """Whether changes of the user stay or are overwritten."""
+    """How to handle changes of the user."""
 
     KEEP = "keep"
     """Conflicts keep the user's file, and are listed as unresolved."""

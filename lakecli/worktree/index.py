@@ -264,7 +264,7 @@ def _field_at(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def root_of(file: Path) -> bytes | None:
-    """Return the path of the directory that an index file is for; ``None`` if it is damaged."""
+    """Return the path of the directory that an index file is for; ``None`` if it cannot be read."""
     try:
         with file.open("rb") as opened:
             data = opened.read(_MAX_HEADER)

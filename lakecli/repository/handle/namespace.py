@@ -144,7 +144,7 @@ def owner_of(store: ObjectStore) -> RepositoryUuid | None:
 
 
 def origin_of(store: ObjectStore) -> Mapping[str, object] | None:
-    """Return the origin of a namespace that lakeFS created, unvalidated; ``None`` for others.
+    """Return the recorded origin of a namespace taken over from lakeFS, unvalidated, or ``None``.
 
     Raises:
         IntegrityError: the namespace's ``repository.json`` cannot be parsed.

@@ -116,8 +116,8 @@ def make_move(
     Args:
         wanted: the move; all objects that it makes reachable are in the bucket.
         is_push: whether this is an explicit push: the local ref is at `WantedMove.after`. If the
-            local ref is moved back before the request, nothing is sent. Once the request is sent,
-            a command that moves the local ref back waits for the outcome.
+            local ref is moved back before the request, nothing is sent. After the request,
+            moving the local ref back is refused while the outcome is open.
 
     Returns:
         The present ref in the bucket, and the outcome: ``APPLIED`` or ``LOST``. It is ``LOST`` if

@@ -373,7 +373,7 @@ def _is_behind(txn: ReadTransaction, repository: Repository, name: str, there: C
 
 
 def _record(repository: Repository, manifest: RefsManifest, made_at: datetime) -> None:
-    """Record in the bucket a dump that was taken, unless there is a record; it keeps the dump."""
+    """Record in the bucket that a dump was taken, unless a record of this dump exists."""
     lake = repository.lake
     lake.runtime.on_step("keep-dump")
     kept = (each for each in iter_kept(repository.store, lake.runtime.now()) if each.by_lakefs)

@@ -93,7 +93,7 @@ def read_located(uri: str, store: ObjectStore, key: str, entry: Entry) -> Iterat
 
 
 def read_small(uri: str, store: ObjectStore, key: str, *, size: int, digest: str | None) -> bytes:
-    """Return the bytes of a small object, read with one request and verified.
+    """Return the bytes of a small object, read by one call of the store and verified.
 
     Args:
         digest: the BLAKE3 or MD5 that the bytes must have; ``None``: unknown.

@@ -161,7 +161,7 @@ def check_clean(view: View) -> None:
     """Refuse a branch with uncommitted changes.
 
     Raises:
-        DirtyBranch: the branch has some; the error names at most `MAX_LISTED` of their paths.
+        DirtyBranch: there are such changes; the error names at most `MAX_LISTED` paths.
     """
     changes = islice(uncommitted(view), MAX_LISTED + 1)
     paths = [difference.path for difference in changes]
