@@ -1,8 +1,9 @@
-"""Turns the hints of the library into commands.
+"""Hints of the library, as commands and options.
 
-The library knows verbs but not command lines, and its lower layers do not know the repository that
-they work for. So a hint names a verb with its arguments between backquotes, such as ```fsck
-REPOSITORY --data```. Only this module turns such a call into a command that can be pasted.
+The library knows verbs and their parameters, not command lines, and its lower layers do not know
+which repository they serve. So a hint names a verb with its arguments between backquotes, such as
+```fsck REPOSITORY --data```, or a parameter with its value, such as ```remote=True```. Here, and
+nowhere else, they become commands and options which can be pasted.
 """
 
 from __future__ import annotations
@@ -16,23 +17,43 @@ from lakecli.cli.tree import COMMANDS, PROGRAM
 _CALL: Final = re.compile(r"""(?<![^\s(])`([a-z-]+)( (?:'[^']*'|"[^"]*"|[^`'"])*)?`""")
 _VERBS: Final = {"help", *(words.split()[0] for words in COMMANDS)}
 
+_PARAMETER: Final = re.compile(r"(?<![^\s(])`([a-z_]+)=([^`]+)`")
+_OPTIONS: Final = {
+    "copies=True": "--copy",
+    "lease=PushLease()": "--force-with-lease",
+    "links=follow": "--follow",
+    "links=skip": "--skip",
+    "listed=LIST.append": "--dry-run",
+    "may_be_empty=True": "--allow-empty",
+    "must_exist=False": "without --must-exist",
+    "pins=False": "--no-pin-versions",
+    "pins=True": "--pin-versions",
+    "policy=force": "--force",
+}
+"""Options whose names differ from those of the parameters; the others are equal."""
 
-def as_commands(hint: str, repository: str | None) -> str:
-    """Return a hint in which each call of a verb is replaced by a command.
 
-    A call is text in backquotes that follows a space, a parenthesis or the start of the hint.
+def as_commands(hint: str, repository: str | None, command: str = "merge") -> str:
+    """Return a hint whose calls of verbs are commands, and whose parameters are options.
 
     Args:
-        hint: a hint of the library; text in other backquotes stays as it is.
-        repository: the URI that replaces ``REPOSITORY``; ``None`` unless exactly one repository is
-            open.
+        hint: from the library; other backquotes stay.
+        repository: the URI that stands for ``REPOSITORY``; ``None`` if no single one is open.
+        command: the words of the command that failed: the same option has two names.
     """
     named = repository or f"{SCHEME}REPOSITORY"
 
-    def command(call: re.Match[str]) -> str:
+    def call_of(call: re.Match[str]) -> str:
         if call[1] not in _VERBS:
             return call[0]
         arguments = re.sub(r"(?<!\S)REPOSITORY\b", lambda _: named, call[2] or "")
         return f"{PROGRAM} {call[1]}{arguments}"
 
-    return _CALL.sub(command, hint)
+    def option_of(parameter: re.Match[str]) -> str:
+        name, value = parameter.groups()
+        if name == "allow_empty" and command != "merge":
+            return "--allow-empty-commit"
+        option = f"--{name.replace('_', '-')}" + (f" {value}" if value != "True" else "")
+        return _OPTIONS.get(f"{name}={value}", option)
+
+    return _PARAMETER.sub(option_of, _CALL.sub(call_of, hint))

@@ -90,7 +90,9 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
     except BaseException as error:
         if isinstance(error, LakeError) and not is_interrupt(error):
             context.answered()  # `run` is about to write it
-            error.hint = error.hint and as_commands(error.hint, context.out.repository)
+            error.hint = error.hint and as_commands(
+                error.hint, context.out.repository, context.command
+            )
         if logs is not None:
             code = _log_error(logs, error)
         raise

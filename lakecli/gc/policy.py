@@ -110,7 +110,7 @@ class NotTakenOver(UsageError):
     def __init__(self, uri: str) -> None:
         super().__init__(
             f"{uri} was not taken over from lakeFS",
-            hint="leave out the confirmation that lakeFS has stopped: --lakefs-stopped",
+            hint="leave out the confirmation that lakeFS has stopped: `lakefs_stopped=True`",
         )
 
 
@@ -272,7 +272,7 @@ def find_sharing(work: Work, foreign: Counter[str]) -> SharedNamespace | None:
     return SharedNamespace(
         f"{uri} has objects that lakecli did not write: {', '.join(found)}",
         hint="lakeFS may use the namespace and refer to objects that look like garbage here; "
-        "if it does not, force the collection: --force-shared",
+        "if it does not, force the collection: `force_shared=True`",
     )
 
 

@@ -185,7 +185,7 @@ class BucketSource(NamedTuple):
             raise EmptySource(
                 f"no object at {self.uri}/",
                 hint="name a directory, a bucket prefix or a manifest, or allow an empty source: "
-                "--allow-empty",
+                "`may_be_empty=True`",
             )
         pieces = divide(store, KeyRange("", ""), LISTING_PARTS)
         if runner.name != "local":

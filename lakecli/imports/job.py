@@ -148,7 +148,7 @@ def import_objects(
                     raise NothingToImport(
                         f"nothing to import: {repository.uri}/{branch} has all {tally.objects} "
                         "objects",
-                        hint="to commit anyway, allow an empty commit: --allow-empty-commit",
+                        hint="commit anyway: `allow_empty=True`",
                     )
                 tree = done.join() if changes else done.task.base
             draft = Draft(tree, [head], options.message, committer, options.metadata)
@@ -225,7 +225,7 @@ class _Run:
         if isinstance(source, DirectorySource) and not options.copies and not is_local(namespace):
             raise NotReachable(
                 f"files on this machine cannot be referenced from a bucket: {namespace}",
-                hint="copy the files into the repository: --copy",
+                hint="copy the files into the repository: `copies=True`",
             )
 
     def all_parts(self, base: MetarangeId, *, lists_to: str = "") -> FinishedParts:
@@ -288,7 +288,7 @@ class _Run:
         self._repository.notify(
             Notice(
                 "the destination names versions of objects, so this import pins versions, too",
-                hint="--no-pin-versions ends that",
+                hint="to end that: `pins=False`",
             )
         )
         return True
@@ -325,8 +325,8 @@ class _Run:
         if unpinned and self._options.pins is None and not self._options.copies:
             raise Unpins(
                 f"paths that would no longer name a version of their object: {unpinned:,}",
-                hint="nothing was imported; --pin-versions names the present versions, "
-                "--no-pin-versions none",
+                hint="nothing was imported; name the present versions: `pins=True`; or none: "
+                "`pins=False`",
             )
         self._list_again(done)
         if done.duplicates:

@@ -83,7 +83,7 @@ def check_pinnable(source: ImportSource, account: Account) -> None:
     if not isinstance(source, BucketSource):
         raise Unversioned(
             "a directory keeps no versions of its files",
-            hint="copy the bytes into the repository instead: --copy",
+            hint="copy the bytes into the repository instead: `copies=True`",
         )
     versions_of(open_by_uri(source.uri, account=account)).check_versions()
 
@@ -156,7 +156,8 @@ class DirectorySource(NamedTuple):
         ):
             raise EmptySource(
                 f"no file below {os.fsdecode(self.root)}",
-                hint="check that the disk is mounted, or allow an empty source: --allow-empty",
+                hint="check that the disk is mounted, or allow an empty source: "
+                "`may_be_empty=True`",
             )
         low = task.prefix
         files: list[File] = []

@@ -64,7 +64,8 @@ def from_lmdb(error: lmdb.Error, directory: StrPath) -> LakeError:
             f"another process with the ID {os.getpid()}, in another container or PID namespace, "
             f"uses the local store: {directory}",
             hint="repeat the command when that process has ended; to work at the same time, start "
-            "the containers with one PID namespace (--pid=host), or give each its own LAKECLI_HOME",
+            "the containers with one PID namespace (`docker run --pid=host`), or give each its own "
+            "LAKECLI_HOME",
         )
     if isinstance(error, lmdb.MemoryError):
         return no_address_space(directory)

@@ -74,7 +74,7 @@ def iter_log(
     if awaited is not None:
         raise NotFound(
             f"commit {awaited} is not in the log of {start}",
-            hint="--after takes the full ID of a commit that the same command lists without it",
+            hint="begin after a commit that the same log lists, by its full ID: `after=ID`",
         )
 
 

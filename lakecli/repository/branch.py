@@ -227,7 +227,7 @@ def _check_forward(txn: ReadTransaction, repository: Repository, name: str, head
     if there is not None and not is_ancestor(RefStore(txn, repository.key), there, head):
         raise Refused(
             f"branch {name} is at {there} in the bucket, which {head} does not reach",
-            hint="to move it there too, although others may have seen it: --force-with-lease",
+            hint="to move it there too, although others may have seen it: `lease=PushLease()`",
         )
 
 

@@ -114,6 +114,6 @@ def apply_change(
     if merged == head and not allow_empty:
         raise NothingToDo(
             f"no effect on {view.name}: it already has this content",
-            hint="record the commit anyway: --allow-empty-commit",
+            hint="record the commit anyway: `allow_empty=True`",
         )
     return merged

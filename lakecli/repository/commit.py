@@ -118,7 +118,7 @@ def _changes(
         raise StagedConflict(
             f"conflict: {staged_paths(paths)} changed on {branch} by others since",
             hint=f"look: `log {uri}`; then stage them as they should be, or commit with "
-            "--strategy source-wins (what is staged) or dest-wins (what is there)",
+            "`strategy=source-wins` (what is staged) or `strategy=dest-wins` (what is there)",
             paths=paths,
         )
     return changes

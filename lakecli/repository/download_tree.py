@@ -131,7 +131,7 @@ def download_tree(
         if options.max_delete is not None and count > options.max_delete:
             raise Refused(
                 f"{count:,} files would be deleted, more than {options.max_delete:,}",
-                hint="list them: --dry-run",
+                hint="list them: `listed=LIST.append`",
             )
         writing = _Writing(place, report)
         download = _TreeDownload(place, writing, writing.workers)

@@ -72,8 +72,8 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
             if options.strategy == MergeStrategy.FAIL:
                 refs = f"{repository.uri}/{source} {repository.uri}/{destination}"
                 hint = (
-                    "let one side win with --strategy source-wins or dest-wins; see all changes: "
-                    f"`merge --dry-run {refs}`"
+                    "let one side win: `strategy=source-wins` or `strategy=dest-wins`; see all "
+                    f"changes: `merge --dry-run {refs}`"
                 )
                 refuse_conflicts(trees, base=base, **sides, hint=hint)
             source_wins = options.strategy == MergeStrategy.SOURCE_WINS
@@ -106,7 +106,7 @@ def _points(repository: Repository, view: View, source: str, options: MergeOptio
     if not options.allow_empty and _brings_nothing(repository, points):
         raise NothingToDo(
             f"{source} brings nothing new to {view.name}",
-            hint="record a merge anyway: --allow-empty",
+            hint="record a merge anyway: `allow_empty=True`",
         )
     return points
 

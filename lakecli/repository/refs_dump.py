@@ -101,12 +101,11 @@ class NotDumped(Refused):
 
 _HINTS: Final = {
     Loss.NAMES: "lakeFS allows no ':' in names: create the ref under another name, or leave these "
-    "refs out with --leave-out names",
+    "refs out: `leave_out=names`",
     Loss.PATHS: "lakeFS holds UTF-8 paths only: move the objects, or dump the paths as they are "
-    "with --leave-out paths",
-    Loss.UNCOMMITTED: "commit or reset the changes, or leave them out with --leave-out uncommitted",
-    Loss.UNPUSHED: "push first, with --push-first, or leave unpushed commits out "
-    "with --leave-out unpushed",
+    "with `leave_out=paths`",
+    Loss.UNCOMMITTED: "commit or reset the changes, or leave them out: `leave_out=uncommitted`",
+    Loss.UNPUSHED: "push them: `push --all REPOSITORY`; or leave them out: `leave_out=unpushed`",
 }
 
 
@@ -132,7 +131,7 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
     if repository.record.is_borrowed:
         raise Refused(
             f"{repository.uri} reads a namespace that belongs to lakeFS",
-            hint="clone it with --take-over to write to it",
+            hint="to write to it, clone it anew: `take_over=True`",
         )
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)

@@ -53,7 +53,7 @@ def revert(
             if len(picked.parents) > 1 and parent_number is None:
                 raise Refused(
                     f"a merge commit has several parents to go back to: {picked.id}",
-                    hint="say which: --parent-number 1 is the branch that was merged into",
+                    hint="say which: `parent_number=1` is the branch that was merged into",
                 )
             head, before = claim_head(view), EMPTY_TREE
             if picked.parents or parent_number is not None:

@@ -114,7 +114,7 @@ def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> N
         )
     return NotFound(
         f"no objects at {len(paths)} paths of {repository.uri}/{branch}; nothing was removed",
-        hint="without --must-exist the others are removed",
+        hint="remove the others: `must_exist=False`",
         paths=paths,
     )
 

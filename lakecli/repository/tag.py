@@ -39,7 +39,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
         elif not force:
             raise AlreadyExists(
                 f"tag {name} exists already, at {before.commit_id}",
-                hint="a tag stays where it is; --force moves it",
+                hint="a tag stays where it is; to move it: `force=True`",
             )
         tag = Tag(name, commit.id)
         if tag == before:

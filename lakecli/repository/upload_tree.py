@@ -142,7 +142,7 @@ def upload_tree(
         if max_delete is not None and count > max_delete:
             raise Refused(
                 f"{count:,} objects would be deleted, more than {max_delete:,}",
-                hint="list them: --dry-run",
+                hint="list them: `listed=LIST.append`",
             )
         return _StagedUpload(target, files).run()
 

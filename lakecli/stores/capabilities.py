@@ -456,7 +456,8 @@ def not_versioned(bucket: str, state: str) -> Unsupported:
     """
     return Unsupported(
         f"the bucket keeps no versions of its objects, versioning {state}: {bucket}",
-        hint="enable versioning of the bucket, or copy the bytes into the repository: --copy",
+        hint="enable versioning of the bucket, or copy the bytes into the repository: "
+        "`copies=True`",
     )
 
 

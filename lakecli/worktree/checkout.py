@@ -193,7 +193,7 @@ class _Bringing:
             count = f"{len(new)} changed files" if new[1:] else "a changed file"
             raise WorktreeConflict(
                 f"{count} of {worktree.root} would be overwritten",
-                hint="commit the changes first, or overwrite them: --force",
+                hint="commit the changes first, or overwrite them: `policy=force`",
                 paths=new[:MAX_LISTED],
             )
         brought = Brought(self._target, conflicts=conflicts, blocked=sorted(self._blocked))

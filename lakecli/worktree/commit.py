@@ -174,7 +174,8 @@ class _Committing:
             what = f"{len(problems)} files" if problems[1:] else "a file"
             raise Refused(
                 f"{what} of {worktree.root} cannot be committed: {problems[0].reason}",
-                hint="leave out links and special files: --skip; follow links: --follow",
+                hint="leave out links and special files: `links=skip`; follow links: "
+                "`links=follow`",
                 paths=[each.path for each in problems[:MAX_LISTED]],
             )
         self._files = InTheWay(path for path, change in chosen.items() if change.state is not None)

@@ -52,7 +52,7 @@ def init(
         if os.path.lexists(root / os.fsdecode(LINK_FILE)) and not force:
             raise AlreadyExists(
                 f"directory {root} is linked already",
-                hint="link it anew: --force; see what it is linked with: `local list`",
+                hint="link it anew: `force=True`; see what it is linked with: `local list`",
             )
         link = Link(src, head.id, include=tuple(include), exclude=tuple(exclude))
         write_link(root, link)

@@ -45,6 +45,33 @@ def test_without_one_repository_its_place_is_named() -> None:
     assert as_commands("`gc status REPOSITORY`", None) == "lakecli gc status lakefs://REPOSITORY"
 
 
+@pytest.mark.parametrize(
+    ("hint", "command", "option"),
+    [
+        ("say `parent_number=1`", "branch revert", "say --parent-number 1"),
+        ("`remote=True`; or wait", "undo", "--remote; or wait"),
+        ("`pins=True`, or `pins=False`", "import", "--pin-versions, or --no-pin-versions"),
+        ("anyway: `allow_empty=True`", "merge", "anyway: --allow-empty"),
+        ("anyway: `allow_empty=True`", "cherry-pick", "anyway: --allow-empty-commit"),
+    ],
+)  # fmt: skip
+def test_a_parameter_becomes_an_option(hint: str, command: str, option: str) -> None:
+    assert as_commands(hint, None, command) == option
+
+
+def test_the_library_names_no_options() -> None:
+    """Options of other programs stand between backquotes, as calls of verbs do."""
+    assert lakecli.__file__ is not None
+    root = Path(lakecli.__file__).parent
+    files = [each for each in root.rglob("*.py") if each.relative_to(root).parts[0] != "cli"]
+    for file in files:
+        for call in ast.walk(ast.parse(file.read_text())):
+            if isinstance(call, ast.keyword) and call.arg == "hint":
+                texts = (each for each in ast.walk(call.value) if isinstance(each, ast.Constant))
+                text = re.sub(r"`[^`]*`?", "", "".join(str(each.value) for each in texts))
+                assert not re.search(r"(?<![\w-])--[a-z]", text), (file, text)
+
+
 @pytest.mark.parametrize("package", [*BELOW, "stores"])
 def test_lower_layers_name_verbs_and_no_commands(package: str) -> None:
     assert lakecli.__file__ is not None

@@ -382,7 +382,7 @@ def check_readable(repository: Repository) -> Description:
         raise Refused(
             f"the storage namespace of {repository.uri} belongs to lakeFS, where only lakeFS moves "
             "branches and tags",
-            hint="clone it with --take-over to push to it and to collect garbage",
+            hint="to push to it and to collect garbage, clone it anew: `take_over=True`",
         )
     description = describe(store)
     if description is None or description.uuid != repository.record.uuid:

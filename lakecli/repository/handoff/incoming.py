@@ -163,7 +163,7 @@ def take_in(
     if not _ID.fullmatch(incoming_id):
         raise UsageError(
             f"not the ID of a link: {incoming_id!r}",
-            hint="32 hex digits, from fs presign --put",
+            hint="it has 32 hex digits; a link has one: `fs presign --put PATH`",
         )
     check_branch(repository, branch)
     key, store = incoming_key(incoming_id), repository.store

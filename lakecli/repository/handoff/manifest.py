@@ -286,7 +286,8 @@ def read_manifest(file: TextIO) -> tuple[ManifestHeader, Iterator[ListedLink]]:
             fields, objects = _read_json(start, file)
         else:
             raise NotAManifest(
-                "not a manifest", hint="fs presign -r --manifest writes them, as .json or .csv"
+                "not a manifest",
+                hint="write one, as .json or .csv: `fs presign -r PATH --manifest FILE`",
             )
     except Unparsable as error:
         raise _damaged(str(error)) from error
@@ -449,7 +450,7 @@ def format_of(file: Path) -> type[Document]:
     known = ", ".join(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
     raise UsageError(
         f"the suffix of {file.name!r} is of no format",
-        hint=f"one of {known}, or say which by --format",
+        hint=f"one of {known}, or say which: `format=NAME`",
     )
 
 

@@ -358,7 +358,7 @@ def find_manifest(store: ObjectStore) -> RefsManifest:
         raise NotFound(
             f"no refs dump in {store.uri}",
             hint="save one with `lakectl refs-dump lakefs://REPOSITORY > refs.json` and give it: "
-            "--refs refs.json",
+            "`refs=refs.json`",
         ) from None
 
 

@@ -418,7 +418,7 @@ def _default_branch(dump: Dump, wanted: str | None) -> str:
     what = "which branch is the default one" if wanted is None else f"branch {wanted!r}"
     raise NotFound(
         f"the refs dump does not have or say {what}; its branches: {known}",
-        hint="name the default branch: --default-branch NAME",
+        hint="name the default branch: `default_branch=NAME`",
     )
 
 

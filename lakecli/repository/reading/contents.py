@@ -170,10 +170,10 @@ def with_attributes(entry: Entry, store: ObjectStore, key: str) -> Entry:
 
 def gone(uri: str, store: ObjectStore, key: str) -> NotFound:
     """Return the error for a missing data object."""
+    outside = " --external" * isinstance(store, AsRecorded)
     return NotFound(
         f"the data object is gone: {store.uri}/{key}",
-        hint=f"see what else is missing: `fsck {uri}`"
-        + " --external" * isinstance(store, AsRecorded),
+        hint=f"see what else is missing: `fsck {uri}{outside}`",
     )
 
 

@@ -395,7 +395,7 @@ def refused(
     if kind is RefKind.TAG:
         return AlreadyExists(
             f"tag {name} is in the bucket already, at {before}",
-            hint="push with --force-with-lease moves the tag for everybody",
+            hint="to move the tag for everybody: `lease=PushLease()`",
         )
     return NonFastForward(
         f"the bucket has commits on {name} that are not here; it stands on {before}",

@@ -83,7 +83,8 @@ def find_to_move_back(
         names = ", ".join(f"{each.kind} {each.name}" for each in pushed)
         raise Refused(
             f"this was pushed: {names}",
-            hint="--remote undoes it in the bucket too; or " + _other_way(repository, pushed[0]),
+            hint="undo it in the bucket too: `remote=True`; or "
+            + _other_way(repository, pushed[0]),
         )
 
     check_writable(repository)

@@ -410,7 +410,7 @@ def _resume(
         answering.leave()
         raise Refused(
             f"the {kind} before was interrupted; it has not moved {', '.join(noted)} in the bucket",
-            hint="--remote completes it there",
+            hint="complete it there: `remote=True`",
         )
     return left
 

@@ -260,7 +260,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         if request.method == "PUT" and request.max_size < LARGEST_PUT:
             raise Unsupported(
                 "Azure cannot limit the size of an upload by a URL",
-                hint="a request sends 5,000 MiB at most; leave out --max-size",
+                hint="one request sends at most 5,000 MiB: ask for no smaller limit",
             )
         login = self._login
         if login.is_anonymous:

@@ -102,7 +102,7 @@ def test_a_taken_over_namespace_goes_back_to_lakefs(
     cli.ok("clone", "--from-lakefs", namespace, "lakefs://mine", "--refs", refs, "--take-over")
     result = cli("refs-dump", "lakefs://mine")
     assert result.exit_code == ExitCode.REFUSED
-    assert "--push-first" in result.stderr
+    assert "lakecli push --all lakefs://mine" in result.stderr
     out = tmp_path / "out.json"
     result = cli.ok("refs-dump", "lakefs://mine", "--push-first", "-o", out)
     assert "lakectl refs-restore lakefs://mine" in result.stderr
