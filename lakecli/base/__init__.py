@@ -2,6 +2,6 @@
 
 This package knows neither stores nor settings. May import `errors` and what is below.
 
-Modules: content_types, directories, identity, ids, layout, model, os_errors, parsing, pipes,
-progress, retry, temporary_files, uri, validation, visibility.
+Modules: content_types, directories, git_patterns, identity, ids, layout, model, os_errors, parsing,
+pipes, progress, retry, temporary_files, uri, validation, visibility.
 """

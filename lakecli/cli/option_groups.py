@@ -1,4 +1,4 @@
-"""Groups of options: for bulk work, transfers, listings and counted differences.
+"""Groups of options: for bulk work, transfers, listings, counted differences and conflicts.
 
 A parameter whose type is one of these classes declares all options of that class.
 """
@@ -14,7 +14,11 @@ from lakecli.errors import UsageError
 from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lakecli.cli.context import Context
+    from lakecli.cli.parsers import Side
+    from lakecli.committed.decisions import Decisions
     from lakecli.repository.contract import Repository
     from lakecli.repository.transfer.ignore_patterns import Selection
     from lakecli.repository.transfer.walk import LinkPolicy
@@ -189,3 +193,37 @@ class StatOptions(NamedTuple):
 
     stat: _Stat = False
     depth: _Depth = 1
+
+
+_Take = Annotated[
+    Sequence[str],
+    Option(
+        "--take",
+        metavar="SIDE:PATTERN",
+        help="Resolve conflicts at matching paths: source:PATTERN or dest:PATTERN, as in "
+        ".gitignore; the last match counts",
+    ),
+]
+_TableLogs = Annotated[
+    bool,
+    Option("--table-logs", help="Resolve conflicts in logs of tables, too, and lose rows"),
+]
+
+
+class DecisionOptions(NamedTuple):
+    """Which side conflicts take, path by path."""
+
+    take: _Take = ()
+    table_logs: _TableLogs = False
+
+    def decisions(self, strategy: "Side | None" = None, plan: "Path | None" = None) -> "Decisions":
+        """Return the decisions of these options, a strategy and a plan.
+
+        Raises:
+            UsageError: ``--take`` has no side, or a pattern that matches nothing.
+        """
+        from lakecli.base.model import MergeStrategy
+        from lakecli.committed.decisions import Decisions
+
+        winner = MergeStrategy.FAIL if strategy is None else MergeStrategy(strategy)
+        return Decisions(winner, self.take, plan, self.table_logs)

@@ -14,6 +14,7 @@
     point_reads  point reads of open ranges, shared between threads
     merge_base   the base of a merge: a tree, or what several trees merge to
     segments     trees cut at keys that no range spans, to compare ranges by ID
+    decisions    which side each conflict of a merge takes: a plan, patterns, or a strategy
     merge        three trees side by side -> tree, conflicts, or what a merge would change
     diff         two trees -> their differences, or those of some paths, or counts by prefix
     check        verification of the tables in the bucket, for fsck

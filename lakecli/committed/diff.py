@@ -136,10 +136,13 @@ class Items(NamedTuple):
 
     Attributes:
         is_grouped: whether a path is reduced to its part up to the first slash after the prefix.
+        may_be_absent: whether wanted paths may be absent from the new tree; then they are not
+            grouped.
     """
 
     prefix: bytes
     is_grouped: bool
+    may_be_absent: bool = False
 
     def item_of(self, path: bytes) -> bytes:
         """Return the item that contains a path: the path itself, or its common prefix."""
@@ -159,7 +162,7 @@ def touched(
     """Return the wanted items that differ between two trees.
 
     Args:
-        wanted: items in ascending order; all of them exist in the right (new) tree.
+        wanted: items in ascending order; the new tree has all of them, unless they may be absent.
     """
     found: set[bytes] = set()
     if left == right or not wanted:
@@ -200,7 +203,7 @@ def _touched_between(
             found.update({items.item_of(record.min_key), items.item_of(record.max_key)} & pending)
 
     old, new = (Cursor(trees, trees.metarange(side), start=wanted[0], stop=stop) for side in sides)
-    for path, _, _ in iter_pairs(old, new, skip_whole=add_whole):
+    for path, _, _ in iter_pairs(old, new, skip_whole=None if items.may_be_absent else add_whole):
         item = items.item_of(path)
         if item in pending:
             found.add(item)

@@ -11,7 +11,8 @@ The result for one path, where A, B and C are different contents:
     any     B       C            conflict: both changed it differently
     ======  ======  ===========  ============================================
 
-An absent path counts as a content. A strategy decides conflicts and nothing else. If the base is
+An absent path counts as a content. `Decisions` choose a side for conflicts, and decide nothing
+else: `merge` reads all conflicts first, and writes nothing if one is left open. If the base is
 merged from several trees and undecided at a path, the path is a conflict unless both sides agree;
 see `merge_base`.
 
@@ -36,6 +37,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.identity import Evidence, evidence_of
 from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, MetarangeId
+from lakecli.committed.decisions import Decide, Decisions, Side, is_table_log
 from lakecli.committed.diff import differences, interval
 from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import Metarange
@@ -46,6 +48,11 @@ from lakecli.committed.values import decode_entry, is_same
 from lakecli.committed.writer import Application, canonical, find_canonical
 from lakecli.errors import ConflictError, IntegrityError
 
+ONE_SIDE: Final = (
+    "change them on one side, or choose one: --strategy source-wins or dest-wins for all, "
+    "--take source:PATTERN or --take dest:PATTERN for some"
+)
+
 
 def merge(
     trees: TreeStore,
@@ -53,16 +60,30 @@ def merge(
     base: MergeBase,
     source: MetarangeId,
     destination: MetarangeId,
-    source_wins: bool,
+    decisions: Decisions,
+    hint: str = ONE_SIDE,
 ) -> MetarangeId:
     """Merge `source` into `destination`, make the result durable and return it.
 
     The result is `destination` itself if no path differs from it.
 
     Args:
-        source_wins: whether conflicts take the source's side; otherwise they keep the
-            destination's. Callers that want neither call `refuse_conflicts` first.
+        decisions: which side conflicts take.
+        hint: the hint of the error about conflicts that are left open.
+
+    Raises:
+        MergeConflict: the decisions leave conflicts open; nothing is written.
+        OutdatedPlan: their plan was made for other conflicts; nothing is written.
     """
+    load = partial(find_canonical, trees)
+    conflicts = Conflicts()
+    with decisions.begin() as decide:
+        for each in iter_conflicts(
+            trees, base=base, source=source, destination=destination, load=load
+        ):
+            if decide(each.path, each.source, each.destination) is None:
+                conflicts.add(each.path, unlike_checksums=may_be_none(each))
+    conflicts.check(hint=hint)
     if source in {base.only_tree, destination}:
         return destination
     theirs = find_canonical(trees, source)
@@ -70,22 +91,56 @@ def merge(
         return source
     ours = canonical(trees, destination)  # only this tree has to be cut as lakecli does it
     application = Application(trees, bases=(ours, theirs))
-    sides = Sides(trees, base, theirs, ours, load=partial(find_canonical, trees))
-    for segment in sides.segments():
-        more = not segment.is_last
-        if segment.keeps_destination:
-            application.run(*segment.destination, (), more=more)
-        elif segment.takes_source:
-            application.take(*segment.source, more=more)
-        else:
-            changes = (
-                (candidate.path, candidate.source)
-                for candidate in sides.candidates(segment)
-                if source_wins or not candidate.is_conflict
-            )
-            application.run(*segment.destination, changes, more=more)
+    sides = Sides(trees, base, theirs, ours, load=load)
+    with decisions.begin() as decide:
+        for segment in sides.segments():
+            more = not segment.is_last
+            if segment.keeps_destination:
+                application.run(*segment.destination, (), more=more)
+            elif segment.takes_source:
+                application.take(*segment.source, more=more)
+            else:
+                changes = _changes(sides.candidates(segment), decide, hint)
+                application.run(*segment.destination, changes, more=more)
     merged = application.finish(destination)
     return destination if merged == ours.id else merged
+
+
+def _changes(
+    candidates: Iterator[Candidate], decide: Decide, hint: str
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield what the source brings at the paths where it is taken."""
+    for each in candidates:
+        side = Side.SOURCE
+        if each.is_conflict:
+            decided = decide(each.path, each.source, each.destination)
+            if decided is None:  # the plan was edited since it was checked
+                raise MergeConflict([each.path], 1, hint=hint)
+            side = decided
+        if side is Side.SOURCE:
+            yield each.path, each.source
+
+
+def iter_conflicts(
+    trees: TreeStore,
+    *,
+    base: MergeBase,
+    source: MetarangeId,
+    destination: MetarangeId,
+    load: Callable[[MetarangeId], Metarange] | None = None,
+) -> Iterator[Candidate]:
+    """Yield the conflicts of a merge, in path order.
+
+    Args:
+        load: as for `Sides`, for all trees.
+    """
+    if source in {base.only_tree, destination} or destination == base.only_tree:
+        return
+    load = load or trees.metarange
+    sides = Sides(trees, base, load(source), load(destination), load=load)
+    for segment in sides.segments():
+        if segment.is_contested:
+            yield from (each for each in sides.candidates(segment) if each.is_conflict)
 
 
 def compare(
@@ -122,32 +177,6 @@ def compare(
                 yield Difference(ChangeType.CONFLICT, path, destination, source, unlike)
             else:
                 yield Difference(type_of(destination, source), path, destination, source)
-
-
-def refuse_conflicts(
-    trees: TreeStore,
-    *,
-    base: MergeBase,
-    source: MetarangeId,
-    destination: MetarangeId,
-    hint: str,
-) -> None:
-    """Refuse a merge with conflicts; nothing is written.
-
-    Raises:
-        MergeConflict: there are conflicts; the error carries `hint`.
-    """
-    if source in {base.only_tree, destination} or destination == base.only_tree:
-        return
-    conflicts = Conflicts()
-    load = partial(find_canonical, trees)
-    sides = Sides(trees, base, load(source), load(destination), load=load)
-    for segment in sides.segments():
-        if segment.is_contested:
-            for candidate in sides.candidates(segment):
-                if candidate.is_conflict:
-                    conflicts.add(candidate.path, unlike_checksums=may_be_none(candidate))
-    conflicts.check(hint=hint)
 
 
 class Candidate(NamedTuple):
@@ -290,7 +319,10 @@ class _Finder:
 
 MAX_CONFLICTS_LISTED: Final = 1_000
 
-ONE_SIDE: Final = "change them on one side, or merge with --strategy source-wins or dest-wins"
+TABLE_LOGS: Final = (
+    "append the rows of one side to the table again, on the other side; or lose them: "
+    "--table-logs, with --strategy or --take"
+)
 
 
 class MergeConflict(ConflictError):
@@ -309,6 +341,7 @@ class MergeConflict(ConflictError):
         hint: str = ONE_SIDE,
         unlike: Sequence[bytes] = (),
         unlikes: int = 0,
+        logs: int = 0,
     ) -> None:
         what = "1 path was" if count == 1 else f"{count:,} paths were"
         message = f"merge conflict: {what} changed differently on both sides"
@@ -318,7 +351,13 @@ class MergeConflict(ConflictError):
                 f"; {those} may be no conflict: entries have one size, but one has an MD5 (from "
                 "lakeFS) and the other a BLAKE3"
             )
-        super().__init__(message, hint=hint, paths=paths)
+        if logs:
+            those = "it is in the log" if count == 1 else f"{logs:,} of them are in the logs"
+            message += (
+                f"; {those} of a table: to take the file of one side drops the rows that the other "
+                "side appended"
+            )
+        super().__init__(message, hint=TABLE_LOGS if logs == count else hint, paths=paths)
         self.count = count
         self.unlike_checksums = tuple(unlike)
 
@@ -329,12 +368,13 @@ class Conflicts:
     def __init__(self) -> None:
         self._paths: list[bytes] = []
         self._unlike: list[bytes] = []
-        self._count = self._unlikes = 0
+        self._count = self._unlikes = self._logs = 0
 
     def add(self, path: bytes, *, unlike_checksums: bool) -> None:
         """Add a conflict."""
         self._count += 1
         self._unlikes += unlike_checksums
+        self._logs += is_table_log(path)
         if self._count <= MAX_CONFLICTS_LISTED:
             self._paths.append(path)
             if unlike_checksums:
@@ -351,7 +391,12 @@ class Conflicts:
         """
         if self._count:
             raise MergeConflict(
-                self._paths, self._count, hint=hint, unlike=self._unlike, unlikes=self._unlikes
+                self._paths,
+                self._count,
+                hint=hint,
+                unlike=self._unlike,
+                unlikes=self._unlikes,
+                logs=self._logs,
             )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from heapq import heappop, heappush
@@ -87,6 +87,21 @@ def annotate(
         items = Items(path, is_grouped=not recursive)
         walk = _AncestorWalk(repository, refs, items, first_parent=first_parent)
         yield _annotations(walk, commit, first, listed)
+
+
+def last_changes(
+    repository: Repository, txn: ReadTransaction, commit: Commit, paths: Sequence[bytes]
+) -> Mapping[bytes, Commit]:
+    """Return which commit changed each path last, up to a commit; a deletion counts.
+
+    A path that is in no commit up to this one is left out.
+
+    Args:
+        paths: in ascending order.
+    """
+    items = Items(b"", is_grouped=False, may_be_absent=True)
+    refs = RefStore(txn, repository.key)
+    return _AncestorWalk(repository, refs, items, first_parent=False).run(commit, list(paths))
 
 
 def _nothing_at(repository: Repository, txn: ReadTransaction, ref: str, path: bytes) -> NotFound:

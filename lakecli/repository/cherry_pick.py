@@ -1,7 +1,8 @@
 """Apply the change of one commit to a branch.
 
-Cherry-pick and revert are three-way merges without a strategy. Cherry-picking C merges C with its
-parent as the base; reverting C merges its parent with C as the base.
+Cherry-pick and revert are three-way merges. Cherry-picking C merges C with its parent as the base;
+reverting C merges its parent with C as the base. So what the commit or its revert brings is the
+source of decisions about conflicts.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from lakecli.base.model import Commit, MetarangeId
-from lakecli.committed.merge import merge, refuse_conflicts
+from lakecli.committed.decisions import UNDECIDED, Decisions
+from lakecli.committed.merge import merge
 from lakecli.committed.merge_base import MergeBase
 from lakecli.errors import NotFound, NothingToDo, UsageError
 from lakecli.refs.ref_store import RefStore
@@ -31,6 +33,7 @@ def cherry_pick(
     committer: str,
     parent_number: int | None = None,
     allow_empty: bool = False,
+    decisions: Decisions = UNDECIDED,
 ) -> Commit:
     """Apply the change of a commit to a branch, keeping the commit's message and metadata.
 
@@ -39,11 +42,12 @@ def cherry_pick(
         parent_number: the number, from 1, of the parent with which the commit is compared; the
             first by default.
         allow_empty: commit even if nothing changes.
+        decisions: of conflicts; the commit is the source, the branch the destination.
 
     Raises:
         NotFound: no such branch, commit or parent; the initial commit has none.
         DirtyBranch: the branch has uncommitted changes.
-        MergeConflict: the branch changed the same paths differently.
+        MergeConflict: the branch changed the same paths differently, and no decision is given.
         NothingToDo: the branch would stay as it is.
     """
     number = 1 if parent_number is None else parent_number
@@ -58,6 +62,7 @@ def cherry_pick(
                 before=parent.metarange_id,
                 after=claim_commit(view.txn, repository, picked).metarange_id,
                 allow_empty=allow_empty,
+                decisions=decisions,
             )
         origin = {CHERRY_PICK_ORIGIN: picked.id, CHERRY_PICK_COMMITTER: picked.committer}
         draft = Draft(tree, [head], picked.message, committer, {**picked.metadata, **origin})
@@ -91,6 +96,7 @@ def apply_change(
     before: MetarangeId,
     after: MetarangeId,
     allow_empty: bool,
+    decisions: Decisions,
 ) -> MetarangeId:
     """Return the tree of a branch with the change from one tree to another applied to it.
 
@@ -106,11 +112,11 @@ def apply_change(
     uri = f"{view.repository.uri}/{view.name}"
     hint = (
         f"{view.name} has other changes of these paths, which would be lost: change them there "
-        f"by hand; see who made them: `log --objects PATH {uri}`"
+        "by hand, or choose with --take source:PATTERN or --take dest:PATTERN; see who made them: "
+        f"`log --objects PATH {uri}`"
     )
     base = MergeBase.of(before)
-    refuse_conflicts(trees, base=base, source=after, destination=head, hint=hint)
-    merged = merge(trees, base=base, source=after, destination=head, source_wins=False)
+    merged = merge(trees, base=base, source=after, destination=head, decisions=decisions, hint=hint)
     if merged == head and not allow_empty:
         raise NothingToDo(
             f"no effect on {view.name}: it already has this content",

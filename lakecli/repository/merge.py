@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
-from typing import Final
+from datetime import datetime
+from itertools import chain, islice
+from typing import Final, NamedTuple
 
-from lakecli.base.model import ChangeType, Commit, Difference, MergeStrategy
-from lakecli.committed.merge import compare, refuse_conflicts
+from lakecli.base.model import ChangeType, Commit, CommitId, Difference
+from lakecli.committed.decisions import UNDECIDED, Decide, Decisions, Side, is_table_log
+from lakecli.committed.merge import compare, iter_conflicts
 from lakecli.committed.merge import merge as merge_trees
 from lakecli.committed.scan import type_of
+from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import NothingToDo
+from lakecli.repository.annotate import last_changes
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
@@ -31,7 +35,7 @@ class MergeOptions:
 
     Attributes:
         message: the commit message; ``None`` for ``Merge 'S' into 'D'``.
-        strategy: decides conflicting paths, and only those.
+        decisions: which side each conflicting path takes; other paths are not affected.
         squash: leave the source out of the parents.
         allow_empty: commit even if the source brings nothing.
     """
@@ -39,7 +43,7 @@ class MergeOptions:
     committer: str
     message: str | None = None
     metadata: Mapping[str, str] | None = None
-    strategy: MergeStrategy = MergeStrategy.FAIL
+    decisions: Decisions = UNDECIDED
     squash: bool = False
     allow_empty: bool = False
 
@@ -52,9 +56,11 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
     Raises:
         NotFound: the source or the branch does not exist.
         DirtyBranch: the destination has uncommitted changes.
-        MergeConflict: both sides changed the same paths differently, and no strategy decides.
-        NothingToDo: the source brings nothing that the destination lacks; or both are at the same
-            commit, so the merge commit would have one parent twice.
+        MergeConflict: both sides changed the same paths differently, and the decisions leave
+            some open.
+        OutdatedPlan: the plan of the decisions was made for other conflicts.
+        NothingToDo: the source brings nothing that the destination lacks, or it is at the head
+            of the destination: a merge commit would have one parent twice.
     """
     default = f"Merge '{source}' into '{destination}'"
     message = default if options.message is None else options.message
@@ -69,17 +75,15 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
                 "source": points.source.metarange_id,
                 "destination": points.destination.metarange_id,
             }
-            if options.strategy == MergeStrategy.FAIL:
-                refs = f"{repository.uri}/{source} {repository.uri}/{destination}"
-                hint = (
-                    "let one side win: `strategy=source-wins` or `strategy=dest-wins`; see all "
-                    f"changes: `merge --dry-run {refs}`"
-                )
-                refuse_conflicts(trees, base=base, **sides, hint=hint)
-            source_wins = options.strategy == MergeStrategy.SOURCE_WINS
-            tree = merge_trees(trees, base=base, **sides, source_wins=source_wins)
+            refs = f"{repository.uri}/{source} {repository.uri}/{destination}"
+            hint = (
+                "let one side win: `strategy=source-wins` or `strategy=dest-wins`; or path by path: "
+                "`take=source:PATTERN` and `take=dest:PATTERN`; or decide each in a file: "
+                f"`merge --conflicts FILE {refs}`"
+            )
+            tree = merge_trees(trees, base=base, **sides, decisions=options.decisions, hint=hint)
         parents = [head] if options.squash else [head, merged_commit]
-        metadata = {MERGE_STRATEGY: str(options.strategy), **(options.metadata or {})}
+        metadata = {MERGE_STRATEGY: str(options.decisions.strategy), **(options.metadata or {})}
         commit = attempt.move(
             Draft(tree, parents, message, options.committer, metadata, also_counts=[points.source])
         )
@@ -127,9 +131,10 @@ def preview(
 ) -> Iterator[Iterator[Difference]]:
     """Open the stream of what `merge` with these options would change on its destination.
 
-    Conflicts are included if no strategy decides them.
+    Conflicts are included if the decisions leave them open.
 
     Raises:
+        OutdatedPlan: as `merge` does, at the end of the stream.
         NotFound: the source or the branch does not exist.
         DirtyBranch: the destination has uncommitted changes.
         NothingToDo: the source brings nothing that the destination lacks.
@@ -144,14 +149,136 @@ def preview(
             left=points.destination.metarange_id,
             right=points.source.metarange_id,
         )
-        yield _decided(changes, options.strategy)
+        with options.decisions.begin() as decide:
+            yield _decided(changes, decide)
 
 
-def _decided(changes: Iterator[Difference], strategy: MergeStrategy) -> Iterator[Difference]:
-    """Replace conflicts by the changes that a strategy makes of them."""
+def _decided(changes: Iterator[Difference], decide: Decide) -> Iterator[Difference]:
+    """Replace conflicts by what is decided."""
     for change in changes:
-        if change.type != ChangeType.CONFLICT or strategy == MergeStrategy.FAIL:
+        if change.type != ChangeType.CONFLICT:
             yield change
-        elif strategy == MergeStrategy.SOURCE_WINS:
+            continue
+        side = decide(change.path, change.right, change.left)
+        if side is None:
+            yield change
+        elif side is Side.SOURCE:
             kind = type_of(change.left, change.right)
             yield Difference(kind, change.path, change.left, change.right)
+
+
+_PAGE: Final = 1 << 13
+"""Conflicts that are held in memory, at most."""
+
+
+class Version(NamedTuple):
+    """An object in conflict, as one side has it.
+
+    Attributes:
+        size: size in bytes.
+        checksum: BLAKE3 in 64 hex digits if lakecli uploaded it, else an ETag.
+        modified_at: time of the upload.
+        identity: changes with the object or its metadata; a plan holds while it is the same.
+    """
+
+    size: int
+    checksum: str
+    modified_at: datetime
+    identity: str
+
+
+class LastChange(NamedTuple):
+    """The commit that changed or deleted a path last.
+
+    Attributes:
+        commit_id: ID of the commit.
+        committer: name and e-mail.
+        created_at: time of the commit.
+    """
+
+    commit_id: CommitId
+    committer: str
+    created_at: datetime
+
+
+class Conflict(NamedTuple):
+    """A path that both sides changed differently: a line of a plan.
+
+    Attributes:
+        take: the side that wins: source or dest; empty if it is still to be decided.
+        path: the path.
+        table_log: whether the path is in the log of a table; then --table-logs is needed, too.
+        source: the object of the source; null if it was deleted.
+        dest: the object of the destination; null if it was deleted.
+        base: the object of the common ancestor; null without one, or if there are several.
+        source_change: the last change of the source; null if it is unknown.
+        dest_change: the last change of the destination; null if it is unknown.
+        base_change: the last change of the common ancestor; null if it is unknown.
+    """
+
+    take: str
+    path: bytes
+    table_log: bool
+    source: Version | None
+    dest: Version | None
+    base: Version | None
+    source_change: LastChange | None
+    dest_change: LastChange | None
+    base_change: LastChange | None
+
+
+@contextmanager
+def conflicts_of(
+    repository: Repository, source: str, destination: str, options: MergeOptions
+) -> Iterator[Iterator[Conflict]]:
+    """Open the stream of the conflicts of a merge, in path order, with what the options decide.
+
+    Raises:
+        NotFound, DirtyBranch, NothingToDo: as `preview` does.
+    """
+    with repository.lake.kv.read() as txn, options.decisions.begin() as decide:
+        view = view_of_branch(repository, txn, destination)
+        check_clean(view)
+        points = _points(repository, view, source, options)
+        yield _conflicts(repository, view, points, decide)
+
+
+def _conflicts(
+    repository: Repository, view: View, points: MergePoints, decide: Decide
+) -> Iterator[Conflict]:
+    found = iter_conflicts(
+        repository.trees,
+        base=points.base,
+        source=points.source.metarange_id,
+        destination=points.destination.metarange_id,
+    )
+    base = points.bases[0] if len(points.bases) == 1 else None
+    while page := list(islice(found, _PAGE)):
+        paths = [each.path for each in page]
+        source, dest, before = (
+            {} if commit is None else last_changes(repository, view.txn, commit, paths)
+            for commit in (points.source, points.destination, base)
+        )
+        for each in page:
+            yield Conflict(
+                decide(each.path, each.source, each.destination) or "",
+                each.path,
+                is_table_log(each.path),
+                _version(each.source),
+                _version(each.destination),
+                _version(each.bases[0]) if len(each.bases) == 1 else None,
+                _last_change(source.get(each.path)),
+                _last_change(dest.get(each.path)),
+                _last_change(before.get(each.path)),
+            )
+
+
+def _version(value: bytes | None) -> Version | None:
+    if value is None:
+        return None
+    entry = decode_entry(value)
+    return Version(entry.size, entry.checksum, entry.modified_at, identity_of(value).hex())
+
+
+def _last_change(commit: Commit | None) -> LastChange | None:
+    return None if commit is None else LastChange(commit.id, commit.committer, commit.created_at)

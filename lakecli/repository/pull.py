@@ -20,13 +20,13 @@ from lakecli.base.model import (
     Branch,
     ChangeType,
     CommitId,
-    MergeStrategy,
     RefKind,
     Tag,
 )
 from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.committed.decisions import UNDECIDED, Decisions
 from lakecli.committed.diff import diff
-from lakecli.committed.merge import Conflicts, MergeConflict
+from lakecli.committed.merge import TABLE_LOGS, Conflicts, MergeConflict
 from lakecli.errors import ConflictError, LostRace, NotFound
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
@@ -75,14 +75,14 @@ class PullOptions:
     Attributes:
         committer: the committer of a merge commit.
         message: the message of a merge commit; ``None``: ``Merge remote B``.
-        strategy: decides paths that both sides changed differently; the bucket is the source.
+        decisions: decide paths that both sides changed differently; the bucket is the source.
         ff_only: refuse a pull that needs a merge.
         dry_run: fetch, and only find out what would be done.
     """
 
     committer: str
     message: str | None = None
-    strategy: MergeStrategy = MergeStrategy.FAIL
+    decisions: Decisions = UNDECIDED
     ff_only: bool = False
     dry_run: bool = False
 
@@ -123,7 +123,8 @@ def pull(
         NotFound: there is no such ref in the bucket, or it was deleted there.
         IncomingConflict: the new commits change staged paths; nothing moved.
         DirtyBranch: a merge is needed, and the branch has uncommitted changes.
-        MergeConflict: both sides changed the same paths differently, and no strategy decides.
+        MergeConflict: both sides changed the same paths differently, and the decisions leave
+            some open.
         NonFastForward: a merge is needed, and `PullOptions.ff_only` is set.
         CommitUnderWay: another process is pushing the branch, which was moved back here.
         Unreachable, PermissionDenied, …: as `fetch` does.
@@ -319,7 +320,7 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
     merging = MergeOptions(
         committer=options.committer,
         message=options.message or f"Merge remote {report.name}",
-        strategy=options.strategy,
+        decisions=options.decisions,
         allow_empty=True,
     )
     try:
@@ -328,11 +329,12 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
             return report
         made = merge(repository, report.after, report.name, merging)
     except MergeConflict as conflict:
-        conflict.hint = (
-            f"let one side win: `pull {uri} --strategy source-wins` (the bucket's) or "
-            f"dest-wins (what is here); see all changes: `diff {uri} "
-            f"{repository.uri}/{report.after}`"
-        )
+        if conflict.hint != TABLE_LOGS:
+            conflict.hint = (
+                f"let one side win: `pull {uri} --strategy source-wins` (the bucket's) or "
+                "dest-wins (what is here), or path by path with --take; or decide each in a file: "
+                f"`merge --conflicts FILE {repository.uri}/{report.after} {uri}`"
+            )
         raise
     return report._replace(after=made.id)
 

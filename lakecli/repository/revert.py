@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from textwrap import shorten
 
 from lakecli.base.model import EMPTY_TREE, Commit
+from lakecli.committed.decisions import UNDECIDED, Decisions
 from lakecli.errors import Refused
 from lakecli.repository.cherry_pick import apply_change, parent_of
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
@@ -23,6 +24,7 @@ def revert(
     committer: str,
     parent_number: int | None = None,
     allow_empty: bool = False,
+    decisions: Decisions = UNDECIDED,
     message: str | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> Commit:
@@ -36,6 +38,8 @@ def revert(
         parent_number: the number, from 1, of the parent with which the commit is compared; required
             for a merge commit.
         allow_empty: commit even if nothing changes.
+        decisions: which side conflicts take; the state before the commit is the source, and the
+            branch is the destination.
         message: the commit message; ``None`` for ``Revert "SUBJECT" (ID)``.
         metadata: the metadata of the new commit.
 
@@ -43,7 +47,7 @@ def revert(
         NotFound: no such branch, commit or parent.
         Refused: a merge commit without a parent number.
         DirtyBranch: the branch has uncommitted changes.
-        MergeConflict: later commits have changed the same paths.
+        MergeConflict: later commits have changed the same paths, and no decision is given.
         NothingToDo: the branch would stay as it is.
     """
     for _ in range(MAX_ATTEMPTS):
@@ -61,7 +65,11 @@ def revert(
                 parent = parent_of(view, picked, number)
                 before = claim_commit(view.txn, repository, parent).metarange_id
             tree = apply_change(
-                view, before=picked.metarange_id, after=before, allow_empty=allow_empty
+                view,
+                before=picked.metarange_id,
+                after=before,
+                allow_empty=allow_empty,
+                decisions=decisions,
             )
         said = _said(picked) if message is None else message
         commit = attempt.move(Draft(tree, [head], said, committer, metadata or {}))

@@ -15,7 +15,7 @@ from lakecli.cli.commands.moved_refs import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, argument, flag, option
-from lakecli.cli.option_groups import PageOptions
+from lakecli.cli.option_groups import DecisionOptions, PageOptions
 from lakecli.cli.out.records import answers, fields_of, pick
 from lakecli.cli.out.text import age, local_date, one_line, quote_path
 from lakecli.cli.params import (
@@ -406,22 +406,27 @@ def branch_revert(
     *,
     parent_number: ParentNumber = None,
     allow_empty_commit: AllowEmptyCommit = False,
+    decide: DecisionOptions,
     yes: Yes = False,
 ) -> None:
     """Revert commits, with one new commit for each.
 
     Commits are reverted from left to right. A ref that starts at the branch itself, such as main~1,
     is resolved after the reverts before it. If a commit cannot be reverted, those before it stay
-    reverted. A merge commit needs --parent-number. If the branch is that of the linked directory in
+    reverted. A merge commit needs --parent-number. If later commits changed the same paths, nothing
+    is reverted, unless --take chooses a side for each: source is what was before the reverted
+    commit, dest what the branch has. If the branch is that of the linked directory in
     which revert runs, the directory is updated too.
 
     Examples:
         lakecli branch revert lakefs://demo/main main~2
         lakecli branch revert lakefs://demo/main 8d7c1b02 44fe19a3 -y
         lakecli branch revert lakefs://demo/main main -m 1
+        lakecli branch revert lakefs://demo/main main~2 --take dest:reports/
     """
     from lakecli.repository.revert import revert
 
+    decisions = decide.decisions()
     name = ref_of(branch)
     uris = {text: parse_ref(text) for text in refs if text.startswith(SCHEME)}
     expressions = [ref_of(uris[text]) if text in uris else text for text in refs]
@@ -442,6 +447,7 @@ def branch_revert(
                 committer=committer,
                 parent_number=parent_number,
                 allow_empty=allow_empty_commit,
+                decisions=decisions,
             )
             commits.append(commit)
             context.out.say(f"commit {one_line(expression)} successfully reverted")

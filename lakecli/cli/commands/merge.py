@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TypedDict
 
-from lakecli.base.model import ChangeType, Commit, CommitId, Difference, MergeStrategy
+from lakecli.base.model import ChangeType, Commit, CommitId, Difference
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.differences import (
     ChangeCountsJson,
@@ -14,10 +15,12 @@ from lakecli.cli.commands.differences import (
     stream_differences,
 )
 from lakecli.cli.commands.moved_refs import bring_along
+from lakecli.cli.commands.names_from_file import STANDARD_INPUT
+from lakecli.cli.commands.output_file import check_writable, replacing
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
-from lakecli.cli.option_groups import StatOptions
-from lakecli.cli.out.records import answers
+from lakecli.cli.option_groups import DecisionOptions, StatOptions
+from lakecli.cli.out.records import answers, to_json
 from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (
     AllowEmptyCommit,
@@ -56,6 +59,7 @@ class MergeBaseJson(TypedDict):
 @answers(Commit)
 @answers(DifferenceJson, each=True, option="--dry-run")
 @answers(ChangeCountsJson, each=True, option="--stat")
+@answers(merging.Conflict, each=True, option="--conflicts")
 def merge(
     context: Context,
     source: SourceUri,
@@ -64,6 +68,13 @@ def merge(
     message: Message = "",
     metadata: Metadata = NO_METADATA,
     strategy: Winner = None,
+    decide: DecisionOptions,
+    plan: Path | None = option(
+        "FILE", "Resolve conflicts as an edited file of --conflicts says", kind=Kind.FILE
+    ),
+    conflicts: Path | None = option(
+        "FILE", "Merge nothing, and write the conflicts to a file, or to - (stdout)", kind=Kind.FILE
+    ),
     squash: bool = flag("Commit the source's changes without its history"),
     allow_empty: bool = flag(
         "Merge even if the source has no new changes, unless both are at the same commit",
@@ -80,9 +91,20 @@ def merge(
 
     All changes of the source since the common ancestor are applied to the branch in one merge
     commit, or none are. A path that both sides changed differently is a conflict: conflicts are
-    listed and nothing is merged, unless --strategy chooses a side. The branch must have no
+    listed and nothing is merged, unless each has a side that wins. The branch must have no
     uncommitted changes; those of the source are ignored. Several best common ancestors are merged
     first: `lakecli help revisions`.
+
+    --strategy chooses a side for all conflicts, --take for those at paths that match a pattern, and
+    --plan for each one. A plan counts before --take, --take before --strategy. --conflicts FILE
+    writes a plan: one JSON object a line, with the objects of both sides and of their common
+    ancestor, and who changed them last. Set "take" in each line to "source" or "dest", and merge
+    with --plan FILE. If one of the objects is another one by then, nothing is merged, and the error
+    says what has changed.
+
+    If both sides appended to a table of Delta Lake or Iceberg, its log is in conflict. To choose a
+    side drops the rows of the other one, so these options leave such a conflict open, unless
+    --table-logs is given.
 
     lakeFS records the MD5 of an object, lakecli the BLAKE3. If the two sides have objects of equal
     size at a path, one with an MD5 and one with a BLAKE3, they may be identical. Such a path is
@@ -101,9 +123,15 @@ def merge(
         lakecli merge lakefs://demo/experiment lakefs://demo/main --dry-run
         lakecli merge lakefs://demo/experiment lakefs://demo/main --dry-run --stat
         lakecli merge lakefs://demo/v1.1 lakefs://demo/main --strategy source-wins -m "Take 1.1"
+        lakecli merge experiment --take source:raw/ --take 'dest:*.csv'
+        lakecli merge experiment --conflicts plan.jsonl
+        lakecli merge experiment --plan plan.jsonl
     """
     if stat.stat and not dry_run:
         raise UsageError("--stat needs --dry-run", hint="add --dry-run")
+    if conflicts and dry_run:
+        raise UsageError("--conflicts merges nothing", hint="leave out --dry-run")
+    decisions = decide.decisions(strategy, plan)
     check_message(message, allow_empty=allow_empty_message)
     destination = ref_here(destination, context)
     context.out.say(f"Source: {source}", f"Destination: {destination}")
@@ -113,10 +141,14 @@ def merge(
         committer=context.committer(),
         message=message or None,
         metadata=metadata,
-        strategy=MergeStrategy.FAIL if strategy is None else MergeStrategy(strategy),
+        decisions=decisions,
         squash=squash,
         allow_empty=allow_empty,
     )
+    if conflicts:
+        with merging.conflicts_of(repository, from_, into, options) as found:
+            _write_plan(context, found, conflicts)
+        return
     if dry_run:
         with merging.preview(repository, from_, into, options) as changes:
             _list(context, changes, stat)
@@ -127,6 +159,20 @@ def merge(
         text=lambda: [f'Merged "{from_}" into "{into}" to get "{made.id}".'],
     )
     bring_along(context, repository, into)
+
+
+def _write_plan(context: Context, found: Iterator[merging.Conflict], file: Path) -> None:
+    """Write conflicts, one JSON object a line."""
+    if str(file) == STANDARD_INPUT:
+        context.out.stream(found, text=to_json)
+        return
+    check_writable(file)
+    count = 0
+    with replacing(file) as opened:
+        for count, each in enumerate(found, 1):
+            opened.write(to_json(each).encode() + b"\n")
+    conflicts = "1 conflict" if count == 1 else f"{count:,} conflicts"
+    context.out.say(f'Wrote {conflicts} to {file}. Set "take" to "source" or "dest" in each line.')
 
 
 def _list(context: Context, changes: Iterable[Difference], stat: StatOptions) -> None:
@@ -154,12 +200,14 @@ def cherry_pick(
     *,
     parent_number: ParentNumber = None,
     allow_empty_commit: AllowEmptyCommit = False,
+    decide: DecisionOptions,
 ) -> None:
     """Apply the changes of one commit to a branch.
 
     The new commit has the message and the metadata of the original. Two metadata keys record the ID
     and the committer of the original. A merge commit is compared with its first parent unless
-    --parent-number names another.
+    --parent-number names another. If the branch has other changes of the same paths, nothing is
+    committed, unless --take chooses a side for each: source is the commit, dest the branch.
 
     Without BRANCH, the branch of the linked directory is meant, or what `lakecli use` set. If the
     branch is that of the linked directory in which the command runs, the directory is updated too.
@@ -167,7 +215,9 @@ def cherry_pick(
     Examples:
         lakecli cherry-pick lakefs://demo/experiment lakefs://demo/main
         lakecli cherry-pick lakefs://demo/8d7c1b02 lakefs://demo/main
+        lakecli cherry-pick lakefs://demo/experiment lakefs://demo/main --take source:raw/
     """
+    decisions = decide.decisions()
     branch = ref_here(branch, context)
     context.out.say(f"Branch: {branch}")
     repository = context.synced_repository(ref, branch)
@@ -178,6 +228,7 @@ def cherry_pick(
         committer=context.committer(),
         parent_number=parent_number,
         allow_empty=allow_empty_commit,
+        decisions=decisions,
     )
     context.out.emit(made, text=lambda: commit_lines(made, branch=ref_of(branch)))
     bring_along(context, repository, ref_of(branch))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from lakecli.base.model import CommitId, MergeStrategy
+from lakecli.base.model import CommitId
 from lakecli.cli.commands.moved_refs import (
     UP_TO_DATE,
     bring_along,
@@ -18,6 +18,7 @@ from lakecli.cli.commands.worktree_changes import follow_branch
 from lakecli.cli.commands.worktrees import linking
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
+from lakecli.cli.option_groups import DecisionOptions
 from lakecli.cli.out.records import answers, fields_of, pick
 from lakecli.cli.params import (
     DryRun,
@@ -98,6 +99,7 @@ def pull(
     ref: HereRepositoryOrRefUri = None,
     *,
     strategy: Winner = None,
+    decide: DecisionOptions,
     ff_only: bool = flag("Refuse a pull that needs a merge"),
     message: Message = "",
     dry_run: DryRun = False,
@@ -108,8 +110,8 @@ def pull(
     new commits changed the same paths: then these paths are listed and the branch does not move. A
     branch with unpushed commits is merged, and must have no uncommitted changes. A path that both
     sides changed differently is a conflict: conflicts are listed and the branch does not move,
-    unless --strategy chooses a side: source-wins takes the bucket's side, dest-wins that of this
-    machine.
+    unless --strategy or --take chooses a side: source is the bucket's, dest that of this machine.
+    `lakecli help merge` says how they are chosen one by one.
 
     If you name a branch or tag that is only in the bucket, it is created here.
 
@@ -121,8 +123,10 @@ def pull(
         lakecli pull
         lakecli pull lakefs://demo
         lakecli pull lakefs://demo/main --strategy source-wins
+        lakecli pull lakefs://demo/main --take source:raw/ --take 'dest:*.csv'
         lakecli pull lakefs://demo/main --dry-run
     """
+    decisions = decide.decisions(strategy)
     directory = linked(context) if ref is None and not dry_run else None
     ref = ref_here(ref, context)
     repository = context.synced_repository(ref)
@@ -130,7 +134,7 @@ def pull(
     options = PullOptions(
         committer=context.committer(),
         message=message or None,
-        strategy=MergeStrategy.FAIL if strategy is None else MergeStrategy(strategy),
+        decisions=decisions,
         ff_only=ff_only,
         dry_run=dry_run,
     )

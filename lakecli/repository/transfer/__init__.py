@@ -5,7 +5,6 @@
     walk                list the files of a directory, and open them
     ignore_patterns     choose files: `.lakefsignore`, ``--include`` and ``--exclude``, and names
                         that are never data: those of Git, of lakecli and of the system
-    git_patterns        one such pattern, read as Git reads it
     plan                what a transfer would do, and its totals
     parallel            many objects at once, in bounded memory
     ingest              files and streams brought into the namespace, durable and claimed

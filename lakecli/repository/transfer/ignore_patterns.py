@@ -38,9 +38,9 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from lakecli.base.git_patterns import Pattern, names_of, parse
 from lakecli.base.visibility import IGNORABLE
 from lakecli.errors import UsageError
-from lakecli.repository.transfer.git_patterns import Pattern, names_of, parse
 
 IGNORE_FILE: Final = b".lakefsignore"
 
