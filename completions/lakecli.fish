@@ -184,6 +184,8 @@ function __lakecli_options
                 '--allow-empty-commit' 'Commit even if nothing changes' \
                 '-m' 'Compare a merge commit with its parent N, counted from 1' \
                 '--parent-number' 'Compare a merge commit with its parent N, counted from 1' \
+                '--table-logs' 'Resolve conflicts in logs of tables, too, and lose rows' \
+                '--take' 'Resolve conflicts at matching paths: source:PATTERN or dest:PATTERN, as in .gitignore; the last match counts' \
                 '-y' 'Do not ask for confirmation' \
                 '--yes' 'Do not ask for confirmation'
         case 'branch show'
@@ -211,7 +213,9 @@ function __lakecli_options
                 '--allow-empty' 'Commit even if nothing changes' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
                 '-m' 'Compare a merge commit with its parent N, counted from 1' \
-                '--parent-number' 'Compare a merge commit with its parent N, counted from 1'
+                '--parent-number' 'Compare a merge commit with its parent N, counted from 1' \
+                '--table-logs' 'Resolve conflicts in logs of tables, too, and lose rows' \
+                '--take' 'Resolve conflicts at matching paths: source:PATTERN or dest:PATTERN, as in .gitignore; the last match counts'
         case 'clone'
             printf '%s\t%s\n' \
                 '--conf' 'Spark setting, as for spark-submit' \
@@ -562,15 +566,19 @@ function __lakecli_options
         case 'merge'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Merge even if the source has no new changes, unless both are at the same commit' \
+                '--conflicts' 'Merge nothing, and write the conflicts to a file, or to - (stdout)' \
                 '--depth' 'With --stat, most directories in a prefix' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--force' 'Merge even if the source has no new changes, unless both are at the same commit' \
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
                 '--meta' 'Metadata to record; quote a pair whose value has a comma: \'"KEY=A,B"\'' \
+                '--plan' 'Resolve conflicts as an edited file of --conflicts says' \
                 '--squash' 'Commit the source\'s changes without its history' \
                 '--stat' 'Count paths and bytes by prefix instead of listing paths' \
-                '--strategy' 'Resolve all conflicts: take the source\'s side or the destination\'s'
+                '--strategy' 'Resolve all conflicts: take the source\'s side or the destination\'s' \
+                '--table-logs' 'Resolve conflicts in logs of tables, too, and lose rows' \
+                '--take' 'Resolve conflicts at matching paths: source:PATTERN or dest:PATTERN, as in .gitignore; the last match counts'
         case 'op log'
             printf '%s\t%s\n' \
                 '--amount' 'Show at most N; 0 or -1 for all'
@@ -591,7 +599,9 @@ function __lakecli_options
                 '--ff-only' 'Refuse a pull that needs a merge' \
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
-                '--strategy' 'Resolve all conflicts: take the source\'s side or the destination\'s'
+                '--strategy' 'Resolve all conflicts: take the source\'s side or the destination\'s' \
+                '--table-logs' 'Resolve conflicts in logs of tables, too, and lose rows' \
+                '--take' 'Resolve conflicts at matching paths: source:PATTERN or dest:PATTERN, as in .gitignore; the last match counts'
         case 'push'
             printf '%s\t%s\n' \
                 '--all' 'Push all branches and tags' \
@@ -723,6 +733,8 @@ function __lakecli_value
             echo 'nothing'
         case 'branch revert --parent-number'
             echo 'nothing'
+        case 'branch revert --take'
+            echo 'nothing'
         case 'branch show --at-op'
             echo 'operation'
         case 'cat-sst --amount'
@@ -738,6 +750,8 @@ function __lakecli_value
         case 'cherry-pick -m'
             echo 'nothing'
         case 'cherry-pick --parent-number'
+            echo 'nothing'
+        case 'cherry-pick --take'
             echo 'nothing'
         case 'clone --conf'
             echo 'nothing'
@@ -1033,6 +1047,8 @@ function __lakecli_value
             echo 'nothing'
         case 'log --until'
             echo 'nothing'
+        case 'merge --conflicts'
+            echo 'file'
         case 'merge --depth'
             echo 'nothing'
         case 'merge -m'
@@ -1041,8 +1057,12 @@ function __lakecli_value
             echo 'nothing'
         case 'merge --meta'
             echo 'nothing'
+        case 'merge --plan'
+            echo 'file'
         case 'merge --strategy'
             echo '=source-wins dest-wins'
+        case 'merge --take'
+            echo 'nothing'
         case 'op log --amount'
             echo 'nothing'
         case 'op show --amount'
@@ -1053,6 +1073,8 @@ function __lakecli_value
             echo 'nothing'
         case 'pull --strategy'
             echo '=source-wins dest-wins'
+        case 'pull --take'
+            echo 'nothing'
         case 'push --force-with-lease'
             echo 'nothing'
         case 'reflog --after'

@@ -87,8 +87,12 @@ class Decisions:
         object.__setattr__(self, "_takes", [_parse_take(each) for each in self.take][::-1])
 
     @contextmanager
-    def begin(self) -> Iterator[Decide]:
+    def begin(self, *, may_be_outdated: bool = False) -> Iterator[Decide]:
         """Open one pass over all conflicts; they must be asked about in path order.
+
+        Args:
+            may_be_outdated: leave conflicts open where the plan does not hold any more, and raise
+                no `OutdatedPlan`.
 
         Raises:
             NotFound: there is no such plan.
@@ -106,7 +110,7 @@ class Decisions:
                 return self._allowed(path, planned or self._choose(path))
 
             yield decide
-            plan.finish()
+            plan.finish(may_be_outdated=may_be_outdated)
 
     def _choose(self, path: bytes) -> Side | None:
         components = path.split(b"/")
@@ -179,12 +183,12 @@ class _Plan:
             now = None if value is None else identity_of(value).hex()
             planned = line[side] and line[side]["identity"]
             if now != planned:
-                what = "has another object" if now and planned else "has an object"
-                changes.append(f"the {side} {what if now else 'has none any more'}")
+                what = "another object" if now and planned else "an object" if now else "no object"
+                changes.append(f"the {side.name.lower()} has {what} now")
         self._advance(" and ".join(changes))
-        return Side(line["take"]) if line["take"] else None
+        return Side(line["take"]) if line["take"] and not changes else None
 
-    def finish(self) -> None:
+    def finish(self, *, may_be_outdated: bool) -> None:
         """Read the rest of the plan.
 
         Raises:
@@ -192,11 +196,12 @@ class _Plan:
         """
         while self._next is not None:
             self._advance("is in conflict no more")
-        if self._count:
+        if self._count and not may_be_outdated:
             paths = "1 path" if self._count == 1 else f"{self._count:,} paths"
             raise OutdatedPlan(
                 f"the plan does not hold any more for {paths}: {self._first}",
-                hint="write a new one with --conflicts, and edit that",
+                hint="write a new plan with what still holds: repeat the command with --conflicts "
+                "NEW-FILE, and edit that file",
                 paths=self._paths,
             )
 

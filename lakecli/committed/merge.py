@@ -352,10 +352,11 @@ class MergeConflict(ConflictError):
                 "lakeFS) and the other a BLAKE3"
             )
         if logs:
-            those = "it is in the log" if count == 1 else f"{logs:,} of them are in the logs"
+            those = "it" if count == 1 else f"{logs:,} of them"
+            are = "is" if logs == 1 else "are"
             message += (
-                f"; {those} of a table: to take the file of one side drops the rows that the other "
-                "side appended"
+                f"; {those} {are} in the log of a table: to take the file of one side drops the "
+                "rows that the other side appended"
             )
         super().__init__(message, hint=TABLE_LOGS if logs == count else hint, paths=paths)
         self.count = count

@@ -171,7 +171,7 @@ _PAGE: Final = 1 << 13
 """Conflicts that are held in memory, at most."""
 
 
-class Version(NamedTuple):
+class ConflictingObject(NamedTuple):
     """An object in conflict, as one side has it.
 
     Attributes:
@@ -219,9 +219,9 @@ class Conflict(NamedTuple):
     take: str
     path: bytes
     table_log: bool
-    source: Version | None
-    dest: Version | None
-    base: Version | None
+    source: ConflictingObject | None
+    dest: ConflictingObject | None
+    base: ConflictingObject | None
     source_change: LastChange | None
     dest_change: LastChange | None
     base_change: LastChange | None
@@ -233,10 +233,13 @@ def conflicts_of(
 ) -> Iterator[Iterator[Conflict]]:
     """Open the stream of the conflicts of a merge, in path order, with what the options decide.
 
+    What a plan says of objects that are others by now is left out.
+
     Raises:
         NotFound, DirtyBranch, NothingToDo: as `preview` does.
     """
-    with repository.lake.kv.read() as txn, options.decisions.begin() as decide:
+    decided = options.decisions.begin(may_be_outdated=True)
+    with repository.lake.kv.read() as txn, decided as decide:
         view = view_of_branch(repository, txn, destination)
         check_clean(view)
         points = _points(repository, view, source, options)
@@ -264,20 +267,22 @@ def _conflicts(
                 decide(each.path, each.source, each.destination) or "",
                 each.path,
                 is_table_log(each.path),
-                _version(each.source),
-                _version(each.destination),
-                _version(each.bases[0]) if len(each.bases) == 1 else None,
+                _object(each.source),
+                _object(each.destination),
+                _object(each.bases[0]) if len(each.bases) == 1 else None,
                 _last_change(source.get(each.path)),
                 _last_change(dest.get(each.path)),
                 _last_change(before.get(each.path)),
             )
 
 
-def _version(value: bytes | None) -> Version | None:
+def _object(value: bytes | None) -> ConflictingObject | None:
     if value is None:
         return None
     entry = decode_entry(value)
-    return Version(entry.size, entry.checksum, entry.modified_at, identity_of(value).hex())
+    return ConflictingObject(
+        entry.size, entry.checksum, entry.modified_at, identity_of(value).hex()
+    )
 
 
 def _last_change(commit: Commit | None) -> LastChange | None:

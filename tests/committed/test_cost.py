@@ -10,6 +10,7 @@ from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.committed import merge as tree_merge
 from lakecli.committed import tree_store
 from lakecli.committed.cache import SstableCache
+from lakecli.committed.decisions import UNDECIDED
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import compare
 from lakecli.committed.merge_base import Ancestors, MergeBase
@@ -293,7 +294,7 @@ def test_of_several_bases_no_more_is_read_than_of_one(
     assert fresh.counts.metaranges_opened == 4 + (at < 2)  # the last only where bases differ
     assert fresh.counts.ranges_opened == 2
     fresh = reopened(trees)
-    tree_merge.merge(fresh, base=base, source=source, destination=destination, source_wins=False)
+    tree_merge.merge(fresh, base=base, source=source, destination=destination, decisions=UNDECIDED)
     assert (fresh.counts.ranges_opened, fresh.counts.ranges_written) == (0, 0)
 
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.model import ChangeType, Difference, MergeStrategy
-from lakecli.committed.merge import MergeConflict, compare, merge, refuse_conflicts
+from lakecli.committed.decisions import Decisions
+from lakecli.committed.merge import MergeConflict, compare, merge
 from lakecli.committed.merge_base import Ancestors, MergeBase
 from lakecli.committed.scan import type_of
 from lakecli.committed.tree_store import MissingTable
@@ -168,13 +169,13 @@ def check(trees: TreeStore, base: MergeBase, left: MetarangeId, right: Metarange
     sides = {"source": right, "destination": left}
     if conflicts:
         with pytest.raises(MergeConflict) as caught:
-            refuse_conflicts(trees, base=base, **sides, hint="")
+            merge(trees, base=base, **sides, decisions=Decisions())
         assert list(caught.value.paths) == conflicts
     else:
-        refuse_conflicts(trees, base=base, **sides, hint="")
+        merge(trees, base=base, **sides, decisions=Decisions())
     for strategy in (MergeStrategy.SOURCE_WINS, MergeStrategy.DEST_WINS):
         wins = strategy == MergeStrategy.SOURCE_WINS
-        made = merge(trees, base=base, **sides, source_wins=wins)
+        made = merge(trees, base=base, **sides, decisions=Decisions(strategy))
         changes = {each.path: each.right for each in found if wins or each.path not in conflicts}
         expected = changed(contents(trees, left), changes)
         assert contents(trees, made) == expected

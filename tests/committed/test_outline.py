@@ -13,6 +13,7 @@ from lakecli.base import layout
 from lakecli.base.model import EMPTY_TREE, RangeId
 from lakecli.committed import tree_store
 from lakecli.committed.cache import OUTLINE_SUFFIX, SstableCache, read_outline
+from lakecli.committed.decisions import UNDECIDED
 from lakecli.committed.diff import Items, diff, touched
 from lakecli.committed.merge import merge
 from lakecli.committed.merge_base import MergeBase
@@ -127,7 +128,7 @@ def decoded_blocks(monkeypatch: pytest.MonkeyPatch, place: Place, ranges: int) -
 
     def merges(trees: TreeStore) -> None:
         base = MergeBase.of(tree)
-        merge(trees, base=base, source=one, destination=other, source_wins=False)
+        merge(trees, base=base, source=one, destination=other, decisions=UNDECIDED)
 
     with monkeypatch.context() as patch:
         patch.setattr("lakecli.committed.outline.decode_block", decode)

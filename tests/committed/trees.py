@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lakecli.base.identity import blake3_of
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId, RangeId
 from lakecli.committed import merge as tree_merge
+from lakecli.committed.decisions import Decisions
 from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import RangeRecord, encode_range_record, name_of_table
 from lakecli.committed.scan import scan
@@ -70,12 +71,14 @@ def merge(
     destination: MetarangeId,
     strategy: MergeStrategy,
 ) -> MetarangeId:
-    """Merge as `lakecli.repository.merge` does it: without a strategy, conflicts are refused."""
-    sides = {"source": source, "destination": destination}
-    if strategy == MergeStrategy.FAIL:
-        tree_merge.refuse_conflicts(trees, base=MergeBase.of(base), **sides, hint="")
-    source_wins = strategy == MergeStrategy.SOURCE_WINS
-    return tree_merge.merge(trees, base=MergeBase.of(base), **sides, source_wins=source_wins)
+    """Merge trees of which one is the base; a strategy decides conflicts."""
+    return tree_merge.merge(
+        trees,
+        base=MergeBase.of(base),
+        source=source,
+        destination=destination,
+        decisions=Decisions(strategy),
+    )
 
 
 def changed(model: Model, changes: Changes) -> Model:

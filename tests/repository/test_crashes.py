@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import MergeStrategy
+from lakecli.committed.decisions import Decisions
 from lakecli.repository import branch
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
@@ -48,7 +49,7 @@ def do(lake: Lake, killer: Killer, directory: Path, command: str) -> None:
     elif command == "commit":
         commit(repository, "main", message="crashing", committer="me")
     elif command == "merge":
-        options_of_merge = MergeOptions("me", strategy=MergeStrategy.SOURCE_WINS)
+        options_of_merge = MergeOptions("me", decisions=Decisions(MergeStrategy.SOURCE_WINS))
         merge(repository, "side", "main", options_of_merge)
     elif command == "revert":
         revert(repository, "main", "main", committer="me")

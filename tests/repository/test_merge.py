@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import ChangeType, MergeStrategy
+from lakecli.committed.decisions import Decisions
 from lakecli.committed.merge import MergeConflict
 from lakecli.errors import DirtyBranch, NotFound, NothingToDo, Refused, UsageError
 from lakecli.repository import branch
@@ -89,7 +90,7 @@ def test_a_strategy_decides_conflicts(
     forked: Repository, strategy: MergeStrategy, both: bytes, main: bytes | None
 ) -> None:
     put(forked, "side", {b"both": b"side", b"main": None, b"new": b"1"})
-    options = MergeOptions("me", strategy=strategy)
+    options = MergeOptions("me", decisions=Decisions(strategy))
     with preview(forked, "side", "main", options) as differences:
         previewed = {each.path: each.type for each in differences}
     decided = {b"both": ChangeType.CHANGED, b"main": ChangeType.REMOVED}
@@ -266,10 +267,10 @@ def test_what_both_sides_resolved_differently_is_a_conflict(
     branch.create(repository, "side", source="main")
     put(repository, "main", {b"a": b"main", b"b": b"main"})
     put(repository, "side", {b"a": b"side", b"b": b"side"})
-    cross(repository, MergeOptions("me", strategy=MergeStrategy.DEST_WINS))
+    cross(repository, MergeOptions("me", decisions=Decisions(MergeStrategy.DEST_WINS)))
     put(repository, "main", {b"b": b"agreed"})
     put(repository, "side", {b"b": b"agreed"})
-    options = MergeOptions("me", strategy=strategy)
+    options = MergeOptions("me", decisions=Decisions(strategy))
     with preview(repository, "side", "main", options) as changes:
         found = [(each.type, each.path) for each in changes]
     if strategy == MergeStrategy.FAIL:

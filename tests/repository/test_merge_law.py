@@ -16,8 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakecli.base.model import ChangeType, Commit
-from lakecli.committed.merge import MergeConflict, compare, merge, refuse_conflicts
+from lakecli.base.model import ChangeType, Commit, MergeStrategy
+from lakecli.committed.decisions import UNDECIDED, Decisions
+from lakecli.committed.merge import MergeConflict, compare, merge
 from lakecli.committed.merge_base import MergeBase
 from lakecli.refs.graph import is_ancestor, iter_merge_bases
 from lakecli.repository.reading.merge_points import merge_base_of
@@ -77,16 +78,16 @@ class History:
         return self.refs.commits[commit].metarange_id
 
     def merged(
-        self, base: MergeBase, source: CommitId, into: CommitId, *, source_wins: bool = False
+        self, base: MergeBase, source: CommitId, into: CommitId
     ) -> tuple[list[bytes], Model]:
-        """Return the conflicts of a merge, and its result if one side wins these."""
+        """Return the conflicts of a merge, and its result if the destination wins these."""
         sides: Any = {"base": base, "source": self.tree(source), "destination": self.tree(into)}
         conflicts: list[bytes] = []
         try:
-            refuse_conflicts(self.trees, **sides, hint="")
+            merge(self.trees, **sides, decisions=UNDECIDED)
         except MergeConflict as conflict:
             conflicts = list(conflict.paths)
-        tree = merge(self.trees, **sides, source_wins=source_wins)
+        tree = merge(self.trees, **sides, decisions=Decisions(MergeStrategy.DEST_WINS))
         result = contents(self.trees, tree)
         assert tree == build(new_trees(), result)
         return conflicts, result

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import MergeStrategy
+from lakecli.committed.decisions import Decisions
 from lakecli.committed.merge import MergeConflict
 from lakecli.errors import AlreadyExists, ConflictError, DirtyBranch, NotFound
 from lakecli.kv import operations as log
@@ -215,7 +216,7 @@ def test_a_strategy_decides_conflicts(
 ) -> None:
     one, two = clones
     conflicting(one, two)
-    pull(two, "main", replace(PULL, strategy=strategy))
+    pull(two, "main", replace(PULL, decisions=Decisions(strategy)))
     assert read(two, "main") == checksums({b"a": wins})
 
 

@@ -100,7 +100,7 @@ def merge(
     writes a plan: one JSON object a line, with the objects of both sides and of their common
     ancestor, and who changed them last. Set "take" in each line to "source" or "dest", and merge
     with --plan FILE. If one of the objects is another one by then, nothing is merged, and the error
-    says what has changed.
+    says what has changed; --plan FILE --conflicts NEW-FILE writes a plan with what still holds.
 
     If both sides appended to a table of Delta Lake or Iceberg, its log is in conflict. To choose a
     side drops the rows of the other one, so these options leave such a conflict open, unless
@@ -134,7 +134,8 @@ def merge(
     decisions = decide.decisions(strategy, plan)
     check_message(message, allow_empty=allow_empty_message)
     destination = ref_here(destination, context)
-    context.out.say(f"Source: {source}", f"Destination: {destination}")
+    if str(conflicts) != STANDARD_INPUT:
+        context.out.say(f"Source: {source}", f"Destination: {destination}")
     repository = context.synced_repository(source, destination)
     from_, into = ref_of(source), ref_of(destination)
     options = merging.MergeOptions(
@@ -169,8 +170,9 @@ def _write_plan(context: Context, found: Iterator[merging.Conflict], file: Path)
     check_writable(file)
     count = 0
     with replacing(file) as opened:
-        for count, each in enumerate(found, 1):
+        for each in found:
             opened.write(to_json(each).encode() + b"\n")
+            count += 1
     conflicts = "1 conflict" if count == 1 else f"{count:,} conflicts"
     context.out.say(f'Wrote {conflicts} to {file}. Set "take" to "source" or "dest" in each line.')
 

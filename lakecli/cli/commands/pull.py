@@ -111,7 +111,7 @@ def pull(
     branch with unpushed commits is merged, and must have no uncommitted changes. A path that both
     sides changed differently is a conflict: conflicts are listed and the branch does not move,
     unless --strategy or --take chooses a side: source is the bucket's, dest that of this machine.
-    `lakecli help merge` says how they are chosen one by one.
+    See `lakecli merge --help`, also for conflicts decided one by one.
 
     If you name a branch or tag that is only in the bucket, it is created here.
 

@@ -8,6 +8,7 @@ import pytest
 
 from lakecli.base.identity import blake3_of
 from lakecli.base.model import MergeStrategy
+from lakecli.committed.decisions import Decisions
 from lakecli.committed.values import decode_entry, encode_value
 from lakecli.engine.runner import LocalRunner
 from lakecli.imports.job import import_objects
@@ -105,7 +106,7 @@ def test_commits_merges_and_their_opposites(lakefs: Repository) -> None:
     assert old_ones(present(lakefs, "main")) == VALUES
     advance(lakefs, "old")
     for strategy in (MergeStrategy.SOURCE_WINS, MergeStrategy.FAIL):
-        merge(lakefs, "main", "old", MergeOptions("c", strategy=strategy))
+        merge(lakefs, "main", "old", MergeOptions("c", decisions=Decisions(strategy)))
         assert old_ones(present(lakefs, "old")) == VALUES
         undo(lakefs)
         assert old_ones(present(lakefs, "old")) == {}

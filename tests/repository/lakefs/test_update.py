@@ -9,6 +9,7 @@ import pytest
 from lakecli.base.layout import sstable_key
 from lakecli.base.model import CommitId, MergeStrategy, MetarangeId, RefKind
 from lakecli.base.progress import NO_PROGRESS
+from lakecli.committed.decisions import Decisions
 from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.fsck.check import fsck
 from lakecli.refs.graph import is_ancestor
@@ -107,7 +108,7 @@ def test_three_circles_with_work_on_both_sides(
         assert head(taken, "main") == on_main[1]
         assert (head(taken, "dev"), head(taken, "lakefs:dev")) == (mine, on_dev)
         assert states(update_refs(taken, server.dump())) == {"lakefs:dev": RefState.DIVERGED}
-        options = MergeOptions("me", strategy=MergeStrategy.DEST_WINS, allow_empty=True)
+        options = MergeOptions("me", decisions=Decisions(MergeStrategy.DEST_WINS), allow_empty=True)
         merge(taken, "lakefs:dev", "dev", options)
         branch.delete(taken, "lakefs:dev")
         assert reaches(taken, "dev", on_dev)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.errors import UsageError
 from lakecli.base.git_patterns import MAX_SIZE, Pattern
+from lakecli.errors import UsageError
 from lakecli.repository.transfer.ignore_patterns import (
     IGNORE_FILE,
     MAX_PATTERNS,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from lakecli.base.model import MergeStrategy
+from lakecli.committed.decisions import Decisions
 from lakecli.errors import ConflictError, DirtyBranch, NotFound, NothingToDo, Refused
 from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
@@ -212,7 +213,7 @@ class UndoMachine(RuleBasedStateMachine):
 
     @rule(source=NAMES, into=NAMES, strategy=st.sampled_from(list(MergeStrategy)))
     def merge(self, source: str, into: str, strategy: MergeStrategy) -> None:
-        options = MergeOptions("me", strategy=strategy)
+        options = MergeOptions("me", decisions=Decisions(strategy))
         self.do(lambda: merge(self.repository, source, into, options))
 
     @rule(name=NAMES, ref=NAMES)
