@@ -36,6 +36,8 @@ BRANCH = st.sampled_from(["main", "main", "dev"])
 PATH = st.sampled_from(["p/0", "p/1", "q/2", "q/3"])
 TEXTS = ("x", "y", "z", "first")
 TEXT = st.sampled_from(TEXTS)
+DECIDES = st.sampled_from(["--strategy=source-wins", "--take=source:*"])
+"""Two ways to let the source win all conflicts of a merge."""
 RULED: Final = frozenset(
     (
         *("branch create", "branch delete", "branch rename", "branch reset", "branch revert"),
@@ -199,10 +201,12 @@ class LongTeam(RuleBasedStateMachine):
         self.change(person=person, branch=branch, path=path, text=text, sync=False)
         self.push(person=person, branch=branch, sync=False)
 
-    @rule(person=WHO, sync=SYNC, back=st.booleans())
-    def merge(self, *, person: str, sync: bool, back: bool) -> None:
+    @rule(person=WHO, sync=SYNC, back=st.booleans(), decides=DECIDES)
+    def merge(
+        self, *, person: str, sync: bool, back: bool, decides: str = "--strategy=source-wins"
+    ) -> None:
         source, destination = ("main", "dev") if back else ("dev", "main")
-        line = ("merge", self.uri(source), self.uri(destination), "--strategy", "source-wins")
+        line = ("merge", self.uri(source), self.uri(destination), decides)
         self.team.run(person, *line, sync=sync, cleans="dev" if back else "main")
 
     @rule(person=WHO, path=PATH, text=TEXT, sync=SYNC)
@@ -276,9 +280,9 @@ class LongTeam(RuleBasedStateMachine):
         if self.on(person, branch):
             self.team.run(person, "push", self.uri(branch), sync=sync)
 
-    @rule(person=WHO, branch=BRANCH, sync=SYNC)
-    def pull(self, *, person: str, branch: str, sync: bool) -> None:
-        line = ("pull", self.uri(branch), "--strategy", "source-wins")
+    @rule(person=WHO, branch=BRANCH, sync=SYNC, decides=DECIDES)
+    def pull(self, *, person: str, branch: str, sync: bool, decides: str) -> None:
+        line = ("pull", self.uri(branch), decides)
         self.team.run(person, *line, sync=sync)
 
     @rule(person=WHO, sync=SYNC)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli.base.model import ChangeType, MergeStrategy
-from lakecli.committed.decisions import Decisions
+from lakecli.cli.out.records import to_json
+from lakecli.committed.decisions import Decisions, OutdatedPlan
 from lakecli.committed.merge import MergeConflict
 from lakecli.errors import DirtyBranch, NotFound, NothingToDo, Refused, UsageError
 from lakecli.repository import branch
@@ -13,13 +15,14 @@ from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.log import show_commit
-from lakecli.repository.merge import MergeOptions, merge, preview
+from lakecli.repository.merge import MergeOptions, conflicts_of, merge, preview
 from lakecli.repository.reading.merge_points import find_merge_base
 from lakecli.repository.revert import revert
 from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from lakecli.base.model import Commit
     from lakecli.repository.contract import Repository
@@ -99,6 +102,160 @@ def test_a_strategy_decides_conflicts(
     assert made.metadata == {".lakefs.merge.strategy": str(strategy)}
     expected = {b"both": both, b"kept": b"0", b"side": b"0", b"new": b"1"}
     assert read(forked, "main") == checksums(expected | ({b"main": main} if main else {}))
+
+
+def decided(*take: str, plan: Path | None = None) -> MergeOptions:
+    return MergeOptions("me", decisions=Decisions(take=take, plan=plan))
+
+
+def plan_of(repository: Repository, file: Path, side: str, options: MergeOptions = ME) -> Path:
+    """Write the plan of a merge of ``side`` into ``main``, with one side for each open conflict."""
+    with conflicts_of(repository, "side", "main", options) as found:
+        lines = [json.loads(to_json(each)) for each in found]
+    for line in lines:
+        line["take"] = line["take"] or side
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
+
+
+def test_patterns_decide_conflicts_path_by_path(forked: Repository) -> None:
+    put(forked, "side", {b"both": b"side", b"main": None, b"new": b"1"})
+    before = branch.show(forked, "main")
+    with pytest.raises(MergeConflict) as open_:
+        merge(forked, "side", "main", decided("source:both"))
+    assert open_.value.paths == (b"main",)
+    assert "`merge --conflicts FILE " in (open_.value.hint or "")
+    assert branch.show(forked, "main") == before
+    options = decided("dest:**", "source:main")
+    with preview(forked, "side", "main", options) as differences:
+        assert [(each.type, each.path) for each in differences] == [
+            (ChangeType.REMOVED, b"main"),
+            (ChangeType.ADDED, b"new"),
+        ]
+    merge(forked, "side", "main", options)
+    assert read(forked, "main") == checksums(
+        {b"both": b"main", b"kept": b"0", b"side": b"0", b"new": b"1"}
+    )
+
+
+def test_conflicts_tell_each_side_and_who_changed_it_last(forked: Repository) -> None:
+    ours = show_commit(forked, "main")
+    base = show_commit(forked, "main~1")
+    put(forked, "side", {b"both": b"early"})
+    changes = put(forked, "side", {b"both": b"side", b"added": b"side"})
+    deletes = put(forked, "side", {b"main": None})
+    late = put(forked, "main", {b"added": b"main"})
+    with conflicts_of(forked, "side", "main", decided("source:main")) as found:
+        added, both, main = found
+    assert [each.path for each in (added, both, main)] == [b"added", b"both", b"main"]
+    assert [each.take for each in (added, both, main)] == ["", "", "source"]
+    assert (added.base, added.base_change) == (None, None)
+    assert added.dest_change is not None
+    assert added.dest_change.commit_id == late.id
+    sides = (both.source, both.dest, both.base)
+    assert [each and each.checksum for each in sides] == list(
+        checksums({b"1": b"side", b"2": b"main", b"3": b"0"}).values()
+    )
+    told = (both.source_change, both.dest_change, both.base_change)
+    assert [each and each.commit_id for each in told] == [changes.id, ours.id, base.id]
+    assert main.source is None
+    assert main.source_change == (deletes.id, "author", deletes.created_at)
+
+
+def test_many_deletions_are_told_with_who_made_them(repository: Repository) -> None:
+    """Ranges that only one side of a commit has are looked into, too."""
+    paths = [b"p/%04d" % number for number in range(300)]
+    put(repository, "main", dict.fromkeys(paths, b"0"))
+    branch.create(repository, "side", source="main")
+    first = put(repository, "main", dict.fromkeys(paths[:120], None))
+    second = put(repository, "main", dict.fromkeys(paths[120:], None))
+    put(repository, "main", {b"z": b"1"})
+    put(repository, "side", dict.fromkeys(paths[::2], b"1"))
+    with conflicts_of(repository, "side", "main", ME) as found:
+        told = {each.path: each.dest_change and each.dest_change.commit_id for each in found}
+    expected = {path: first.id if path < paths[120] else second.id for path in paths[::2]}
+    assert told == expected
+
+
+def test_a_plan_decides_while_the_objects_are_those_it_names(
+    forked: Repository, tmp_path: Path
+) -> None:
+    put(forked, "side", {b"both": b"side", b"main": None})
+    plan = plan_of(forked, tmp_path / "plan", "source")
+    put(forked, "main", {b"other": b"1"})  # no conflict, so the plan holds
+    put(forked, "main", {b"both": b"later"})
+    with pytest.raises(OutdatedPlan, match="'both': the destination has another object") as told:
+        merge(forked, "side", "main", decided(plan=plan))
+    assert told.value.paths == (b"both",)
+    with (
+        pytest.raises(OutdatedPlan),
+        preview(forked, "side", "main", decided(plan=plan)) as differences,
+    ):
+        list(differences)
+    again = plan_of(forked, tmp_path / "again", "dest", decided(plan=plan))
+    made = merge(forked, "side", "main", decided(plan=again))
+    assert made.metadata == {".lakefs.merge.strategy": "default"}
+    assert read(forked, "main") == checksums(
+        {b"both": b"later", b"kept": b"0", b"side": b"0", b"other": b"1"}
+    )
+
+
+def test_after_a_crossing_a_plan_decides_what_has_several_bases(
+    repository: Repository, tmp_path: Path
+) -> None:
+    put(repository, "main", {b"a": b"0", b"b": b"0"})
+    branch.create(repository, "side", source="main")
+    put(repository, "main", {b"a": b"main", b"b": b"main"})
+    put(repository, "side", {b"a": b"side", b"b": b"side"})
+    cross(repository, MergeOptions("me", decisions=Decisions(MergeStrategy.DEST_WINS)))
+    with conflicts_of(repository, "side", "main", ME) as found:
+        assert [(each.path, each.base, each.base_change) for each in found] == [
+            (b"a", None, None),
+            (b"b", None, None),
+        ]
+    plan = plan_of(repository, tmp_path / "plan", "source", decided("dest:a"))
+    merge(repository, "side", "main", decided(plan=plan))
+    assert read(repository, "main") == checksums({b"a": b"main", b"b": b"side"})
+
+
+@pytest.mark.parametrize("changes", [{b"other": b"1"}, {b"both": b"faster"}])
+def test_a_merge_that_loses_a_race_checks_its_plan_again(
+    forked: Repository, tmp_path: Path, changes: dict[bytes, bytes | None]
+) -> None:
+    put(forked, "side", {b"both": b"side"})
+    plan = plan_of(forked, tmp_path / "plan", "source")
+    pending = [changes]
+
+    def commit_in_between(step: str) -> None:
+        if step == "move" and pending:
+            put(forked, "main", pending.pop())
+
+    forked.lake.runtime = forked.lake.runtime._replace(on_step=commit_in_between)
+    if b"both" in changes:
+        with pytest.raises(OutdatedPlan):
+            merge(forked, "side", "main", decided(plan=plan))
+        assert read(forked, "main")[b"both"] == checksums({b"both": b"faster"})[b"both"]
+    else:
+        merge(forked, "side", "main", decided(plan=plan))
+        expected = {b"both": b"side", b"kept": b"0", b"side": b"0", b"main": b"1", b"other": b"1"}
+        assert read(forked, "main") == checksums(expected)
+    assert not pending
+
+
+def test_cherry_pick_and_revert_take_sides(forked: Repository) -> None:
+    picked = put(forked, "side", {b"both": b"side", b"main": b"side"})
+    with pytest.raises(MergeConflict) as open_:
+        cherry_pick(forked, "side", "main", committer="me", decisions=Decisions(take=["dest:main"]))
+    assert open_.value.paths == (b"both",)
+    both = Decisions(take=["source:*", "dest:main"])
+    cherry_pick(forked, picked.id, "main", committer="me", decisions=both)
+    present = {b"both": b"side", b"kept": b"0", b"side": b"0", b"main": b"1"}
+    assert read(forked, "main") == checksums(present)
+    put(forked, "main", {b"both": b"later"})
+    with pytest.raises(MergeConflict):
+        revert(forked, "main", "main~1", committer="me")
+    revert(forked, "main", "main~1", committer="me", decisions=Decisions(take=["source:both"]))
+    assert read(forked, "main") == checksums(present | {b"both": b"main"})
 
 
 def test_a_merge_needs_only_a_clean_destination(forked: Repository) -> None:

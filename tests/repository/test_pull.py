@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.base.model import MergeStrategy
 from lakecli.committed.decisions import Decisions
-from lakecli.committed.merge import MergeConflict
+from lakecli.committed.merge import TABLE_LOGS, MergeConflict
 from lakecli.errors import AlreadyExists, ConflictError, DirtyBranch, NotFound
 from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
@@ -218,6 +218,28 @@ def test_a_strategy_decides_conflicts(
     conflicting(one, two)
     pull(two, "main", replace(PULL, decisions=Decisions(strategy)))
     assert read(two, "main") == checksums({b"a": wins})
+
+
+def test_patterns_decide_conflicts(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    conflicting(one, two)
+    pull(two, "main", replace(PULL, decisions=Decisions(take=["source:a"])))
+    assert read(two, "main") == checksums({b"a": b"theirs"})
+
+
+@pytest.mark.parametrize("options", [PULL, DRY])
+def test_a_log_of_a_table_is_not_decided_by_a_strategy(
+    clones: tuple[Repository, ...], options: PullOptions
+) -> None:
+    one, two = clones
+    path = b"t/_delta_log/1.json"
+    for repository, rows in zip(clones, (b"one", b"two"), strict=True):
+        stage(repository, "main", {path: rows})
+        commit(repository, "main", message="rows", committer="me")
+    push(one, "main", options=ME)
+    with pytest.raises(MergeConflict, match="in the log of a table") as refused:
+        pull(two, "main", replace(options, decisions=Decisions(MergeStrategy.DEST_WINS)))
+    assert refused.value.hint == TABLE_LOGS
 
 
 def test_ff_only_refuses_a_diverged_branch(clones: tuple[Repository, ...]) -> None:

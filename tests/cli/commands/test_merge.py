@@ -10,6 +10,8 @@ import pytest
 from tests.support.lakefs_entries import stage_lakefs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.demo import Demo
     from tests.support.golden import Cli, Golden
 
@@ -93,6 +95,67 @@ def test_many_conflicts_are_listed_in_order(cli: Cli, demo: Demo) -> None:
     assert result.exit_code == 4
     assert result.error["paths"] == paths
     assert "40 paths" in result.error["message"]
+
+
+def test_conflicts_are_decided_path_by_path(
+    cli: Cli, demo: Demo, golden: Golden, tmp_path: Path
+) -> None:
+    demo.commit("base", {"raw/a": "0", "orders.csv": "0", "gone": "0"})
+    demo.branch("dev")
+    demo.commit("on dev", {"raw/a": "dev", "orders.csv": "dev", "gone": None}, "dev")
+    demo.commit("on main", {"raw/a": "main", "orders.csv": "main", "gone": "main"})
+    plan = tmp_path / "plan.jsonl"
+    golden(
+        "merge_decisions",
+        cli("merge", DEV, MAIN, "--take", "source:raw/**"),
+        cli("merge", DEV, MAIN, "--take", "raw/**"),
+        cli("merge", DEV, MAIN, "--conflicts", "-", "--take", "source:raw/**"),
+        cli("merge", DEV, MAIN, "--conflicts", "-", "--json"),
+        cli("merge", DEV, MAIN, "--conflicts", "-", "--dry-run"),
+        cli("merge", DEV, MAIN, "--conflicts", str(plan)),
+        cli("merge", DEV, MAIN, "--plan", str(plan)),
+        cli("merge", DEV, MAIN, "--plan", str(tmp_path / "none")),
+        cli("merge", DEV, MAIN, "--take", "source:*", "--take", "dest:*.csv", "--dry-run"),
+    )
+    plan.write_text(plan.read_text().replace('"take": ""', '"take": "source"'))
+    demo.commit("later", {"orders.csv": "later"})
+    new = tmp_path / "new.jsonl"
+    golden(
+        "merge_outdated_plan",
+        cli("merge", DEV, MAIN, "--plan", str(plan)),
+        cli("merge", DEV, MAIN, "--plan", str(plan), "--json"),
+        cli("merge", DEV, MAIN, "--plan", str(plan), "--conflicts", str(new)),
+    )
+    assert [json.loads(line)["take"] for line in new.read_text().splitlines()] == [
+        "source",
+        "",
+        "source",
+    ]
+    new.write_text(new.read_text().replace('"take": ""', '"take": "dest"'))
+    cli.ok("merge", DEV, MAIN, "--plan", str(new))
+    dev = demo.contents("dev")
+    assert demo.contents() == dev | {"orders.csv": demo.contents()["orders.csv"]}
+    assert demo.contents()["orders.csv"] != dev["orders.csv"]
+
+
+def test_logs_of_tables_are_decided_only_on_demand(cli: Cli, demo: Demo, golden: Golden) -> None:
+    log = "t/_delta_log/00000000000000000001.json"
+    demo.commit("base", {"a": "0"})
+    demo.branch("dev")
+    demo.commit("on dev", {log: "dev", "a": "dev"}, "dev")
+    demo.commit("on main", {log: "main", "a": "main"})
+    golden(
+        "merge_table_logs",
+        cli("merge", DEV, MAIN),
+        cli("merge", DEV, MAIN, "--strategy", "source-wins"),
+        cli("merge", DEV, MAIN, "--strategy", "source-wins", "--dry-run"),
+        cli("cherry-pick", DEV, MAIN, "--take", "source:*"),
+        cli("cherry-pick", DEV, MAIN, "--take", "source:a", "--take", "dest:t/", "--table-logs"),
+        cli("branch", "revert", MAIN, "main~1", "-y"),
+        cli("branch", "revert", MAIN, "main~1", "-y", "--take", "dest:a"),
+        cli("merge", DEV, MAIN, "--strategy", "source-wins", "--table-logs"),
+    )
+    assert demo.contents() == demo.contents("dev")
 
 
 def test_merge_refuses(cli: Cli, forked: Demo, golden: Golden) -> None:
