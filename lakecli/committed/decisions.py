@@ -35,19 +35,22 @@ from lakecli.committed.values import identity_of
 from lakecli.errors import ConflictError, NotFound, PermissionDenied, UsageError
 
 
-class Side(StrEnum):
-    """A side of a merge."""
+class MergeSide(StrEnum):
+    """A side of a merge, which a conflict takes."""
 
     SOURCE = "source"
     DESTINATION = "dest"
 
 
-Decide = Callable[[bytes, bytes | None, bytes | None], Side | None]
+_Value = bytes | None
+_Take = tuple[MergeSide, Sequence[Pattern]]
+
+Decide = Callable[[bytes, _Value, _Value], MergeSide | None]
 """Chooses a side for a path, by the values of source and destination; ``None`` leaves it open."""
 
 _WINNERS: Final = {
-    MergeStrategy.SOURCE_WINS: Side.SOURCE,
-    MergeStrategy.DEST_WINS: Side.DESTINATION,
+    MergeStrategy.SOURCE_WINS: MergeSide.SOURCE,
+    MergeStrategy.DEST_WINS: MergeSide.DESTINATION,
 }
 
 _TABLE_LOG: Final = re.compile(
@@ -80,7 +83,9 @@ class Decisions:
     take: Sequence[str] = ()
     plan: Path | None = None
     table_logs: bool = False
-    _takes: Sequence[tuple[Side, Sequence[Pattern]]] = field(init=False, repr=False, compare=False)
+    _takes: Sequence[tuple[MergeSide, Sequence[Pattern]]] = field(
+        init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         """Read the patterns."""
@@ -105,14 +110,16 @@ class Decisions:
         with _open(self.plan) as file:
             plan = _Plan(_read(file, self.plan))
 
-            def decide(path: bytes, source: bytes | None, destination: bytes | None) -> Side | None:
+            def decide(
+                path: bytes, source: bytes | None, destination: bytes | None
+            ) -> MergeSide | None:
                 planned = plan.choose(path, source, destination)
                 return self._allowed(path, planned or self._choose(path))
 
             yield decide
             plan.finish(may_be_outdated=may_be_outdated)
 
-    def _choose(self, path: bytes) -> Side | None:
+    def _choose(self, path: bytes) -> MergeSide | None:
         components = path.split(b"/")
         levels = (1 << len(components)) - 1
         for side, patterns in self._takes:
@@ -122,23 +129,23 @@ class Decisions:
                     return side
         return _WINNERS.get(self.strategy)
 
-    def _allowed(self, path: bytes, side: Side | None) -> Side | None:
+    def _allowed(self, path: bytes, side: MergeSide | None) -> MergeSide | None:
         return side if self.table_logs or not is_table_log(path) else None
 
 
 UNDECIDED: Final = Decisions()
 
 
-def _parse_take(take: str) -> tuple[Side, Sequence[Pattern]]:
+def _parse_take(take: str) -> _Take:
     side, _, pattern = take.partition(":")
     patterns = [] if "\n" in pattern else parse(0, os.fsencode(pattern))
-    if side not in list(Side) or not patterns or not patterns[0].takes:
+    if side not in list(MergeSide) or not patterns or not patterns[0].takes:
         raise UsageError(
             f"neither source:PATTERN nor dest:PATTERN: {take!r}",
             hint="patterns are as in .gitignore, without !: the last --take that matches counts; "
             "--take source:raw/ --take 'dest:*.csv'",
         )
-    return Side(side), patterns
+    return MergeSide(side), patterns
 
 
 class OutdatedPlan(ConflictError):
@@ -153,7 +160,7 @@ MAX_LINE: Final = 1 << 20
 _OBJECT: Final = Record({"identity": text(256)})
 _LINE: Final = Record(
     {
-        "take": or_empty(choice(*Side)),
+        "take": or_empty(choice(*MergeSide)),
         "path": text(MAX_PATH_SIZE, min_size=1, has_nul=True),
         "source": nullable(_OBJECT.read),
         "dest": nullable(_OBJECT.read),
@@ -171,7 +178,9 @@ class _Plan:
         self._count = 0
         self._first = ""
 
-    def choose(self, path: bytes, source: bytes | None, destination: bytes | None) -> Side | None:
+    def choose(
+        self, path: bytes, source: bytes | None, destination: bytes | None
+    ) -> MergeSide | None:
         """Return the side that wins at a path; ``None`` if the plan does not say."""
         while self._next is not None and self._next[0] < path:
             self._advance("is in conflict no more")
@@ -179,14 +188,14 @@ class _Plan:
             return None
         line = self._next[1]
         changes = []
-        for side, value in ((Side.SOURCE, source), (Side.DESTINATION, destination)):
+        for side, value in ((MergeSide.SOURCE, source), (MergeSide.DESTINATION, destination)):
             now = None if value is None else identity_of(value).hex()
             planned = line[side] and line[side]["identity"]
             if now != planned:
                 what = "another object" if now and planned else "an object" if now else "no object"
                 changes.append(f"the {side.name.lower()} has {what} now")
         self._advance(" and ".join(changes))
-        return Side(line["take"]) if line["take"] and not changes else None
+        return MergeSide(line["take"]) if line["take"] and not changes else None
 
     def finish(self, *, may_be_outdated: bool) -> None:
         """Read the rest of the plan.

@@ -37,7 +37,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.identity import Evidence, evidence_of
 from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, MetarangeId
-from lakecli.committed.decisions import Decide, Decisions, Side, is_table_log
+from lakecli.committed.decisions import Decide, Decisions, MergeSide, is_table_log
 from lakecli.committed.diff import differences, interval
 from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import Metarange
@@ -111,13 +111,13 @@ def _changes(
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield what the source brings at the paths where it is taken."""
     for each in candidates:
-        side = Side.SOURCE
+        side = MergeSide.SOURCE
         if each.is_conflict:
             decided = decide(each.path, each.source, each.destination)
             if decided is None:  # the plan was edited since it was checked
                 raise MergeConflict([each.path], 1, hint=hint)
             side = decided
-        if side is Side.SOURCE:
+        if side is MergeSide.SOURCE:
             yield each.path, each.source
 
 

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from lakecli.base.model import ChangeType, Commit, CommitId, Difference
-from lakecli.committed.decisions import UNDECIDED, Decide, Decisions, Side, is_table_log
+from lakecli.committed.decisions import UNDECIDED, Decide, Decisions, MergeSide, is_table_log
 from lakecli.committed.merge import compare, iter_conflicts
 from lakecli.committed.merge import merge as merge_trees
 from lakecli.committed.scan import type_of
@@ -162,7 +162,7 @@ def _decided(changes: Iterator[Difference], decide: Decide) -> Iterator[Differen
         side = decide(change.path, change.right, change.left)
         if side is None:
             yield change
-        elif side is Side.SOURCE:
+        elif side is MergeSide.SOURCE:
             kind = type_of(change.left, change.right)
             yield Difference(kind, change.path, change.left, change.right)
 

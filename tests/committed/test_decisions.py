@@ -14,8 +14,8 @@ from lakecli.base.model import MergeStrategy
 from lakecli.committed.decisions import (
     MAX_LINE,
     Decisions,
+    MergeSide,
     OutdatedPlan,
-    Side,
     is_table_log,
 )
 from lakecli.committed.merge import TABLE_LOGS, MergeConflict, iter_conflicts, merge
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 A, B, C, D = value(1), value(2), value(3), value(4)
+FROM, INTO = MergeSide
 SOURCE, DEST = MergeStrategy.SOURCE_WINS, MergeStrategy.DEST_WINS
 
 
@@ -61,7 +62,7 @@ def write_plan(file: Path, lines: Sequence[object]) -> Path:
 
 def decide(
     decisions: Decisions, *paths: bytes, source: bytes | None = B, dest: bytes | None = C
-) -> list[Side | None]:
+) -> list[MergeSide | None]:
     with decisions.begin() as choose:
         return [choose(path, source, dest) for path in paths]
 
@@ -113,9 +114,16 @@ def test_a_malformed_take_is_refused_before_anything_is_done(take: str) -> None:
 def test_the_last_pattern_that_matches_counts_then_the_strategy() -> None:
     takes = ["source:raw/", "dest:*.csv", "source:/raw/2026/"]
     paths = [b"raw", b"raw/a", b"raw/a.csv", b"raw/2026/a.csv", b"x/raw/a", b"other"]
-    sides = [None, Side.SOURCE, Side.DESTINATION, Side.SOURCE, Side.SOURCE, None]
+    sides = [
+        None,
+        FROM,
+        INTO,
+        FROM,
+        FROM,
+        None,
+    ]
     assert decide(Decisions(take=takes), *paths) == sides
-    by_strategy = [Side.DESTINATION if each is None else each for each in sides]
+    by_strategy = [INTO if each is None else each for each in sides]
     assert decide(Decisions(DEST, takes), *paths) == by_strategy
 
 
@@ -135,7 +143,7 @@ def test_each_pattern_matches_as_in_a_gitignore(names: list[bytes], patterns: li
         for take, each in zip(takes, patterns, strict=True)
         if Patterns([each.encode()]).takes(path)
     ]
-    expected = Side(matching[-1].partition(":")[0]) if matching else None
+    expected = MergeSide(matching[-1].partition(":")[0]) if matching else None
     assert decide(Decisions(take=takes), path) == [expected]
 
 
@@ -166,13 +174,13 @@ def test_a_plan_decides_and_leaves_the_rest_to_patterns_and_strategy(tmp_path: P
     lines = [line(b"a", "dest"), line(b"b", ""), line(b"c", "source"), line(b"d\xff", "source")]
     plan = write_plan(tmp_path / "plan", lines)
     decisions = Decisions(take=["source:a", "source:b"], plan=plan)
-    expected = [Side.DESTINATION, Side.SOURCE, Side.SOURCE, Side.SOURCE, None]
+    expected = [INTO, FROM, FROM, FROM, None]
     assert decide(decisions, b"a", b"b", b"c", b"d\xff", b"e") == expected
-    assert decide(Decisions(DEST, plan=plan), b"a", b"b", b"c", b"d\xff")[1] is Side.DESTINATION
+    assert decide(Decisions(DEST, plan=plan), b"a", b"b", b"c", b"d\xff")[1] is INTO
     log = write_plan(tmp_path / "log", [line(b"_delta_log/1.json", "dest")])
     assert decide(Decisions(plan=log), b"_delta_log/1.json") == [None]
     both = Decisions(plan=log, table_logs=True)
-    assert decide(both, b"_delta_log/1.json") == [Side.DESTINATION]
+    assert decide(both, b"_delta_log/1.json") == [INTO]
 
 
 @pytest.mark.parametrize(
@@ -191,15 +199,15 @@ def test_a_plan_for_other_objects_does_not_hold(
         decide(Decisions(plan=plan), b"b", source=source, dest=dest)
     assert outdated.value.paths == (b"b",)
     with Decisions(DEST, plan=plan).begin(may_be_outdated=True) as choose:
-        assert choose(b"a", B, C) is Side.DESTINATION
-        assert choose(b"b", source, dest) is Side.DESTINATION
+        assert choose(b"a", B, C) is INTO
+        assert choose(b"b", source, dest) is INTO
     with Decisions(plan=plan).begin(may_be_outdated=True) as choose:
         assert choose(b"b", source, dest) is None
 
 
 def test_a_plan_of_an_object_that_was_absent_does_not_hold_with_one(tmp_path: Path) -> None:
     plan = write_plan(tmp_path / "plan", [line(b"b", "dest", dest=None)])
-    assert decide(Decisions(plan=plan), b"b", dest=None) == [Side.DESTINATION]
+    assert decide(Decisions(plan=plan), b"b", dest=None) == [INTO]
     with pytest.raises(OutdatedPlan, match="the destination has an object now"):
         decide(Decisions(plan=plan), b"b")
 
@@ -254,7 +262,7 @@ def test_what_is_not_utf_8_is_no_plan(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="line 1 "):
         decide(Decisions(plan=plan), b"a")
     plan.write_bytes(b"\xef\xbb\xbf" + json.dumps(line(b"a", "dest")).encode() + b"\r\n")
-    assert decide(Decisions(plan=plan), b"a") == [Side.DESTINATION]
+    assert decide(Decisions(plan=plan), b"a") == [INTO]
 
 
 def test_a_plan_is_a_file(tmp_path: Path) -> None:
@@ -285,7 +293,7 @@ def test_a_plan_edited_between_check_and_merge_merges_nothing(
 
 
 PATTERNS = ("*", "/k0000*", "k000[13579]*", "*7", "k00?2?", "none")
-takes = st.lists(st.tuples(st.sampled_from(list(Side)), st.sampled_from(PATTERNS)), max_size=4)
+takes = st.lists(st.tuples(st.sampled_from(list(MergeSide)), st.sampled_from(PATTERNS)), max_size=4)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -296,7 +304,8 @@ takes = st.lists(st.tuples(st.sampled_from(list(Side)), st.sampled_from(PATTERNS
     right=edits(150),
     takes=takes,
     strategy=st.sampled_from(list(MergeStrategy)),
-    planned=st.none() | st.dictionaries(st.integers(0, 150).map(key), st.sampled_from(["", *Side])),
+    planned=st.none()
+    | st.dictionaries(st.integers(0, 150).map(key), st.sampled_from(["", FROM, INTO])),
 )
 def test_decided_conflicts_are_those_sides_in_both_trees(
     *,
@@ -305,7 +314,7 @@ def test_decided_conflicts_are_those_sides_in_both_trees(
     bases: Sequence[Changes],
     left: Changes,
     right: Changes,
-    takes: Sequence[tuple[Side, str]],
+    takes: Sequence[tuple[MergeSide, str]],
     strategy: MergeStrategy,
     planned: Mapping[bytes, str] | None,
 ) -> None:
@@ -350,8 +359,7 @@ def test_decided_conflicts_are_those_sides_in_both_trees(
         return
     merged = merge(trees, **sides, decisions=decisions)
     winners = {
-        path: (source if side == Side.SOURCE else destination).get(path)
-        for path, side in chosen.items()
+        path: (source if side == FROM else destination).get(path) for path, side in chosen.items()
     }
     decided: Any = {
         "source": build(trees, changed(source, winners)),
