@@ -83,9 +83,7 @@ class Decisions:
     take: Sequence[str] = ()
     plan: Path | None = None
     table_logs: bool = False
-    _takes: Sequence[tuple[MergeSide, Sequence[Pattern]]] = field(
-        init=False, repr=False, compare=False
-    )
+    _takes: Sequence[_Take] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Read the patterns."""
@@ -110,9 +108,7 @@ class Decisions:
         with _open(self.plan) as file:
             plan = _Plan(_read(file, self.plan))
 
-            def decide(
-                path: bytes, source: bytes | None, destination: bytes | None
-            ) -> MergeSide | None:
+            def decide(path: bytes, source: _Value, destination: _Value) -> MergeSide | None:
                 planned = plan.choose(path, source, destination)
                 return self._allowed(path, planned or self._choose(path))
 
@@ -178,9 +174,7 @@ class _Plan:
         self._count = 0
         self._first = ""
 
-    def choose(
-        self, path: bytes, source: bytes | None, destination: bytes | None
-    ) -> MergeSide | None:
+    def choose(self, path: bytes, source: _Value, destination: _Value) -> MergeSide | None:
         """Return the side that wins at a path; ``None`` if the plan does not say."""
         while self._next is not None and self._next[0] < path:
             self._advance("is in conflict no more")
