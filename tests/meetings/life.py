@@ -281,7 +281,9 @@ class LongTeam(RuleBasedStateMachine):
             self.team.run(person, "push", self.uri(branch), sync=sync)
 
     @rule(person=WHO, branch=BRANCH, sync=SYNC, decides=DECIDES)
-    def pull(self, *, person: str, branch: str, sync: bool, decides: str) -> None:
+    def pull(
+        self, *, person: str, branch: str, sync: bool, decides: str = "--strategy=source-wins"
+    ) -> None:
         line = ("pull", self.uri(branch), decides)
         self.team.run(person, *line, sync=sync)
 
