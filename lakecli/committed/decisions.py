@@ -138,8 +138,8 @@ def _parse_take(take: str) -> _Take:
     if side not in list(MergeSide) or not patterns or not patterns[0].takes:
         raise UsageError(
             f"neither source:PATTERN nor dest:PATTERN: {take!r}",
-            hint="patterns are as in .gitignore, without !: the last --take that matches counts; "
-            "--take source:raw/ --take 'dest:*.csv'",
+            hint="patterns are as in .gitignore, without !: the last one that matches counts; "
+            "`take=source:raw/` `take='dest:*.csv'`",
         )
     return MergeSide(side), patterns
 
@@ -203,8 +203,8 @@ class _Plan:
             paths = "1 path" if self._count == 1 else f"{self._count:,} paths"
             raise OutdatedPlan(
                 f"the plan does not hold any more for {paths}: {self._first}",
-                hint="write a new plan with what still holds: repeat the command with --conflicts "
-                "NEW-FILE, and edit that file",
+                hint="write a new plan that keeps what still holds, and edit it: "
+                "`conflicts=NEW-FILE`",
                 paths=self._paths,
             )
 
@@ -222,7 +222,7 @@ class _Plan:
 @contextmanager
 def _open(path: Path) -> Iterator[BinaryIO]:
     if not path.is_file():  # it is read several times, so it cannot be a pipe
-        raise NotFound(f"no file {path}", hint="--conflicts writes a plan")
+        raise NotFound(f"no file {path}", hint="write one: `merge --conflicts FILE SOURCE DEST`")
     try:
         file = path.open("rb")
     except OSError as error:

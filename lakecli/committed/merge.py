@@ -49,8 +49,8 @@ from lakecli.committed.writer import Application, canonical, find_canonical
 from lakecli.errors import ConflictError, IntegrityError
 
 ONE_SIDE: Final = (
-    "change them on one side, or choose one: --strategy source-wins or dest-wins for all, "
-    "--take source:PATTERN or --take dest:PATTERN for some"
+    "change them on one side, or choose one for all: `strategy=source-wins` or "
+    "`strategy=dest-wins`; or for some: `take=source:PATTERN` or `take=dest:PATTERN`"
 )
 
 
@@ -321,7 +321,7 @@ MAX_CONFLICTS_LISTED: Final = 1_000
 
 TABLE_LOGS: Final = (
     "append the rows of one side to the table again, on the other side; or lose them: "
-    "--table-logs, with --strategy or --take"
+    "`table_logs=True` with `strategy=source-wins` or `take=source:PATTERN`"
 )
 
 

@@ -112,7 +112,7 @@ def apply_change(
     uri = f"{view.repository.uri}/{view.name}"
     hint = (
         f"{view.name} has other changes of these paths, which would be lost: change them there "
-        "by hand, or choose with --take source:PATTERN or --take dest:PATTERN; see who made them: "
+        "by hand, or choose: `take=source:PATTERN` or `take=dest:PATTERN`; see who made them: "
         f"`log --objects PATH {uri}`"
     )
     base = MergeBase.of(before)

@@ -77,8 +77,8 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
             }
             refs = f"{repository.uri}/{source} {repository.uri}/{destination}"
             hint = (
-                "let one side win: `strategy=source-wins` or `strategy=dest-wins`; or path by path: "
-                "`take=source:PATTERN` and `take=dest:PATTERN`; or decide each in a file: "
+                "let one side win: `strategy=source-wins` or `strategy=dest-wins`; or by "
+                "patterns: `take=source:PATTERN`, `take=dest:PATTERN`; or decide each in a file: "
                 f"`merge --conflicts FILE {refs}`"
             )
             tree = merge_trees(trees, base=base, **sides, decisions=options.decisions, hint=hint)
@@ -207,7 +207,7 @@ class Conflict(NamedTuple):
     Attributes:
         take: the side that wins: source or dest; empty if it is still to be decided.
         path: the path.
-        table_log: whether the path is in the log of a table; then --table-logs is needed, too.
+        table_log: whether the path is in the log of a table; then `table_logs` is needed, too.
         source: the object of the source; null if it was deleted.
         dest: the object of the destination; null if it was deleted.
         base: the object of the common ancestor; null without one, or if there are several.

@@ -332,8 +332,8 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
         if conflict.hint != TABLE_LOGS:
             conflict.hint = (
                 f"let one side win: `pull {uri} --strategy source-wins` (the bucket's) or "
-                "dest-wins (what is here), or path by path with --take; or decide each in a file: "
-                f"`merge --conflicts FILE {repository.uri}/{report.after} {uri}`"
+                "dest-wins (what is here), or by patterns: `take=source:PATTERN`; or decide each "
+                f"in a file: `merge --conflicts FILE {repository.uri}/{report.after} {uri}`"
             )
         raise
     return report._replace(after=made.id)

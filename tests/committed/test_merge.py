@@ -270,7 +270,7 @@ def test_a_conflict_says_how_many_paths_it_has_and_how_many_may_be_none() -> Non
     for count, what in ((1, "1 path was"), (2, "2 paths were"), (1_500, "1,500 paths were")):
         error = MergeConflict(paths, count)
         assert error.message == f"merge conflict: {what} changed differently on both sides"
-        assert "--strategy" in (error.hint or "")
+        assert "`strategy=source-wins`" in (error.hint or "")
         assert (error.count, error.paths, error.unlike_checksums) == (count, tuple(paths), ())
     for count, unlikes, those in (
         (1, 1, "it"),
