@@ -1,4 +1,4 @@
-"""Hand data over to people without lakecli, and take in what they send.
+"""Hand data over to people without lakecli, and stage the files that they send.
 
 ::
 
@@ -6,12 +6,12 @@
     links            signed URLs for one object, or for every object below a prefix; quoted names
     manifest         lists of links as JSON, CSV or a page; reading and checking such lists
     download_script  a script that downloads the objects: partner_environment.sh, which chooses the
-                     programs to use, partner.sh, and partner_blake3 where b3sum is missing
-    link_sets        many PUT links, recorded in the namespace; stages together what was sent
+                     programs to use, partner.sh, and partner_blake3 if b3sum is missing
+    link_sets        many PUT links, recorded in the namespace; stages all received files together
     upload_documents a page and a script that send files to a set of links
     incoming         objects sent to PUT links, and objects recorded without copying them
 
-URLs are secrets: everybody who has one can read its object until it expires. They are written only
-where the user asked for them, into files that only their owner can read. May import
+URLs are secrets: everybody who has a URL can read its object until the URL expires. URLs are
+written only where the user asked for them, into files that only their owner can read. May import
 `stored_objects` and what is below.
 """

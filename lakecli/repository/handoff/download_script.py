@@ -1,10 +1,11 @@
-"""A script that downloads objects by their links; it is written while the links are signed.
+"""A shell script that downloads objects by their links; it is written while the links are signed.
 
 The script consists of ``partner_environment.sh`` and ``partner.sh``, which need a POSIX shell and
-curl, and of ``partner_blake3.py``, which verifies checksums where b3sum is missing. Object names
-are data in the script, never code: ASCII in single quotes. An object whose name cannot be a file
-name below a directory is not downloaded; the script reports it as a failure. No program that the
-script calls loads anything from the directory of the downloaded files.
+curl, and of ``partner_blake3.py``, which verifies checksums if b3sum is missing. Object names are
+data in the script, never code: ASCII in single quotes. If the name of an object is not a valid
+file name below the target directory, the script reports the object as a failure instead of
+downloading it. No program that the script calls loads code from the directory of the downloaded
+files.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ CHUNK: Final = 1_024
 """Objects in one chunk of a shell script, which each worker keeps in memory."""
 
 _MD5_ETAG: Final = re.compile(r"[0-9a-f]{32}(-[0-9]{1,5})?")
-"""ETags of S3's form; others are not compared, since stores have several for one object."""
+"""ETags in S3's form. ETags in other forms are not compared: they may differ for equal objects."""
 
 _ID_SIZE: Final = 8
 
@@ -50,7 +51,7 @@ class ShellScript(Document):
         self._in_chunk = 0
 
     def link(self, link: ObjectLink) -> bytes:
-        """Return the line that downloads an object."""
+        """Return the line of the script that downloads an object."""
         if not link.name and not link.size:
             return b""  # the directory itself
         self._count += 1
@@ -130,5 +131,7 @@ for line in sys.stdin.buffer:
     with open(os.path.join(os.fsencode(sys.argv[1]), name), "rb") as opened:
         print(blake3_of(opened) + "  " + part.decode())
 """
-"""The Python program of the shell script: prints the digests of files of a directory, whose names
-`shell_word` wrote."""
+"""A Python program within the shell script that prints the digests of files of a directory.
+
+It reads the file names in the form that `shell_word` writes.
+"""

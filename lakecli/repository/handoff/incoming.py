@@ -1,14 +1,14 @@
-"""Stage what others hand over: objects sent to presigned URLs, and objects in other buckets.
+"""Stage objects of other people: objects sent to presigned URLs, and objects in other buckets.
 
 `take_in` stages the object that was sent to one of `new_links`, in four steps. If a run crashes at
-any step, the same command finishes the rest:
+any step, repeating the command does the remaining steps:
 
 1. The object is copied to a key that no URL points to and no other run uses. From then on, nobody
    can change the copy.
 2. The copy is read once to compute its digest. Then the store copies it to its content address,
-   unless the same bytes are there already.
-3. The entry is staged. It records the ID of the link, so that a repetition finds it.
-4. Every copy is deleted, including those of crashed runs. Last the original is deleted, if it has
+   unless the content address already has the same bytes.
+3. The entry is staged. It records the ID of the link, so that a repeated run finds it.
+4. Every copy is deleted, including copies of crashed runs. Last the original is deleted, if it has
    not changed.
 
 `record_object` stages an object outside the namespace, without copying or reading it.
@@ -53,20 +53,20 @@ from lakecli.stores.presigned_urls import (
 from lakecli.stores.uri import is_local, parse
 
 CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"
-"""Metadata key: the ID of the link that an object came by."""
+"""Metadata key: the ID of the link to which an object was sent."""
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
 class UploadLink:
-    """A URL that one object can be sent to.
+    """A URL to which one object can be sent.
 
     Attributes:
         id: the ID of the link, 32 hex digits; `take_in` stages the object by this ID.
         physical_address: the full URI that the URL points to.
-        signed: the URL, its expiry, and the headers or form fields to send with it. All but the
-            expiry are secrets.
+        signed: the URL, its expiry, and the headers or form fields to send with it. All of these but
+            the expiry are secrets.
         upload: the ID of the multipart upload of a large object; ``""`` if there is none.
         parts: the URL of each part, all of them secrets; the first part may have any size.
     """
@@ -91,7 +91,7 @@ def new_links(
 
     Args:
         repository: the repository of the objects.
-        branch: a branch that objects are to be staged on.
+        branch: the branch on which the objects will be staged.
         count: the number of links.
         expires_in: the lifetime of the links.
         max_size: the largest size of an object, in bytes.
@@ -99,7 +99,7 @@ def new_links(
 
     Raises:
         NotFound: no such branch.
-        Unsupported: the storage namespace has no URLs, or cannot limit the size of uploads.
+        Unsupported: the store has no presigned URLs, or cannot limit the size of uploads.
     """
     check_branch(repository, branch)
     runtime = repository.lake.runtime
@@ -115,17 +115,17 @@ def new_links(
 def with_parts(
     repository: Repository, link: UploadLink, *, expires_in: timedelta, part_size: int, count: int
 ) -> UploadLink:
-    """Begin the upload of a large object, and return its link with the URLs of the parts.
+    """Begin the multipart upload of a large object; return its link with the URLs of the parts.
 
     Args:
         repository: the repository of the link.
-        link: the link.
+        link: the link of the object, without URLs of parts.
         expires_in: the lifetime of the URLs.
         part_size: the size in bytes of each part except the first; some stores cannot enforce it.
         count: the largest number of parts.
 
     Raises:
-        Unsupported: the store has no multipart uploads, or would ask a server for each signature.
+        Unsupported: the store has no multipart uploads, or each signature would need a request.
     """
     store, now = repository.store, repository.lake.runtime.clock()
     uploads, key = uploads_of(store), incoming_key(link.id)
@@ -150,14 +150,15 @@ def take_in(
     """Stage the object that was sent to a link.
 
     Args:
-        content_type: replaces the type that the suffix of the path implies.
+        content_type: replaces the content type that the suffix of the path implies.
 
     Returns:
-        The entry, and whether another object was sent to the same link since; that object is kept.
+        The staged entry, and whether another object was meanwhile sent to the same link. The other
+        object is kept.
 
     Raises:
         NotFound: no such branch, or nothing was sent to the link.
-        UsageError: a malformed ID.
+        UsageError: the ID is malformed.
     """
     check_path(path)
     if not _ID.fullmatch(incoming_id):
@@ -177,10 +178,10 @@ def take_in(
 
 
 class ListedDigest(Protocol):
-    """Computes a digest by the algorithm that the sender used."""
+    """A hasher for the algorithm with which the sender computed a digest."""
 
     def update(self, data: bytes, /) -> object:
-        """Add bytes."""
+        """Add bytes to the hashed data."""
 
     def hexdigest(self) -> str:
         """Return the digest of all bytes."""
@@ -200,15 +201,15 @@ def bring_in(
 
     Args:
         repository: the repository of the link.
-        path: the path to stage at.
+        path: the path at which the entry will be staged.
         incoming_id: the ID of the link.
-        content_type: replaces the type that the suffix of the path implies.
+        content_type: replaces the content type that the suffix of the path implies.
         metadata: user metadata.
         size: the size in bytes that the object must have; ``None``: any size.
         digest: a hasher for the sender's algorithm, and the digest that the sender stated.
 
     Raises:
-        ObjectNotFound: there is no object at the link.
+        ObjectNotFound: no object was sent to the link.
         IntegrityError: the object does not have the required size or the stated digest.
     """
     key, store, runtime = incoming_key(incoming_id), repository.store, repository.lake.runtime
@@ -253,7 +254,7 @@ def _refused(store: ObjectStore, aside: str, why: str) -> IntegrityError:
 
 
 def clear(repository: Repository, incoming_id: str, version: Version | None) -> bool:
-    """Delete the object of a link, after it was staged, and its copies.
+    """Delete the copies of a link's staged object, and then the sent object itself.
 
     Args:
         repository: the repository of the link.
@@ -261,7 +262,7 @@ def clear(repository: Repository, incoming_id: str, version: Version | None) -> 
         version: the version of the object that was staged.
 
     Returns:
-        Whether another object was sent to the same link since; that object is kept.
+        Whether another object was meanwhile sent to the same link. The other object is kept.
     """
     key, store = incoming_key(incoming_id), repository.store
     repository.lake.runtime.on_step("incoming:delete-copies")
@@ -311,13 +312,13 @@ def record_object(
     content_type: str | None,
     metadata: Mapping[str, str],
 ) -> Entry:
-    """Stage an entry whose bytes stay outside the namespace, without checking the bytes.
+    """Stage an entry for an object outside the namespace, without reading the object.
 
     Args:
-        location: URI of the object, outside the repository's storage namespace.
+        location: the URI of the object, outside the repository's storage namespace.
         checksum: the BLAKE3 digest in 64 hex digits, or the ETag that the store reports.
         modified_at: the time when the object was written; ``None`` means now.
-        content_type: replaces the type that the suffix of the path implies.
+        content_type: replaces the content type that the suffix of the path implies.
 
     Raises:
         NotFound: no such branch.
@@ -362,11 +363,11 @@ def record_object(
 
 
 def check_plain(location: str) -> None:
-    """Refuse a location with a query, a fragment or credentials, since every clone can read it.
+    """Refuse a location with a query, a fragment or credentials, since all clones can read it.
 
     Raises:
-        UsageError: the location has one of them. The error does not show the location, which may
-            be a secret.
+        UsageError: the location has a query, a fragment or credentials. The error does not show the
+            location, which may be a secret.
     """
     authority = location.partition("://")[2].partition("/")[0]
     for mark, what in (("?", "a query"), ("#", "a fragment")):

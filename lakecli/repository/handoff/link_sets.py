@@ -1,14 +1,14 @@
-"""Sets of PUT links: a partner's page or script sends files to them, which are staged together.
+"""Sets of PUT links: a partner's page or script sends files to the links of a set.
 
-A set of links is recorded in the namespace beside the objects that are sent to it, so every clone
-can stage the objects. `_lakecli/incoming/<set>.links` names the branch, the directory and the
-links. The page or script also has a link to `<set>.sent`, where it writes a list of the files that
-it sends, one line for each file::
+A command then stages all files of the set together. The set is recorded in the namespace beside the
+objects that are sent to it, so every clone can stage the objects. `_lakecli/incoming/<set>.links`
+names the branch, the directory and the links. The page or script also has a link to `<set>.sent`,
+where it writes a list of the files that it sends, one line for each file::
 
     ID SIZE DIGEST STATE NAME
 
 It writes the list before it sends the first file, from time to time, and at the end. So after an
-interruption it can read what it was about to send.
+interruption it can read from the list which files it was sending.
 
 DIGEST is ``-`` (none), ``sha256:`` with the SHA-256, or ``sha256/8M:`` with the SHA-256 of the
 concatenated SHA-256 of each 8 MiB, which browsers can compute for a large file. STATE is ``+`` for
@@ -16,15 +16,15 @@ a file that was sent, the number of sent parts for a file of which only some par
 for a file that replaces a file sent before, and ``.`` otherwise.
 
 If the store supports it, a large file is sent in parts, by URLs of a multipart upload that begins
-when the links are made. All parts but the first have the same size, which their URLs demand if the
-store can check it; the first part has the remaining bytes. The sender cannot join the parts:
+when the links are made. All parts but the first have the same size, which the signed URLs require
+if the store can check it; the first part has the remaining bytes. The sender cannot join the parts:
 lakecli joins them when it stages the file. A file that replaces another is sent whole, since the
 multipart upload of the first file may have been completed.
 
-The sender can write anything into the list and the objects. So a name from the list counts only if
-a file below the directory can have it and no other file of the set arrived with the same name. If
-the links were made for given names, the given names count. Sizes and digests are compared before
-anything is staged.
+The sender can write anything into the list and the objects. So a name from the list is used only if
+it is valid for a file below the directory, and if no other file of the set arrived with the same
+name. If the links were made for given names, the given names are used. Sizes and digests are
+compared before anything is staged.
 """
 
 from __future__ import annotations
@@ -104,14 +104,14 @@ from lakecli.stores.contract import (
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
 
 MAX_LINKS: Final = 1_000
-"""Links of one set, at most."""
+"""The largest number of links in one set."""
 
 CHUNK: Final = 8 << 20
-"""Bytes that a digest ``sha256/8M:`` hashes at once."""
+"""The chunk size, in bytes, of a ``sha256/8M:`` digest."""
 
 SMALLEST_PART: Final = 64 << 20
 MAX_PART_LINKS: Final = 8_000
-"""Links to parts in one set, at most: those of large sets have larger parts."""
+"""The largest number of URLs for parts in one set; a set of larger files has larger parts."""
 
 _VERSION: Final = 1
 _STEM: Final = 16
@@ -128,18 +128,18 @@ T = TypeVar("T")
 
 
 class LinkSet(NamedTuple):
-    """A set of links, for a page or a script.
+    """A set of links to which a page or script sends files.
 
     Attributes:
         links: one link for each object.
-        names: the name of each object, if the links are for certain names.
+        names: the name of each object, if the links were made for given names.
         sent: the PUT URL of the list of sent files.
         was_sent: the GET URL of the same list.
         created_at: when the links were signed.
-        expires_at: the earliest expiry.
+        expires_at: the earliest expiry of the links.
         max_size: the largest size of an object, in bytes.
-        part_size: the size in bytes of each part of a larger object except the first; 0: no object
-            is sent in parts.
+        part_size: if an object is sent in parts, the size in bytes of each part except the first; 0:
+            every object is sent whole.
     """
 
     links: Sequence[UploadLink]
@@ -162,11 +162,11 @@ def new_set(
     expires_in: timedelta,
     max_size: int = LARGEST_PUT,
 ) -> LinkSet:
-    """Sign links, and record them in the namespace.
+    """Sign a set of links, and record the set in the namespace.
 
     Args:
         repository: the repository of the objects.
-        branch: the branch that the objects are to be staged on.
+        branch: the branch on which the objects will be staged.
         prefix: the directory of the objects; a missing trailing slash is added.
         count: the number of links, if no names are given.
         names: the names of the objects below the directory, if they are known.
@@ -175,8 +175,8 @@ def new_set(
 
     Raises:
         NotFound: no such branch.
-        UsageError: there are too many links, or a name that no file can have.
-        Unsupported: the storage namespace has no URLs, or cannot limit the size of uploads.
+        UsageError: there are too many links, or a name is not a valid file name.
+        Unsupported: the store has no presigned URLs, or cannot limit the size of uploads.
     """
     below = as_directory(prefix)
     count = count if names is None else len(names)
@@ -226,18 +226,21 @@ def new_set(
 
 
 def _part_size(max_size: int, count: int) -> int:
-    """Return the part size in bytes, whole MiB, for a set of `count` links; 0: do not use parts."""
+    """Return the part size for a set of `count` links, in bytes, whole MiB; 0: do not use parts."""
     size = max(SMALLEST_PART, -(-max_size * count // (MAX_PART_LINKS << 20)) << 20)
     return size if size < max_size else 0
 
 
 def _destination(branch: str, below: bytes) -> str:
-    """Return the hex digits with which the IDs of a directory's sets begin; they are not unique."""
+    """Return the hex digits with which the IDs of a directory's link sets begin.
+
+    Several directories may have the same digits.
+    """
     return blake3_of(f"{branch}/".encode() + below).hex()[: _STEM // 2]
 
 
 def _problem_of(below: bytes, name: bytes) -> str:
-    """Return why no object below a directory can have a sender's name; ``""`` if it can."""
+    """Return why a sender's name is not valid for an object below a directory; ``""`` if it is."""
     if b"\n" in name:
         return "it has a line break"
     try:
@@ -248,7 +251,7 @@ def _problem_of(below: bytes, name: bytes) -> str:
 
 
 class Listed(NamedTuple):
-    """One line of the sender's list; `is_sent` is whether the sender reports the file as sent."""
+    """One line of the sender's list; `is_sent` says whether the sender reports the file as sent."""
 
     size: int
     algorithm: str
@@ -258,7 +261,7 @@ class Listed(NamedTuple):
 
 
 class ArrivalState(StrEnum):
-    """The state of an object of a set."""
+    """The state of an object that a set of links is for."""
 
     ARRIVED = "arrived"
     STAGED = "staged"
@@ -272,16 +275,16 @@ class Arrival:
     """One object of a set of links.
 
     Attributes:
-        id: the ID of its link.
-        path: the path to stage it at; ``None`` if it has no valid name.
-        size: its size in bytes; ``None`` if nothing has arrived.
+        id: the ID of the object's link.
+        path: the path at which the object will be staged; ``None`` if it has no valid name.
+        size: the size in bytes; ``None`` if nothing has arrived.
         arrived_at: the time of arrival by the store's clock; ``None`` if nothing has arrived, or if
             the object was staged before.
-        state: whether it has arrived, is staged now, was staged before, is still awaited, or cannot
-            be staged.
-        listed: its line in the sender's list, if the list has arrived.
+        state: whether the object has arrived, is staged now, was staged before, is still awaited, or
+            cannot be staged.
+        listed: the object's line in the sender's list, if the list has arrived.
         version: the version of the object, if it is in the store.
-        reason: why it cannot be staged, or a remark.
+        reason: why the object cannot be staged, or a remark.
     """
 
     id: str
@@ -336,18 +339,19 @@ def stage_arrived(
 ) -> list[Arrival]:
     """Stage all objects that were sent to the links of a directory, as one operation.
 
-    After an interruption, the next call does the rest. Objects that cannot be staged are kept.
+    After an interruption, the next call stages the remaining objects. Objects that cannot be staged
+    are kept in the bucket.
 
     Args:
         repository: the repository of the links.
         branch: the branch that the links were made for.
         prefix: the directory that the links were made for; a missing trailing slash is added.
         attributes: user metadata, and a content type that replaces the types implied by suffixes.
-        dry_run: stage nothing.
+        dry_run: list the objects without staging them.
         progress: receives the progress.
 
     Returns:
-        Every object that was sent or announced, in the order of the paths.
+        Every object that was sent, or that the sender's list names, ordered by path.
 
     Raises:
         NotFound: no such branch, or no links were made for the directory.
@@ -408,7 +412,7 @@ def _sets(repository: Repository, branch: str, below: bytes) -> list[_Set]:
 
 
 def _find_parts(repository: Repository, links: _Set, *, may_join: bool) -> None:
-    """Add the objects of a set whose parts have all arrived, and join the parts if allowed."""
+    """Find the objects of a set whose parts have all arrived; join the parts if `may_join` is set."""
     store, uploads = repository.store, uploads_of(repository.store)
     if uploads is None or not links.part_size:
         return  # nothing is sent in parts
@@ -470,7 +474,7 @@ def _read_sent(data: bytes, names: Mapping[str, bytes | None]) -> dict[str, List
 
 
 def _look(links: _Set, below: bytes) -> Iterator[Arrival]:
-    """Yield the objects that were sent to a set of links or announced, without reading them."""
+    """Yield the objects that were sent to a set, or that its list names, without reading them."""
     for link, given in links.names.items():
         came, line = links.came.get(link), links.listed.get(link)
         name = given if given is not None or line is None else line.name
@@ -496,7 +500,7 @@ def _look(links: _Set, below: bytes) -> Iterator[Arrival]:
 
 
 def _mark_staged(repository: Repository, branch: str, found: Sequence[Arrival]) -> None:
-    """Mark the awaited objects that were staged before."""
+    """Among the objects that have not arrived, mark those that were staged before."""
     awaited = [each for each in found if each.state is ArrivalState.AWAITED and each.path]
     values = values_on(repository, branch, [each.path or b"" for each in awaited])
     for each, value in zip(awaited, values, strict=True):
@@ -517,7 +521,7 @@ def _stage(
     attributes: NewAttributes,
     progress: Progress,
 ) -> None:
-    """Copy, verify and stage objects, and delete the sent originals."""
+    """Copy, verify and stage objects, and then delete the objects that were sent."""
     progress.expect(items=len(arrivals), size=sum(each.size or 0 for each in arrivals))
 
     def bring(arrival: Arrival) -> Entry | None:
@@ -568,13 +572,13 @@ def _each(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
 
 
 class _Chunked:
-    """Computes the SHA-256 of the concatenated SHA-256 of each 8 MiB."""
+    """A hasher that computes the SHA-256 of the concatenated SHA-256 of each 8 MiB."""
 
     def __init__(self) -> None:
         self._all, self._chunk, self._left = sha256(), sha256(), CHUNK
 
     def update(self, data: bytes, /) -> None:
-        """Add bytes."""
+        """Add bytes to the hashed data."""
         view = memoryview(data)
         while view:
             piece, view = view[: self._left], view[self._left :]

@@ -1,12 +1,13 @@
 """Sign a presigned URL for one object, or for every object below a prefix, as a stream.
 
-All URLs are signed as of one time, so the links of one store expire together. An object that
-cannot be signed is recorded as a failure, and the other objects are signed.
+All URLs are signed for the same point in time, so the links of one store expire together. If the
+URL of one object cannot be signed, the object is recorded as a failure, and signing continues with
+the other objects.
 
-For Google Cloud Storage nearly all the time is spent on the signature, by RSA or by a request to
-Google's IAM. So threads add the signatures; OpenSSL and requests release the interpreter lock
+For Google Cloud Storage nearly all the time is spent on signatures, by RSA or by requests to
+Google's IAM. So several threads compute the signatures; OpenSSL and requests release the GIL
 meanwhile. The unsigned URLs of each window are made before the threads start: making URLs holds
-the interpreter lock, and would slow down the threads.
+the GIL, and would slow down the threads.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _SHOWN: Final = re.compile(
 
 
 class Header(NamedTuple):
-    """The source of the links.
+    """What a set of download links was made from.
 
     Attributes:
         repository: ``lakefs://name``.
@@ -75,7 +76,7 @@ class ObjectLink(NamedTuple):
 
     Attributes:
         checksum: 64 hex digits of BLAKE3, or the ETag of an imported object.
-        expires_at: when the URL expires, which can be earlier than requested.
+        expires_at: when the URL expires, which may be earlier than requested.
         etag: the ETag that the store sends with the object; known only for imported objects.
         encoding: the Content-Encoding that the entry records, or ``""``; browsers decode it.
     """
@@ -107,7 +108,7 @@ class Totals:
     last_expires_at: datetime | None = None
 
     def add(self, link: ObjectLink) -> None:
-        """Count a link."""
+        """Add a link to the totals."""
         self.count += 1
         self.size += link.size
         if self.expires_at is None or link.expires_at < self.expires_at:
@@ -117,20 +118,20 @@ class Totals:
 
 
 def is_blake3(checksum: str) -> bool:
-    """Return whether a checksum is a digest computed from the bytes, and not an ETag."""
+    """Return whether a checksum is a BLAKE3 of the bytes, instead of an ETag."""
     return evidence_of(checksum) is Evidence.BLAKE3
 
 
 class Presigner(NamedTuple):
-    """Presigns URLs for the objects of one repository, all as of one moment.
+    """Presigns URLs for the objects of one repository, all for the same point in time.
 
-    Sends no request to the storage namespace. For another bucket in S3 it requests the region once,
-    since a signature is valid for one region.
+    Presigning sends no request to the storage namespace. For each other S3 bucket, the region is
+    requested once, since a signature is valid for one region.
 
     Attributes:
-        now: the moment of signing.
+        now: the time of signing.
         expires_in: how long the URLs are valid from `now` on.
-        inline: let browsers show every object, even one whose code they would run.
+        inline: let browsers show every object, even if they would run its code.
         may_be_unsigned: leave slow signatures to the caller; see `PresignRequest`.
     """
 
@@ -143,12 +144,12 @@ class Presigner(NamedTuple):
     def presign(self, path: bytes, entry: Entry) -> PresignedUrl:
         """Return a URL that reads an entry's bytes without credentials.
 
-        The response has the entry's content type and file name, since one data object may serve
-        many paths. Browsers save objects whose code they would run, and objects of unknown type.
+        The URL sets the content type and the file name of the response, since one data object may be
+        at many paths. Browsers save objects of unknown type, and objects whose code they would run.
 
         Raises:
-            Unsupported: the store has no URLs.
-            LakeError: the entry's address cannot be followed; see `AddressResolver`.
+            Unsupported: the store has no presigned URLs.
+            LakeError: the entry's address cannot be resolved; see `AddressResolver`.
         """
         store, key = self.repository.addresses.locate(entry.physical_address)
         name = path[path.rfind(b"/") + 1 :]
@@ -171,13 +172,13 @@ def is_shown(content_type: str) -> bool:
 
 
 class ObjectLinks:
-    """Links that are signed while the caller iterates, once; `open_handoff` creates the object.
+    """Links that are signed while the caller iterates; `open_handoff` returns them. Iterate once.
 
     Args:
         names: the names of the wanted objects, relative to the prefix; ``None``: all objects.
 
     Attributes:
-        failures: (path, reason) of each object that could not be signed, in path order.
+        failures: (path, reason) of each object whose URL could not be signed, in path order.
     """
 
     def __init__(
@@ -192,7 +193,7 @@ class ObjectLinks:
 
     @contextmanager
     def signing(self) -> Iterator[None]:
-        """Start the threads that sign the URLs; they end with the ``with`` block."""
+        """Start the threads that sign the URLs; they run until the ``with`` block ends."""
         with in_order(starmap(self._prepared, self._records())) as self._items:
             yield
 
@@ -201,7 +202,7 @@ class ObjectLinks:
 
         Raises:
             NotFound: there is no object below the prefix, and no names are given.
-            Unsupported: the storage namespace has no URLs.
+            Unsupported: the store of the namespace has no presigned URLs.
             PermissionDenied: there are no credentials, or they may not sign.
         """
         below = self.header.prefix
@@ -272,7 +273,7 @@ def open_handoff(
     """Open the links to all objects of a ref below a directory.
 
     Args:
-        ref: a ref expression; a plain branch includes its staging area.
+        ref: a ref expression; a branch name without a modifier includes the staging area.
         prefix: a directory; a missing trailing slash is added.
         inline: let browsers show every object, including objects whose code they would run.
         names: the sorted names of the wanted objects below the directory; ``None``: all objects.
@@ -304,18 +305,21 @@ def open_handoff(
 
 
 SigningItem = tuple[bytes, Entry, PresignedUrl | LakeError]
-"""A path, its entry, and its URL or why there is none."""
+"""A path, its entry, and its URL or the error that prevents signing."""
 
 THREADS: Final = 8
-"""Threads that sign."""
+"""The number of threads that sign."""
 
 WINDOW: Final = 256
-"""URLs that are made before threads sign them, at most; the first ones come after fewer."""
+"""The largest number of URLs that threads sign in one round; the first rounds are smaller."""
 
 
 @contextmanager
 def in_order(items: Iterator[SigningItem]) -> Iterator[Iterator[SigningItem]]:
-    """Yield an iterator over the items in their order, each with a signed URL or an error."""
+    """Return an iterator over the items in their order, each with a signed URL or an error.
+
+    Threads sign the URLs until the ``with`` block ends.
+    """
     pool = ThreadPoolExecutor(THREADS)
     try:
         yield _signed(items, pool)
@@ -340,7 +344,7 @@ def _lacks_signature(item: SigningItem) -> bool:
 
 
 def _sign(items: Sequence[SigningItem]) -> list[SigningItem]:
-    """Return items with signed URLs; a URL that cannot be signed is replaced by the error."""
+    """Return items with signed URLs; if signing fails, an item has the error instead of its URL."""
     signed: list[SigningItem] = []
     for path, entry, url in items:
         if isinstance(url, PresignedUrl) and url.unsigned is not None:
@@ -362,11 +366,11 @@ _IN_URL: Final = f"{ascii_letters}{digits}._~:/?[]@!$&()*+,;=%-".encode()
 _NOT_IN_URL: Final = re.compile(f"[^{re.escape(_IN_URL.decode())}]")
 
 _SURROGATE_BYTES: Final = ("\udc80", "\udcff")
-"""The first and the last surrogate that a byte which is not UTF-8 is decoded to."""
+"""The first and the last surrogate to which Python decodes a byte that is not UTF-8."""
 
 
 def problem_of(name: bytes, size: int) -> str | None:
-    """Return why the name of an object cannot be a file below a directory, or ``None`` if it can.
+    """Return why the name of an object is not valid for a file below a directory, or ``None``.
 
     The name of an empty object may end in a slash, which marks a directory.
     """
@@ -385,9 +389,10 @@ def problem_of(name: bytes, size: int) -> str | None:
 
 
 def shell_word(name: bytes) -> str:
-    r"""Escape a name, as ASCII, for an argument in single quotes that ``printf %b`` decodes.
+    r"""Escape a name for an argument in single quotes that ``printf %b`` decodes; return ASCII.
 
-    Backslashes, quotes and everything but printable ASCII become ``\0`` and three octal digits.
+    Backslashes, single quotes and everything but printable ASCII become ``\0`` and three octal
+    digits.
     """
     escaped = _TO_ESCAPE.sub(lambda match: b"\\0%03o" % match[0][0], name)
     return escaped.decode("ascii")
@@ -407,8 +412,8 @@ def _percent(match: re.Match[str]) -> str:
 def readable(name: bytes) -> str:
     r"""Escape the invisible characters of a name.
 
-    Examples are ``\n``, ``\u202e``, and ``\xff`` for a byte that is not UTF-8; backslashes are
-    doubled.
+    Examples of the result are ``\n``, ``\u202e``, and ``\xff`` for a byte that is not UTF-8.
+    Backslashes are doubled.
     """
     return escape_hidden(os.fsdecode(name).replace("\\", "\\\\"), _hidden)
 
@@ -420,17 +425,17 @@ def _hidden(character: str) -> str:
 
 
 def one_line(name: bytes) -> str:
-    """Return a name in printable ASCII, for comments."""
+    """Return a name as one line of printable ASCII, for comments."""
     return readable(name).encode("ascii", "backslashreplace").decode("ascii")
 
 
 def presign(
     repository: Repository, ref: str, path: bytes, *, expires_in: timedelta
 ) -> tuple[Entry, PresignedUrl]:
-    """Return an entry and a URL that reads its bytes without credentials.
+    """Return an entry, and a URL that reads its bytes without credentials.
 
-    The response has the entry's content type and file name, since one data object may serve many
-    paths.
+    The URL sets the content type and the file name of the response, since one data object may be
+    at many paths.
 
     Raises:
         NotFound: no such ref or path.
@@ -451,7 +456,7 @@ def presign_entry(
 ) -> PresignedUrl:
     """Return a URL that reads an entry's bytes without credentials.
 
-    Browsers save content whose code they would run, unless `inline` makes them show it.
+    Browsers save an object whose code they would run, unless `inline` makes them show it.
 
     Raises:
         Unsupported: the store has no presigned URLs.

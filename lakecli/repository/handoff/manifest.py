@@ -1,11 +1,10 @@
-"""Manifests: every link with path, size and checksum, as JSON, as CSV and as a page.
+"""Manifests: lists of links with path, size and checksum, as JSON, as CSV and as a web page.
 
 JSON and CSV are for programs. `read_manifest` reads them, and `check` compares them with the
 present state: which URLs have expired, and which objects have changed. The page has a link to each
 object; its program, ``download_all.js``, makes an archive of all objects.
 
-A JSON manifest is one object. Each element of its list ``objects`` is written on a line of its
-own::
+A JSON manifest is one JSON object. Each element of its list ``objects`` has a separate line::
 
     {
     "manifest": 1,
@@ -18,9 +17,9 @@ own::
     …
     ]}
 
-In a CSV manifest the first line is ``# `` and the object above without ``objects``; the second line
-names the columns. A value that a spreadsheet would take for a formula has ``'`` before it. Bytes of
-a path that are not UTF-8 are written as surrogate escapes in JSON and unchanged in CSV.
+The first line of a CSV manifest is ``# `` and the same JSON object without ``objects``; the second
+line names the columns. A value that a spreadsheet would take for a formula has ``'`` before it.
+Bytes of a path that are not UTF-8 are written as surrogate escapes in JSON and unchanged in CSV.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ _LIST: Final = '"objects": ['
 _COMMENT: Final = "# "
 
 _FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
-"""The beginning of a value that a spreadsheet takes for a formula, or that was escaped already."""
+"""The beginning of a value that a spreadsheet takes for a formula, or that is already escaped."""
 
 
 @lru_cache(16)
@@ -92,7 +91,7 @@ def _header_fields(header: Header, totals: Totals) -> dict[str, object]:
 
 
 IN_MEMORY: Final = 16 << 20
-"""Bytes of a document's middle that are kept in memory."""
+"""The largest number of bytes of link texts that a document keeps in memory."""
 
 
 class Document:
@@ -102,8 +101,8 @@ class Document:
     So the text of the links is buffered: in memory, or in a temporary file if it is large.
 
     Attributes:
-        left_out: (path, reason) of links whose names the format or a file system does not allow.
-            The document lacks them, or lists them as failures.
+        left_out: (path, reason) of each link whose name the format or a file system does not allow.
+            The document omits these links, or lists them as failures.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
@@ -201,7 +200,7 @@ def _row(values: Iterable[object]) -> bytes:
 
 
 def _defused(text: str) -> str:
-    """Escape a value that a spreadsheet would run as a formula; `_fused` is the inverse."""
+    """Escape a value that a spreadsheet would take for a formula; `_fused` is the inverse."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
@@ -229,14 +228,14 @@ class ListedLink(NamedTuple):
 
 
 _MAX_SIZE: Final = 256 << 20
-"""The largest manifest, in bytes, that may have another layout than lakecli writes."""
+"""The largest manifest, in bytes, whose layout may differ from the layout that lakecli writes."""
 
 _MAX_DIGITS: Final = 18
 _size = whole(0, 10**_MAX_DIGITS)
 
 
 def _number(value: object) -> int:
-    """Parse a size, which is a string in CSV."""
+    """Parse the size of an object, which is a string in a CSV manifest."""
     if isinstance(value, str) and value.isascii() and value.isdecimal():
         value = int(value[: _MAX_DIGITS + 1])
     return _size(value)
@@ -263,11 +262,11 @@ _ITEM: Final = Record(
 
 
 class NotAManifest(UsageError):
-    """The file is not a manifest."""
+    """The file is not a manifest that this version of lakecli can read."""
 
 
 def read_manifest(file: TextIO) -> tuple[ManifestHeader, Iterator[ListedLink]]:
-    """Read a manifest in JSON or CSV; its links are read one at a time, while the caller iterates.
+    """Read a JSON or CSV manifest; its links are parsed one at a time, while the caller iterates.
 
     Args:
         file: a file opened as UTF-8 with surrogate escapes, without translation of newlines.
@@ -358,7 +357,7 @@ def _damaged(what: str) -> IntegrityError:
 
 
 _ONE_EXPIRY: Final = ".u { display: none }"
-"""Hides the column of expiries, which the head of the page names once."""
+"""CSS that hides the column of expiries: all links expire at the time in the page's head."""
 
 _SHORT_ID: Final = 12
 
@@ -425,7 +424,7 @@ _PROGRAM: Final = page.program("download_all.js")
 
 
 def _file_name(name: bytes) -> str:
-    """Return the file name to suggest, without directories and invisible characters."""
+    """Return the file name to suggest for a download, without directories or invisible characters."""
     shown = readable(name.removesuffix(b"/").rpartition(b"/")[2])
     return escape(shown.replace("\\", "_"))
 
@@ -435,11 +434,11 @@ FORMATS: Final[Mapping[str, type[Document]]] = {
     "csv": CsvManifest,
     "html": HtmlManifest,
 }
-"""The formats of a manifest."""
+"""The document class for each suffix of a manifest's file name."""
 
 
 def format_of(file: Path) -> type[Document]:
-    """Return the document class for a manifest's suffix.
+    """Return the document class for the suffix of a manifest's file name.
 
     Raises:
         UsageError: no format has this suffix.
@@ -455,7 +454,7 @@ def format_of(file: Path) -> type[Document]:
 
 
 class LinkState(StrEnum):
-    """The state of an object since the manifest was written."""
+    """How an object has changed since the manifest was written."""
 
     SAME = "same"
     CHANGED = "changed"
@@ -464,12 +463,12 @@ class LinkState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkFinding:
-    """One object of a manifest.
+    """The check of one object of a manifest.
 
     Attributes:
-        state: the state by size and checksum, at the ref that the manifest names.
-        expires_at: when its URL expires or expired.
-        left: the time until then; negative if the URL has expired.
+        state: how the object's size and checksum differ at the ref that the manifest names.
+        expires_at: when the object's URL expires or expired.
+        left: the time until the URL expires; negative if it has expired.
     """
 
     path: bytes

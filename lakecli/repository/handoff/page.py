@@ -2,7 +2,7 @@
 
 A page is one self-contained file that also works when a browser opens it from disk. Its Content
 Security Policy allows only one program, identified by its digest, and only requests to the servers
-of its links.
+of the page's links.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _HERE: Final = Path(__file__).parent
 
 
 def program(name: str) -> str:
-    """Return the source of a program in this package."""
+    """Return the source code of a program in this package."""
     return (_HERE / name).read_text(encoding="ascii")
 
 
 def origin_of(url: str) -> str:
-    """Return the server of a URL, as a Content Security Policy names it."""
+    """Return the server of a URL in the form that a Content Security Policy uses."""
     found = _ORIGIN.match(url)
     return found[0] if found else _NONE
 
@@ -69,9 +69,9 @@ def head(title: str, origins: Iterable[str], program_: str, *, style: str = "") 
 
     Args:
         title: the title of the page, HTML-escaped.
-        origins: the servers that the program may send requests to.
-        program_: the source of the program.
-        style: CSS of this page, added to the CSS that all pages share.
+        origins: the servers to which the program may send requests.
+        program_: the source code of the program.
+        style: CSS for this page only, added to the CSS that all pages share.
     """
     digest = b64encode(sha256(program_.encode()).digest()).decode()
     policy = (
@@ -89,7 +89,7 @@ def head(title: str, origins: Iterable[str], program_: str, *, style: str = "") 
 
 
 def tail(program_: str, data: Mapping[str, object] | None = None) -> str:
-    """Return the end of a page: the data, escaped so that it stays data, and the program."""
+    """Return the end of a page: the program, and its data, escaped so that no data is run as code."""
     block = ""
     if data is not None:
         text = json.dumps(data).replace("<", "\\u003c")
@@ -103,7 +103,7 @@ def escaped(text: str) -> str:
 
 
 def shown_size(size: int) -> str:
-    """Return a size in a readable unit."""
+    """Return a size as text with a unit, for readers."""
     amount, power = float(size), 0
     while round(amount, 1) >= _STEP and power < len(_UNITS) - 1:
         amount, power = amount / _STEP, power + 1
@@ -113,5 +113,5 @@ def shown_size(size: int) -> str:
 
 
 def utc(when: datetime) -> str:
-    """Format a time in UTC, as pages show it."""
+    """Format a time in UTC in the form that pages show."""
     return f"{when:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,7 +1,7 @@
-"""The documents by which a partner sends files to a set of links: a web page, and a script.
+"""The documents with which a partner sends files to a set of links: a web page, and a script.
 
 The script consists of ``partner_environment.sh`` and ``partner_put.sh``, which need a POSIX shell
-and curl. Page and script record the names of the files in a list that they send; see `link_sets`.
+and curl. Both documents send a list of the names of the files, too; see `link_sets`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from lakecli.stores.presigned_urls import PresignedUrl
 
 
 def upload_page(links: LinkSet, *, title: str, sender: str) -> bytes:
-    """Return a page by which a browser sends files.
+    """Return a web page with which a browser sends files to a set of links.
 
     Args:
-        links: the links.
         title: the title of the page; ``""``: a general title.
         sender: who asks for the files; ``""`` if the page is not to name anybody.
     """
@@ -80,7 +79,7 @@ def _resuming(links: LinkSet) -> str:
 
 
 def _parts(link: UploadLink) -> Sequence[str]:
-    """Return the common beginning of the URLs of a link's parts, then the rest of each URL."""
+    """Return the prefix that the URLs of a link's parts share, then the remainder of each URL."""
     urls = [url_text(url) for url in link.parts]
     start = os.path.commonprefix(urls)  # noqa: RUF071 - of characters
     return [start, *(url.removeprefix(start) for url in urls)] if urls else ()
@@ -95,7 +94,7 @@ def _request(signed: PresignedUrl) -> Mapping[str, object]:
 
 
 def upload_script(links: LinkSet) -> bytes:
-    """Return a script by which a shell with curl sends files."""
+    """Return a shell script that sends files to a set of links with curl."""
     named = "yes" if links.names is not None else ""
     names = links.names or [b""] * len(links.links)
     calls = "".join(
@@ -126,7 +125,7 @@ def upload_script(links: LinkSet) -> bytes:
 
 
 def _configuration(signed: PresignedUrl) -> str:
-    """Return a request as a configuration file of curl, escaped for ``printf %b``."""
+    """Return a request as a configuration file for curl, escaped for ``printf %b``."""
     values = [
         ("url", url_text(signed.url)),
         *(("header", f"{name}: {value}") for name, value in signed.headers.items()),
