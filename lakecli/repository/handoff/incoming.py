@@ -65,8 +65,8 @@ class UploadLink:
     Attributes:
         id: the ID of the link, 32 hex digits; `take_in` stages the object by this ID.
         physical_address: the full URI that the URL points to.
-        signed: the URL, its expiry, and the headers or form fields to send with it. All of these but
-            the expiry are secrets.
+        signed: the URL, its expiry, and the headers or form fields to send with it. All of these
+            except the expiry are secrets.
         upload: the ID of the multipart upload of a large object; ``""`` if there is none.
         parts: the URL of each part, all of them secrets; the first part may have any size.
     """

@@ -138,8 +138,8 @@ class LinkSet(NamedTuple):
         created_at: when the links were signed.
         expires_at: the earliest expiry of the links.
         max_size: the largest size of an object, in bytes.
-        part_size: if an object is sent in parts, the size in bytes of each part except the first; 0:
-            every object is sent whole.
+        part_size: if an object is sent in parts, the size in bytes of each part except the first;
+            0: every object is sent whole.
     """
 
     links: Sequence[UploadLink]
@@ -280,8 +280,8 @@ class Arrival:
         size: the size in bytes; ``None`` if nothing has arrived.
         arrived_at: the time of arrival by the store's clock; ``None`` if nothing has arrived, or if
             the object was staged before.
-        state: whether the object has arrived, is staged now, was staged before, is still awaited, or
-            cannot be staged.
+        state: whether the object has arrived, is staged now, was staged before, is still awaited,
+            or cannot be staged.
         listed: the object's line in the sender's list, if the list has arrived.
         version: the version of the object, if it is in the store.
         reason: why the object cannot be staged, or a remark.
@@ -412,7 +412,7 @@ def _sets(repository: Repository, branch: str, below: bytes) -> list[_Set]:
 
 
 def _find_parts(repository: Repository, links: _Set, *, may_join: bool) -> None:
-    """Find the objects of a set whose parts have all arrived; join the parts if `may_join` is set."""
+    """Find the objects of a set whose parts have all arrived; join the parts if `may_join`."""
     store, uploads = repository.store, uploads_of(repository.store)
     if uploads is None or not links.part_size:
         return  # nothing is sent in parts

@@ -144,8 +144,8 @@ class Presigner(NamedTuple):
     def presign(self, path: bytes, entry: Entry) -> PresignedUrl:
         """Return a URL that reads an entry's bytes without credentials.
 
-        The URL sets the content type and the file name of the response, since one data object may be
-        at many paths. Browsers save objects of unknown type, and objects whose code they would run.
+        The URL sets the content type and the file name of the response, since one data object may
+        be at many paths. Browsers save objects of unknown type, and objects whose code they would run.
 
         Raises:
             Unsupported: the store has no presigned URLs.

@@ -424,7 +424,7 @@ _PROGRAM: Final = page.program("download_all.js")
 
 
 def _file_name(name: bytes) -> str:
-    """Return the file name to suggest for a download, without directories or invisible characters."""
+    """Return the suggested file name of a download, without directories and invisible characters."""
     shown = readable(name.removesuffix(b"/").rpartition(b"/")[2])
     return escape(shown.replace("\\", "_"))
 

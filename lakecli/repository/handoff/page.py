@@ -89,7 +89,7 @@ def head(title: str, origins: Iterable[str], program_: str, *, style: str = "") 
 
 
 def tail(program_: str, data: Mapping[str, object] | None = None) -> str:
-    """Return the end of a page: the program, and its data, escaped so that no data is run as code."""
+    """Return the end of a page: the program, and its data as JSON that cannot end its element."""
     block = ""
     if data is not None:
         text = json.dumps(data).replace("<", "\\u003c")
