@@ -1,23 +1,25 @@
 """Delete expired operations, about once a day, in short transactions.
 
-`tidy` runs after each command that appends an operation. It may delete more records than were
-written meanwhile, so that the store does not grow if as much expires as is added. It may always
-delete a few thousand, so that a large operation is gone after a bounded number of later operations.
-LMDB reuses the space; `lakecli op compact` returns it to the disk.
+`tidy` runs after each command that appends an operation. It may delete twice as many records as
+were written since its last run, so that the store does not grow if records expire as fast as they
+are added. It may always delete a few thousand records, so that a large operation is gone after a
+bounded number of later operations. LMDB reuses the space; `lakecli op compact` returns it to the
+disk.
 
-An operation can be undone for 30 days. After that it is deleted with its images and the staging
-tokens that it owns. A token is kept while a branch or a younger operation needs it: undo gives a
-token back to its branch, where the next commit seals it again. So a repository that was deleted
-here can be restored for 30 days; then its branches and staged changes are deleted too. Its commits
-stay: they are small, and a clone of the same repository may be reading them.
+An operation can be undone for 30 days. Then the operation is deleted with its images and the
+staging tokens that it owns. A token is kept while a branch or a younger operation needs it: undo
+gives a token back to its branch, where the next commit seals it again. So a repository that was
+deleted on this machine can be restored for 30 days; then its branches and staged changes are
+deleted too. Its commits are kept: they are small, and a clone of the same repository may be reading
+them.
 
-If a commit of some staged paths is killed, its copies of staged changes are deleted after a day. If
-a job is killed, its workspace is deleted a week after its last write.
+If a commit of some of the staged paths is killed, its copies of staged changes are deleted after a
+day. If a job is killed, its workspace is deleted a week after its last write.
 
-A clock may be wrong for a while: a dead battery sets it to 1970. Sequence numbers order the log;
-dates only decide how much of it has expired, and only plausible dates count (`expired_through`). A
-single reading of the clock deletes nothing: a reading counts once another reading, at least a day
-later, has confirmed it.
+A clock may be wrong for a while: a dead battery sets it to 1970. The log is ordered by sequence
+numbers; dates only decide how much of the log has expired, and only plausible dates count
+(`expired_through`). Nothing is deleted by a single reading of the clock: a reading counts once
+another reading, at least a day later, has confirmed it.
 
 ::
 
@@ -44,22 +46,22 @@ from lakecli.staging import area
 
 KEPT_FOR: Final = timedelta(days=30)
 SLACK: Final = timedelta(days=1)
-"""How long the oldest operation may be expired before the log is cleaned."""
+"""How long the oldest operation may have been expired before expired operations are deleted."""
 
 BATCH: Final = 8_192
-"""Records deleted in one transaction, for which other processes wait, at most."""
+"""The largest number of records deleted in one transaction, which blocks other processes."""
 
 LEAST: Final = 4 * BATCH
-"""Records that one call deletes if there are that many."""
+"""The number of expired records that one call may delete even if little was written."""
 
 PER_WRITTEN: Final = 2
-"""Records that are deleted for each that was written, where that is more."""
+"""The number of records that may be deleted for each written record, if that exceeds `LEAST`."""
 
 EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
-"""No operation is older: an earlier date comes from a clock that was never set."""
+"""The earliest plausible date of an operation: an earlier date comes from an unset clock."""
 
 CONFIRMED_AFTER: Final = timedelta(days=1)
-"""The least time between two readings of the clock, for the second to confirm the first."""
+"""The least time between two readings of the clock of which the second confirms the first."""
 
 _CLOCK: Final = b"housekeeping/clock"
 
@@ -69,11 +71,12 @@ def expired_through(
 ) -> int:
     """Return the sequence number of the last expired operation of a log; 0 if none is expired.
 
-    Expiry ends at the first operation dated after the cutoff, whatever the dates that follow. Dates
-    in the future or before the first version of lakecli are ignored.
+    Operations are read from the oldest, up to the first with a date after the cutoff. Later
+    operations are not expired, whatever their dates. Operations dated in the future, or before the
+    first version of lakecli, are skipped.
 
     Args:
-        cutoff: operations dated before the cutoff are expired.
+        cutoff: operations with an earlier date are expired.
     """
     through = 0
     for operation in log.iter_oldest_first(txn, repository.key):
@@ -88,7 +91,7 @@ def expired_through(
 def tidy(repository: Repository) -> int:
     """Delete expired records, in proportion to the records written; return the number deleted.
 
-    The records are those of this repository and of repositories deleted on this machine.
+    Expired records of this repository are deleted, and of repositories deleted on this machine.
     """
     lake = repository.lake
     written = lake.kv.take_written()
@@ -111,7 +114,7 @@ def tidy(repository: Repository) -> int:
 
 
 def drain(lake: OwnLake) -> None:
-    """Delete all expired records of all repositories, including those that were deleted here."""
+    """Delete all expired records of all repositories, including repositories deleted here."""
     with lake.kv.read() as txn:
         deleted = list(lake.forgotten(txn))
     for repository in [*(lake.repository(each.name) for each in lake.repositories()), *deleted]:
@@ -120,7 +123,7 @@ def drain(lake: OwnLake) -> None:
 
 
 def _repeat(delete: Callable[[int], int], limit: int) -> int:
-    """Delete in one transaction after another, until nothing is left or the limit is reached."""
+    """Call `delete`, one transaction each, until nothing is left or the limit is reached."""
     deleted = 0
     while deleted < limit and (found := delete(min(BATCH, limit - deleted))):
         deleted += found
@@ -128,7 +131,7 @@ def _repeat(delete: Callable[[int], int], limit: int) -> int:
 
 
 def _may_have_expired(txn: ReadTransaction, repository: Repository) -> bool:
-    """Return whether there may be anything to delete, if the clock is right."""
+    """Return whether there may be something to delete, assuming that the clock is right."""
     now = repository.lake.runtime.now()
     return (
         expired_through(txn, repository, now=now, cutoff=now - KEPT_FOR - SLACK) > 0
@@ -138,7 +141,7 @@ def _may_have_expired(txn: ReadTransaction, repository: Repository) -> bool:
 
 
 def _confirmed_present(lake: OwnLake) -> datetime | None:
-    """Return the newest reading of the clock that a later one has confirmed, or ``None``."""
+    """Return the newest clock reading that a later reading has confirmed, or ``None``."""
     now = int(lake.runtime.now().timestamp())
     with lake.kv.read() as txn:
         data = txn.get(Table.META, _CLOCK)
@@ -154,7 +157,7 @@ def _confirmed_present(lake: OwnLake) -> datetime | None:
 
 
 def _drop_copies(repository: Repository, before: datetime, limit: int) -> int:
-    """Delete copies of staged changes whose commit can no longer land."""
+    """Delete copies of staged changes, made before a date, whose commit can no longer land."""
     with repository.lake.kv.read() as txn:
         if next(operation_log.iter_copies(txn, repository), None) is None:
             return 0
@@ -191,7 +194,7 @@ def _expire_log(repository: Repository, cutoff: datetime, limit: int) -> int:
 
 
 def _forget(repository: Repository, cutoff: datetime, limit: int) -> int:
-    """Delete all rows of a repository whose deletion can no longer be undone."""
+    """Once the deletion of a repository can no longer be undone, delete all its rows."""
     with repository.lake.kv.read() as txn:
         if not _is_gone(txn, repository, cutoff):
             return 0
@@ -230,7 +233,7 @@ def _is_gone(txn: ReadTransaction, repository: Repository, cutoff: datetime) -> 
 
 
 def _expire(txn: WriteTransaction, operation: Operation, needed: set[bytes], *, limit: int) -> int:
-    """Delete an operation's tokens, then the operation; stop at `limit`."""
+    """Delete an operation's unneeded tokens, then the operation; stop after `limit` records."""
     deleted = 0
     for token in map(StagingToken, operation.sealed):
         if token in needed:
@@ -243,7 +246,7 @@ def _expire(txn: WriteTransaction, operation: Operation, needed: set[bytes], *, 
 
 
 def _needed_tokens(txn: WriteTransaction, repository: Repository, through: int) -> set[bytes]:
-    """Return the tokens of branches, and of operations that are not expired."""
+    """Return the staging tokens of branches, and of operations newer than number `through`."""
     needed: set[bytes] = set()
     for branch in RefStore(txn, repository.key).iter_branches():
         needed.update((branch.staging_token, *branch.sealed_tokens))

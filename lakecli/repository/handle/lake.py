@@ -1,10 +1,10 @@
 """A lake: the repositories of one home, in one local store.
 
 `Lake.open` is the entry point of the library. All input that is not an argument, such as the clock,
-comes in here as a `Home` and a `Runtime`.
+is passed as a `Home` and a `Runtime`.
 
-A deleted repository keeps its rows under its UUID, so that the operation log can restore it. The
-records of the deleted repositories are kept under their names::
+When a repository is deleted, its rows stay under its UUID, so that the operation log can restore
+it. The records of the deleted repositories are kept under their names::
 
     REPOSITORIES  name                         -> the record
     META          creating/BLAKE3(namespace)   -> the record of a creation that has begun
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _NEIGHBOURS: Final = 1_000
-"""Repositories among which that one is sought that is probably meant."""
+"""The number of repositories that are searched for the name that the user probably meant."""
 
 _NUMBER_SIZE: Final = 8
 
@@ -49,7 +49,7 @@ _FORGOTTEN: Final = b"forgotten/"
 
 
 class Lake:
-    """A lake is the set of repositories of one home. Close it, or use it as a context manager.
+    """A lake: the set of repositories of one home. Close it, or use it as a context manager.
 
     Threads can share a lake; close it when no thread uses it any more. It cannot be used in a
     process that was forked after the lake was opened.
@@ -85,7 +85,8 @@ class Lake:
     def tidy(self, repository: Repository) -> None:
         """Delete some expired records, more than were written; called after each operation.
 
-        Errors are ignored: the operation is durable already, and the next command tries again.
+        Errors are ignored: the operation is already durable, and the next command tries to delete
+        again.
         """
         from lakecli.repository.handle.housekeeping import tidy
 
@@ -97,11 +98,11 @@ class Lake:
         return (LocalRepository(self, record) for record in iter_forgotten(txn))
 
     def forget(self, txn: WriteTransaction, repository: Repository) -> None:
-        """Delete the record of a deleted repository, which can no longer be restored afterwards."""
+        """Delete the record of a deleted repository. Afterwards it cannot be restored."""
         drop_forgotten(txn, repository.record)
 
     def for_repository(self, name: str) -> Lake:
-        """Return this lake with the settings that a repository has for opening stores."""
+        """Return this lake with the settings of one repository for opening stores."""
         runtime = self.runtime.for_repository(name)
         return self if runtime is self.runtime else Lake(self.home, self.kv, runtime)
 
@@ -139,8 +140,8 @@ class LocalRepository:
     """One repository of a lake; the functions of `lakecli.repository` take it as first argument.
 
     Creating a handle reads nothing: the repository may be deleted, or not exist yet.
-    A handle can be shared between threads, with its store, trees and guard. Any number of functions
-    may run at once. If two of them move one branch, compare-and-set protects the branch, as between
+    Threads can share a handle, with its store, trees and guard. Any number of functions may run
+    concurrently. If two of them move one branch, compare-and-set protects the branch, as between
     two processes.
 
     Args:
@@ -158,24 +159,24 @@ class LocalRepository:
         self.uri = f"lakefs://{record.name}"
         self.mover: BranchMover | None = None
         self.key = record.uuid.key
-        """The 16 bytes that this repository's rows in the local store begin with."""
+        """The first 16 bytes of the key of each row of this repository in the local store."""
         self.store_in_use: ObjectStore | None = None
-        """The storage namespace if it was used already."""
+        """The storage namespace; ``None`` before its first use."""
         self.reads: Reads | None = None
         """How many reads of trees each tier answered; ``None`` if there were none."""
         self.notices: list[Notice] = []
-        """What verbs found out, for the caller to show and to clear."""
+        """Notices that functions have added for the caller, who shows and clears them."""
 
     def __enter__(self) -> Self:
         """Return the repository itself."""
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Push the refs that are still unsent, unless there was an error; close the lake.
+        """Push the refs that have unsent moves, unless an error occurred; close the lake.
 
         Raises:
-            LostRace, AlreadyExists: a move would undo others' moves; it was not pushed.
-            Unreachable, PermissionDenied, …: it was not pushed; the next command tries again.
+            LostRace, AlreadyExists: a move of a ref would undo others' moves, and was not pushed.
+            Unreachable, PermissionDenied, …: a move was not pushed; the next command tries again.
         """
         try:
             if error is None and self.mover is not None:
@@ -191,7 +192,7 @@ class LocalRepository:
 
         Args:
             fill: a prefix of paths, ``""`` for all paths. Until the reader is closed, a thread
-                reads the entries below it into memory, up to half of ``cache.memory``.
+                reads the entries with this prefix into memory, up to half of ``cache.memory``.
 
         Raises:
             UsageError: the expression is malformed.
@@ -212,7 +213,7 @@ class LocalRepository:
             self.notices.append(notice)
 
     def is_here(self) -> bool:
-        """Return whether this machine still has the repository, under this name."""
+        """Return whether this machine still has the repository, under the name of this handle."""
         with self.lake.kv.read() as txn:
             found = find_repository(txn, self.name)
         return found is not None and found.uuid == self.record.uuid
@@ -223,7 +224,7 @@ class LocalRepository:
 
     @cached_property
     def store(self) -> ObjectStore:
-        """The storage namespace; the first use imports its adapter, and sends no request."""
+        """The store of the namespace. The first use imports its adapter; it sends no request."""
         record, open_store = self.record, self.lake.runtime.open_store
         store = self.store_in_use = open_store(record.storage_namespace, record.region)
         if record.is_borrowed:
@@ -269,7 +270,7 @@ class LocalRepository:
         return trees
 
     def forget_trees(self) -> None:
-        """Drop the trees in memory, since a table that could not be read may be readable now."""
+        """Drop the trees cached in memory: a table that could not be read may be readable now."""
         self.note_reads()
         self.__dict__.pop("trees", None)
 
@@ -280,7 +281,7 @@ class LocalRepository:
 
     @cached_property
     def guard(self) -> GcGuard:
-        """Protects the objects that this process takes into use from garbage collection."""
+        """Protects the objects that this process is about to use from garbage collection."""
         from lakecli.repository.guard import GcGuard
 
         runtime = self.lake.runtime
@@ -338,15 +339,15 @@ def find_repository(txn: ReadTransaction, name: str) -> RepositoryRecord | None:
 
 
 def check_name_free(txn: ReadTransaction, name: str, namespace: str = "") -> None:
-    """Refuse a name that a repository of this machine already has.
+    """Refuse the name of a new repository if a repository of this machine has the name already.
 
     Args:
         txn: the state of the local store.
-        name: the name.
-        namespace: the storage namespace of the repository to be cloned; ``""`` if none is cloned.
+        name: the name of the new repository.
+        namespace: the storage namespace of the repository to clone; ``""`` if none is cloned.
 
     Raises:
-        AlreadyExists: another repository has the name.
+        AlreadyExists: a repository with another namespace has the name.
         NothingToDo: the repository with this name has this namespace, so it is cloned already.
     """
     record = find_repository(txn, name)
@@ -367,13 +368,13 @@ def iter_repositories(
 
 
 def put_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
-    """Write a record under its name, and drop its record as a deleted repository."""
+    """Write a repository's record under its name; it no longer counts as deleted."""
     txn.put(Table.REPOSITORIES, _name(record.name), _dump(record))
     drop_forgotten(txn, record)
 
 
 def delete_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
-    """Delete the record of a repository; its other rows stay, so that undo can restore it."""
+    """Delete the record of a repository; its other rows are kept, so that undo can restore it."""
     txn.delete(Table.REPOSITORIES, _name(record.name))
     prefix = _forgotten_key(record.name)
     newest = next(txn.scan_reverse(Table.META, prefix=prefix), None)
@@ -382,7 +383,7 @@ def delete_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
 
 
 def iter_forgotten(txn: ReadTransaction, name: str | None = None) -> Iterator[RepositoryRecord]:
-    """Yield the records of repositories that were deleted here, last deleted first for each name.
+    """Yield the records of repositories deleted on this machine; for each name, last deleted first.
 
     A repository that exists again, possibly under another name, is left out.
 
@@ -399,7 +400,7 @@ def iter_forgotten(txn: ReadTransaction, name: str | None = None) -> Iterator[Re
 
 
 def drop_forgotten(txn: WriteTransaction, record: RepositoryRecord) -> None:
-    """Delete the record of a deleted repository, which can no longer be restored afterwards."""
+    """Delete the record of a deleted repository. Afterwards it cannot be restored."""
     for key, data in list(txn.scan(Table.META, prefix=_forgotten_key(record.name))):
         if _load(data).uuid == record.uuid:
             txn.delete(Table.META, key)

@@ -1,7 +1,8 @@
 """The storage namespace of a repository: its claim, its description, and who may read or write it.
 
-The claim is a create-only PUT of ``_lakecli/repository.json``: the repository named in it owns the
-namespace. lakeFS's own marker follows, so that both systems see that the namespace is taken.
+The claim is a create-only PUT of ``_lakecli/repository.json``: the repository named in this file
+owns the namespace. Then lakeFS's marker file is written, so that lakeFS, too, sees that the
+namespace is taken.
 
 `lakecli.repository.handle.shareable` decides whether several machines may write to a namespace.
 """
@@ -84,10 +85,10 @@ class Description(NamedTuple):
     Attributes:
         uuid: 32 hex digits, the same in every clone.
         range_entries: the tree parameter N.
-        default_branch: the name of the branch that the repository began with.
+        default_branch: the name of the first branch of the repository.
         created_at: when the repository was created, by the clock of the creating machine.
-        needs_read: features needed to read the repository that this version does not support.
-        needs_write: features needed to write to it that this version does not support.
+        needs_read: features that reading the repository needs and this version does not support.
+        needs_write: features that writing to it needs and this version does not support.
         is_from_lakefs: whether the repository was taken over from lakeFS.
     """
 
@@ -221,7 +222,7 @@ def _newer(store: ObjectStore, need: str) -> NewerRepository:
 
 
 def claim(store: ObjectStore, record: RepositoryRecord) -> None:
-    """Take a namespace for a repository; repeating it for the same UUID changes nothing.
+    """Claim a namespace for a repository; repeating the claim for the same UUID changes nothing.
 
     Raises:
         NamespaceTaken: another repository, of lakecli or of lakeFS, owns the namespace.
@@ -237,7 +238,7 @@ def claim(store: ObjectStore, record: RepositoryRecord) -> None:
 
 
 def take_over(store: ObjectStore, record: RepositoryRecord, origin: Mapping[str, str]) -> None:
-    """Take a namespace that lakeFS has marked as its own.
+    """Claim a namespace that lakeFS has marked as its own.
 
     Args:
         origin: the IDs and times of the refs dump from which the repository was made; they are
@@ -261,7 +262,7 @@ def _check_owner(store: ObjectStore, record: RepositoryRecord) -> None:
 
 
 def _create(store: ObjectStore, key: str, body: bytes) -> None:
-    """Create an object, or accept an existing one; make sure that it exists afterwards.
+    """Create an object, or accept an existing object; make sure that it exists afterwards.
 
     A failed condition does not prove that the object exists: S3 answers 409 during a concurrent
     write.
@@ -322,7 +323,7 @@ def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, 
 
     Args:
         uri: the normalised URI of the namespace.
-        name: the repository's name on this machine, which the record gets.
+        name: the name for the repository on this machine, written into the record.
 
     Raises:
         NotFound: there is no repository in the namespace.
@@ -357,12 +358,13 @@ def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, 
 
 
 def check_writable(repository: Repository) -> None:
-    """Refuse a namespace that this version or this clone must not write refs to.
+    """Refuse a namespace to which this version or this clone must not write refs.
 
     Raises:
         CannotShare: several machines must not write to the namespace; see `ensure_shareable`.
         NewerRepository: only newer versions may write to the repository.
         OtherRepository: this repository no longer owns the namespace.
+        Refused: lakeFS owns the namespace.
     """
     description = check_readable(repository)
     check_needs(repository.store, description, writing=True)

@@ -3,12 +3,12 @@
 Sharing needs a store with compare-and-set. A store that ignores conditions sends the same responses
 as one that honours them. So the store is tested before a ref is first written to a namespace. The
 results are recorded in the namespace (`lakecli.doctor.evidence`), and each push reads them. Once
-the evidence is complete, no clone tests again. After a failure no clone pushes until
+enough tests have passed, no clone tests again. After a failure no clone pushes until
 `lakecli doctor --again` has passed.
 
-A clone also keeps a failure that it saw in its local store, until a later command finds the failure
-in the namespace: a store that failed the test may lose the record of the failure, too. Earlier
-versions kept all their results in the local store; only their failures count::
+If a clone sees a failure, it also records the failure in its local store, until a later command
+finds the failure in the namespace: a store that failed the test may lose the record of the failure,
+too. Earlier versions kept all their results in the local store; only their failures count::
 
     META  sharing/ ‖ repository  -> a failure as JSON, its time as unix seconds
 """
@@ -43,7 +43,7 @@ from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import is_local
 
 PROMISES: Final = ("read-after-write", "create-only", "compare-and-set", "race")
-"""The checks of `lakecli.doctor.probe` that sharing needs."""
+"""The checks of `lakecli.doctor.probe` that must pass before several machines may write."""
 
 
 class CannotShare(Unsupported):
@@ -51,21 +51,21 @@ class CannotShare(Unsupported):
 
 
 class ClockOff(Refused):
-    """This machine's clock is far from the store's; its dates would mislead other clones."""
+    """This machine's clock differs so much from the store's that it would mislead other clones."""
 
 
 def ensure_shareable(repository: Repository) -> None:
     """Refuse a namespace to which several machines must not write; test an untested namespace.
 
-    If the evidence is complete, this takes one request. The test sends some 1,300 requests below a
-    prefix that nothing else uses, for `conditions.TIME_LIMIT` seconds at most. Afterwards it
-    removes the prefix if deleting is allowed.
+    If enough tests are recorded, this takes one request. The test sends some 1,300 requests below
+    a prefix that nothing else uses, for `conditions.TIME_LIMIT` seconds at most. Afterwards it
+    removes the objects with this prefix if deleting is allowed.
 
     Raises:
-        CannotShare: the store ignores conditions, or does not show what was written. An earlier
-            failure counts too, whichever clone saw it.
+        CannotShare: the store ignores conditions, or a read does not return the last write. An
+            earlier failure counts too, whichever clone saw it.
         ClockOff: this machine's clock is more than `CLOCK_LIMIT` from the store's.
-        IntegrityError: the evidence is not valid.
+        IntegrityError: the recorded test results are not valid.
         PermissionDenied: reading or writing is not allowed in the namespace.
         Unreachable: the store does not answer, or is too slow for the whole test; the next command
             continues the test.
@@ -98,7 +98,7 @@ def retest_hint(target: str) -> str:
 
 
 def remember(repository: Repository, result: Result) -> SharingEvidence:
-    """Record a result in the namespace; return the namespace's evidence afterwards."""
+    """Record a test result in the namespace; return all results recorded for it."""
     if result.reason:
         _keep(repository, result)
     known = evidence.record(repository.store, result, _retries(repository))
@@ -128,7 +128,7 @@ def _forget(repository: Repository) -> None:
 
 
 def _known(store: ObjectStore, repository: Repository | None) -> SharingEvidence:
-    """Return the evidence of a namespace; add the failure that this clone kept, if any."""
+    """Return a namespace's recorded test results, and the failure that this clone has kept."""
     known = evidence.read_evidence(store)
     if repository is None:
         return known
@@ -161,7 +161,7 @@ def check_clock(ahead: timedelta) -> None:
 
 
 def _try_out(repository: Repository, place: str, wanted: int) -> Result:
-    """Test a namespace, with `wanted` races of each kind."""
+    """Test a namespace, with `wanted` races of concurrent writers of each kind."""
     runtime, store = repository.lake.runtime, repository.store
     clock = runtime.clock
     scratch = checks.ScratchObjects(store, f"{layout.DOCTOR}{runtime.new_id().hex()}/")
@@ -200,7 +200,7 @@ class Examiner:
 
     Attributes:
         now: returns the present in whole seconds.
-        again: whether the whole test is repeated; then a pass clears an earlier failure.
+        again: whether the whole test is repeated; a pass then cancels an earlier failure.
     """
 
     now: Callable[[], datetime]
@@ -208,7 +208,7 @@ class Examiner:
     again: bool = False
 
     def races(self, store: ObjectStore) -> int:
-        """Return how many races of each kind to run; few if the evidence is already complete."""
+        """Return how many races of concurrent writes to run; few if enough results are recorded."""
         try:
             known = evidence.read_evidence(store)
             lacking = conditions.RACES - known.races(evidence.place_of(store))
@@ -220,7 +220,7 @@ class Examiner:
         return few if known.failure is not None else max(lacking, few)
 
     def result(self, store: ObjectStore, *, reason: str = "", races: int = 0) -> Result:
-        """Return the result of this run."""
+        """Return the test result of this run."""
         return Result(evidence.place_of(store), reason, races, self.now(), self.by, self.again)
 
 
@@ -230,7 +230,7 @@ def judge(
     examiner: Examiner,
     repository: Repository | None,
 ) -> Check:
-    """Return whether several machines may write to a namespace, by this run and the evidence.
+    """Return the check of whether several machines may write, by this run and recorded results.
 
     Args:
         found: the checks so far, by name.
@@ -239,7 +239,7 @@ def judge(
         repository: the repository of this machine, or ``None``.
 
     Raises:
-        LakeError: the evidence cannot be read or written.
+        LakeError: the recorded results cannot be read or written.
     """
     name = "sharing"
     result, because, unknown = _result_of(found, store, examiner)
@@ -273,7 +273,7 @@ def judge(
 def _result_of(
     found: Mapping[str, Check], store: ObjectStore, examiner: Examiner
 ) -> tuple[Result | None, str, str]:
-    """Return the result of a run, the failed check if any, and why there is no result, if so."""
+    """Return a run's result, the name of a failed check or ``""``, and why there is no result."""
     for check in (found[promise] for promise in PROMISES):
         if check.kind is ErrorKind.REFUSED:
             reason = check.details.get(BROKEN)
@@ -289,7 +289,7 @@ def _recorded(
     result: Result | None,
     repository: Repository | None,
 ) -> SharingEvidence:
-    """Add a result to the evidence if it says something new; return the evidence."""
+    """Record a result in the namespace if it adds information; return all recorded results."""
     claim, shared = found["claim"], found["shared"]
     if claim.verdict is not CheckVerdict.OK or "uuid" not in claim.details:
         return SharingEvidence()  # nobody's namespace, or another's
