@@ -3,8 +3,8 @@
 ::
 
     bucket_state     when this clone last read the bucket's refs and last moved a ref there; whether
-                     the bucket went back in time
-    tracking         the positions of the bucket's refs when this clone last read them
+                     the bucket was rolled back
+    tracking         the commits of the bucket's refs when this clone last read the refs
     unsent_moves     notes of refs that still have to move in the bucket; which refs may be deleted
                      there
     operation_log    appending to the operation log; the staging tokens that operations own, and

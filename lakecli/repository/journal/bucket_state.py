@@ -1,18 +1,18 @@
 """What this clone remembers of the bucket as a whole: the last fetch, the last push, and rollbacks.
 
-A bucket may go back in time: a backup was restored, or this is a replica that lags behind. The
-sequence number of a ref only grows, and a ref object is never deleted. So the bucket went back if a
-ref has a lower number than this clone has seen, if it has another move under a number that this
-clone has seen, or if it is missing (`tracking.went_back`). Then the records of such refs are
-invalid: their positions and moves are replaced by the present ones, and packs that are not listed
-are forgotten. The next push verifies even recently uploaded data.
+A bucket may be rolled back to an earlier state: a backup was restored, or this is a replica that
+lags behind. The sequence number of a ref only grows, and a ref object is never deleted. So the
+bucket was rolled back if a ref is missing, if a ref has a lower number than this clone has seen, or
+if a number that this clone has seen now belongs to another move (`tracking.went_back`). Then this
+clone's records of such refs are invalid: the refs are recorded as they are now, and packs that are
+no longer in the bucket are forgotten. The next push verifies even recently uploaded data.
 
 ::
 
     META  fetched/ ‖ repository  -> when the bucket was last read, and the state of collection then
           pushed/ ‖ repository   -> when this clone last moved a ref there, unix seconds in JSON
-          rollback/ ‖ repository -> when this clone noticed that the bucket went back, and the refs
-                                    with their earlier commits, as JSON
+          rollback/ ‖ repository -> when this clone noticed the rollback, and the affected refs with
+                                    their earlier commits, as JSON
 """
 
 import json
@@ -42,7 +42,7 @@ def _put(txn: WriteTransaction, repository: Repository, what: bytes, value: obje
 
 
 class LastFetch(NamedTuple):
-    """The last time that all refs were read.
+    """The last time that this clone read all refs of the bucket.
 
     Attributes:
         phase: the phase of garbage collection at that time.
@@ -55,13 +55,13 @@ class LastFetch(NamedTuple):
 
 
 def find_fetched(txn: ReadTransaction, repository: Repository) -> LastFetch | None:
-    """Return when all refs were last read, or ``None`` if they never were."""
+    """Return when this clone last read all refs of the bucket, or ``None`` if it never did."""
     fields = _find(txn, repository, _FETCHED)
     return fields and LastFetch(**{**fields, "at": datetime.fromtimestamp(fields["at"], UTC)})
 
 
 def put_fetched(txn: WriteTransaction, repository: Repository, fetched: LastFetch) -> None:
-    """Record that all refs were read."""
+    """Record that all refs of the bucket were read."""
     _put(txn, repository, _FETCHED, {**fetched._asdict(), "at": int(fetched.at.timestamp())})
 
 
@@ -72,7 +72,7 @@ def find_pushed_at(txn: ReadTransaction, repository: Repository) -> datetime | N
 
 
 def put_pushed_at(txn: WriteTransaction, repository: Repository, at: datetime) -> None:
-    """Record that a ref was moved in the bucket."""
+    """Record when this clone moved a ref in the bucket."""
     _put(txn, repository, _PUSHED, int(at.timestamp()))
 
 
@@ -85,11 +85,11 @@ def forget_all(txn: WriteTransaction, repository: Repository) -> None:
 
 
 class Rollback(NamedTuple):
-    """The last time that this clone noticed that the bucket went back in time.
+    """The last rollback of the bucket that this clone noticed.
 
     Attributes:
-        at: when it was noticed, by this machine's clock.
-        refs: kind, name and earlier commit of each ref.
+        at: when the rollback was noticed, by this machine's clock.
+        refs: kind and name of each affected ref, and its commit before the rollback.
     """
 
     at: datetime
@@ -103,7 +103,14 @@ def accept_rollback(
     *,
     packs: Collection[str],
 ) -> None:
-    """Forget the positions and moves of refs that went back; the caller tracks these refs again."""
+    """Record a rollback of the bucket, and forget what this clone knows of the affected refs.
+
+    The caller then tracks these refs anew.
+
+    Args:
+        seen: each affected ref as this clone last saw it before the rollback.
+        packs: the packs that the bucket has now; other packs are forgotten.
+    """
     refs = {(each.kind, each.name): each.commit_id for each in seen}
     moves, positions = ReflogStore(txn, repository.key), TrackingStore(txn, repository.key)
     for kind, name in refs:
@@ -119,12 +126,12 @@ def accept_rollback(
 
 
 def forget_rollback(txn: WriteTransaction, repository: Repository) -> None:
-    """Forget that the bucket went back, because the user accepts the refs as they are now."""
+    """Forget the rollback of the bucket, because the user accepts the refs as they are now."""
     txn.delete(Table.META, _ROLLBACK + repository.key)
 
 
 def find_rollback(txn: ReadTransaction, repository: Repository) -> Rollback | None:
-    """Return the last time that the bucket went back, or ``None``."""
+    """Return the last rollback of the bucket that this clone noticed, or ``None``."""
     fields = _find(txn, repository, _ROLLBACK)
     if fields is None:
         return None
@@ -135,7 +142,7 @@ def find_rollback(txn: ReadTransaction, repository: Repository) -> Rollback | No
 
 
 def iter_behind(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[RefKind, str]]:
-    """Yield kind and name of refs that went back in the bucket and have not caught up since."""
+    """Yield kind and name of each ref that still lacks commits since the bucket was rolled back."""
     last = find_rollback(txn, repository)
     positions, refs = TrackingStore(txn, repository.key), RefStore(txn, repository.key)
     for kind, name, commit_id in () if last is None else last.refs:
@@ -147,7 +154,7 @@ def iter_behind(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[
 
 
 def notify_rollback(repository: Repository, refs: Iterable[tuple[RefKind, str]]) -> None:
-    """Add a notice that the bucket went back in time."""
+    """Add a notice that the bucket was rolled back."""
     names = [f"{kind} {name}" for kind, name in refs]
     more = f" and {len(names) - 3} more" if names[3:] else ""
     repository.notify(

@@ -1,26 +1,27 @@
-"""Moves in the bucket, and intents: moves that were begun here and have no recorded outcome.
+"""Moves in the bucket, and intents: moves that this clone began and whose outcome is not recorded.
 
-This clone moves refs in the bucket only by `make_move`. An intent has one random write ID. The
-intent is written to the local store before the first request that moves the ref. So after a crash
-the next command can find out whether the ref moved, and can repeat the move with the same write
-ID. If the move publishes a commit that was built here, the intent also records the `LocalMove` that
-follows on this machine.
+This clone moves refs in the bucket only by `make_move`. Each intent has a random write ID, and is
+written to the local store before the first request that moves the ref. So after a crash the next
+command can find out whether the ref moved, and can repeat the move with the same write ID. If the
+move publishes a commit that was built here, the intent also records the `LocalMove` that follows on
+this machine.
 
-A shared commit is recorded as an intent, then sent, then landed here: the local branch moves to it.
-Between the first request and the outcome, the branch must keep the head and the sealed areas that
-the commit was built from. Otherwise a reset or undo of them would report success, and the commit
-would still arrive with the discarded changes.
+A shared commit is recorded as an intent, then sent to the bucket, then landed here: the local
+branch moves to the commit. Between the first request and the outcome, the branch must keep the head
+and the sealed areas that the commit was built from. Otherwise a reset or undo would report success,
+and the commit would still arrive in the bucket with the discarded changes.
 
-- Right before each request `_mark_sent` compares the branch with what the commit was built from, in
-  the transaction that marks the row as sent. If a command has changed the branch before, the commit
-  is outdated and is built again.
+- Right before each request `_mark_sent` compares the branch with the head and areas that the commit
+  was built from, in the transaction that marks the intent as sent. If a command has already changed
+  the branch, the commit is outdated and is built again.
 - A command that would change the branch later finds the mark (`check_none_sent`) and asks the
-  bucket whether the commit arrived. It is refused if that is still open (`when_none_under_way`).
+  bucket whether the commit arrived. The command is refused if the answer is not yet known
+  (`when_none_under_way`).
 - An explicit push is marked in the same way, if the local ref contains the commit to be pushed.
-  While the outcome is open, an undo that would move the ref behind that commit is refused
+  While the outcome is unknown, an undo that would move the ref behind that commit is refused
   (`check_none_taken_back`).
-- A mark older than `STALE_AFTER` was left by a process that was killed. Its row is deleted. If the
-  process is still running, it finds no row before its next request and gives up.
+- A mark older than `STALE_AFTER` was left by a process that was killed. Its intent is deleted. If
+  the process is still running, it finds no intent before its next request and gives up.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from lakecli.repository.journal import bucket_state, operation_log, tracking, un
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
 
 _ID_FIELD: Final = "write_id"
-"""Rows without it are notes of `lakecli.repository.journal.unsent_moves`."""
+"""The field that marks a row as an intent; a row without it is a note of `unsent_moves`."""
 
 
 class WantedMove(NamedTuple):
@@ -60,8 +61,8 @@ class WantedMove(NamedTuple):
 
     Attributes:
         kind: a branch or a tag.
-        before: the required position in the bucket; ``None``: the ref must not exist.
-        after: the new position, a commit in the local store; ``None`` deletes the ref.
+        before: the commit that the ref in the bucket must have; ``None``: the ref must not exist.
+        after: the new commit, which is in the local store; ``None`` deletes the ref.
         who: ``Name <email>``, for the shared reflog.
         why: the reason for the move, for the shared reflog.
         landing: the local changes to make in the transaction that records the outcome, now or in
@@ -78,13 +79,13 @@ class WantedMove(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A move that was begun.
+    """A move of a ref in the bucket that was begun.
 
     Attributes:
         landing: the local changes to make once the bucket has accepted the commit; ``None`` for a
             push, which sends changes that are already made here.
-        sent: when its last request was sent, by this machine's clock; ``None``: no request was
-            sent, or it is a move that no local command waits for.
+        sent: when the last request of the move was sent, by this machine's clock; ``None``: no
+            request was sent, or no local command waits for the move.
     """
 
     intent: Intent
@@ -117,16 +118,16 @@ def make_move(
         wanted: the move; all objects that it makes reachable are in the bucket.
         is_push: whether this is an explicit push: the local ref is at `WantedMove.after`. If the
             local ref is moved back before the request, nothing is sent. After the request,
-            moving the local ref back is refused while the outcome is open.
+            moving the local ref back is refused until the outcome is known.
 
     Returns:
         The present ref in the bucket, and the outcome: ``APPLIED`` or ``LOST``. It is ``LOST`` if
         the ref was not at `WantedMove.before`, if the local branch has changed since the commit was
-        built, or if the pushed ref was moved back here.
+        built, or if the local ref of a push was moved back.
 
     Raises:
-        OutcomeUnknown: the intent stays, and the next command finds out whether the ref moved.
-        Unreachable, PermissionDenied, …: nothing was sent. The intent is dropped, unless an earlier
+        OutcomeUnknown: the intent is kept, and the next command finds out whether the ref moved.
+        Unreachable, PermissionDenied, …: nothing was sent. The intent is deleted, unless an earlier
             command may have sent it, or the local store has failed.
     """
     lake = repository.lake
@@ -178,7 +179,10 @@ def make_move(
 
 
 def _may_send(repository: Repository, begun: Begun) -> bool:
-    """Mark a move as sent, right before its request, unless a local change of the ref undid it."""
+    """Mark a move as sent, right before its request; return ``False`` if the local ref forbids it.
+
+    The local ref forbids the move if a command has changed or undone what the move would publish.
+    """
     with repository.lake.kv.write() as txn:
         is_marked = _mark_sent(txn, repository, begun)
     if is_marked:
@@ -194,21 +198,21 @@ def _is_same(begun: Begun, wanted: Begun) -> bool:
 
 
 def iter_begun(txn: ReadTransaction, repository: Repository) -> Iterator[Begun]:
-    """Yield the moves that were begun and whose outcome is not recorded."""
+    """Yield the moves that were begun and whose outcome is not yet recorded."""
     for _, fields in IntentStore(txn, repository.key).iter():
         if _ID_FIELD in fields:
             yield _load(fields)
 
 
 def is_begun(txn: ReadTransaction, repository: Repository, kind: RefKind, name: str) -> bool:
-    """Return whether a move of a ref was begun and its outcome is not recorded."""
+    """Return whether a ref has a move that was begun and whose outcome is not yet recorded."""
     return any(each.ref == (kind, name) for each in iter_begun(txn, repository))
 
 
 def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
-    """Record a move that is about to be sent, and drop unsent moves of the same ref.
+    """Record a move that is about to be sent, and delete the records of its ref's unsent moves.
 
-    Moves that were sent are kept, since another process may be waiting for the outcome.
+    Records of sent moves are kept, since another process may be waiting for the outcome.
     """
     rows = IntentStore(txn, repository.key)
     for other in list(iter_begun(txn, repository)):
@@ -218,14 +222,14 @@ def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> N
 
 
 def drop(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
-    """Delete a move that was never sent, or whose sending process has ended."""
+    """Delete the record of a move that was never sent, or whose sending process has ended."""
     IntentStore(txn, repository.key).delete(begun.id)
 
 
 def record_outcome(
     txn: WriteTransaction, repository: Repository, begun: Begun, result: MoveResult
 ) -> None:
-    """Record the outcome of a move, and make its local changes; repeating it changes nothing."""
+    """Record the outcome of a move, and make its local changes; a repeated call changes nothing."""
     applied = result.outcome == MoveOutcome.APPLIED
     # Where somebody else moved the ref, fetch brings that: a lease means what was fetched.
     if applied and result.ref is not None:
@@ -256,8 +260,8 @@ def record_outcome(
 def land(repository: Repository, built_on: Branch, commit: Commit, landing: LocalMove) -> bool:
     """Move a local branch to a new commit, without automatic sharing; return whether it moved.
 
-    It does not move if its head or its oldest sealed tokens are no longer those that the commit was
-    built from, or if housekeeping has deleted the copies of staged changes as abandoned.
+    The branch does not move if its head or its oldest sealed tokens have changed since the commit
+    was built, or if housekeeping has deleted the copies of staged changes as abandoned.
 
     Raises:
         CommitUnderWay: another process is sending a commit of the branch to the bucket.
@@ -287,14 +291,14 @@ def _land(
     *,
     move: str = "",
 ) -> None:
-    """Move a branch to a commit built from it, in one operation; repeating it changes nothing.
+    """Move a branch to a commit built from it, in one operation; a repeated call changes nothing.
 
-    If the branch is no longer at a parent of the commit, it stays, and only the sealed tokens are
-    removed from it: it has followed the bucket, has moved on from there, or has diverged, which
-    `status` shows. If the branch was deleted, only the commit is written.
+    If the branch is no longer at a parent of the commit, only the sealed tokens of the commit are
+    removed from it. The branch then has followed the bucket, has later commits, or has diverged,
+    which `status` shows. If the branch was deleted, only the commit is written.
 
     Args:
-        move: the write ID of the move in the bucket; ``""`` if the bucket does not have it.
+        move: the write ID of the move in the bucket; ``""`` if the bucket does not have the commit.
     """
     refs = RefStore(txn, repository.key)
     before = refs.find_branch(branch)
@@ -378,8 +382,8 @@ def _load(row: Mapping[str, Any]) -> Begun:
 def finish_pending(repository: Repository) -> list[FinishedMove]:
     """Find the outcomes of the moves that interrupted commands began, and record them.
 
-    The bucket is read only if there are such moves. Nothing is sent: a move whose outcome is open
-    is sent again when the command that began it is repeated.
+    The bucket is read only if there are such moves. Nothing is sent: a move whose outcome is
+    unknown is sent again when the command that began it is repeated.
 
     Raises:
         Unreachable: the store does not answer; nothing changed.
@@ -402,7 +406,7 @@ def finish_pending(repository: Repository) -> list[FinishedMove]:
 R = TypeVar("R")
 
 STALE_AFTER: Final = timedelta(minutes=5)
-"""Longer than any single request takes; every repetition of a request renews the mark."""
+"""Longer than any single request takes; each repetition of a request renews the sent mark."""
 
 
 class CommitUnderWay(LostRace):
@@ -410,10 +414,10 @@ class CommitUnderWay(LostRace):
 
 
 def _mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
-    """Mark a move as sent if the local ref still agrees with it; return whether it does.
+    """Mark a move as sent if the local ref still allows the move; return whether it does.
 
     For a commit, the local branch must be unchanged since the commit was built. For a push, the
-    local ref must be at the pushed commit, or be a branch that has moved on from there.
+    local ref must be at the pushed commit, or be a branch with later commits on top of it.
     """
     intent = begun.intent
     if intent.after is None:
@@ -441,7 +445,7 @@ def check_none_sent(
     *,
     ignores_stale: bool = False,
 ) -> None:
-    """Raise `CommitUnderWay` if a commit of a branch is being sent; called before changing it.
+    """Before a branch is changed, raise `CommitUnderWay` if a commit of the branch is being sent.
 
     Args:
         ignores_stale: ignore moves with a stale mark, and leave them to a later command.
@@ -460,10 +464,10 @@ def check_none_taken_back(
     *,
     to: CommitId | None,
 ) -> None:
-    """Raise `CommitUnderWay` if moving a local ref would take back a commit that is being pushed.
+    """Raise `CommitUnderWay` if moving a local ref would undo a commit that is being pushed.
 
     Args:
-        to: the new position of the ref; ``None``: the ref is to be deleted.
+        to: the commit that the ref would move to; ``None``: the ref would be deleted.
     """
     for begun in _iter_sent(txn, repository, kind, name):
         if begun.landing is None and not _stands_for(txn, repository, begun.intent, to):
@@ -473,7 +477,7 @@ def check_none_taken_back(
 def _iter_sent(
     txn: WriteTransaction, repository: Repository, kind: RefKind, name: str
 ) -> Iterator[Begun]:
-    """Yield the moves of a ref that were sent and whose outcome is not recorded."""
+    """Yield the moves of a ref that were sent and whose outcome is not yet recorded."""
     for begun in iter_begun(txn, repository):
         if begun.sent is not None and begun.ref == (kind, name):
             yield begun
@@ -488,11 +492,12 @@ def _is_stale(repository: Repository, begun: Begun) -> bool:
 def _stands_for(
     txn: WriteTransaction, repository: Repository, intent: Intent, position: CommitId | None
 ) -> bool:
-    """Return whether a ref at a position still contains what a push sends.
+    """Return whether a local ref at a commit still contains the commit that a push sends.
 
-    That is so at the pushed commit, and for a branch ahead of it. A deletion is sent wherever the
-    local ref is. If a push moves a branch back, the commits that it removes are also ahead of the
-    pushed commit; a local branch at one of them was put back, so the answer is no.
+    It does at the pushed commit, and for a branch with later commits on top of the pushed commit.
+    For the push of a deletion the answer is always yes. If a push moves a branch back to an older
+    commit, the commits that the push removes are also later than the pushed commit; if the local
+    branch is at one of these, somebody has moved it forward again, and the answer is no.
     """
     before, after = intent.before, intent.after
     if after is None or position == after:
@@ -517,13 +522,13 @@ def _under_way(begun: Begun, what: str) -> CommitUnderWay:
 
 
 def when_none_under_way(repository: Repository, act: Callable[[], R]) -> R:
-    """Change refs by `act`; if a commit or push of one is under way, look for its outcome first.
+    """Change refs by `act`; if a commit or push of them is under way, find its outcome first.
 
-    Stale moves whose outcome is open are dropped.
+    Stale moves whose outcome is unknown are deleted.
 
     Raises:
-        CommitUnderWay: the move is still under way, or the bucket cannot be read; nothing was
-            changed.
+        CommitUnderWay: the commit or push is still under way, or the bucket cannot be read; nothing
+            was changed.
     """
     try:
         return act()

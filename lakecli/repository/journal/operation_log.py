@@ -1,14 +1,14 @@
 """Appending operations to the log of a repository; the check of the clock that dates them.
 
 Commits, moves and operations are dated by this machine. Each response of a store has the store's
-time, so comparing the clocks takes no request; a directory has this machine's clock.
+time, so comparing the clocks takes no request; a local directory has the clock of this machine.
 
-An operation owns the staging tokens that it sealed, until it expires. The functions on tokens
-return a token's branch and the commit that its staging area was started on, and update both when
-the branch moves. A commit of some of the staged paths copies the other changes to new tokens.
-These copies belong to no branch until the commit lands, and neither do the changes of a workspace
-(`lakecli.repository.journal.workspaces`). Each copy has a row in META that outlives a killed
-process, so that housekeeping finds the copy::
+An operation owns the staging tokens that it sealed, until the operation expires. The functions on
+tokens return a token's branch and the commit that its staging area was started on, and update both
+when the branch moves. A commit of some of the staged paths copies the other changes to new tokens.
+These copies belong to no branch until the commit lands. The changes of a workspace belong to no
+branch, either (`lakecli.repository.journal.workspaces`). Each copy has a row in META that outlives
+a killed process, so that housekeeping finds the copy::
 
     TOKENS  token                 -> repository, branch, and the commit it was started on, in JSON;
                                      a kept count (`lakecli.repository.staged.counts`)
@@ -37,7 +37,7 @@ from lakecli.stores.uri import is_local
 _COPY: Final = b"copy/"
 
 ABANDONED_AFTER: Final = timedelta(days=1)
-"""How long after a copy was made its commit is taken for killed."""
+"""The age at which a copy counts as abandoned: its commit is assumed to be killed."""
 
 CLOCK_LIMIT: Final = timedelta(hours=1)
 """The largest accepted difference between the clocks of this machine and of the store."""
@@ -60,7 +60,7 @@ def append(
 
     The operation has the date of this machine's clock and the command line of `Runtime.command`. A
     command that moves refs calls `lakecli.repository.journal.unsent_moves.append_moves` instead. If
-    the bucket already has a move, call `drop_notes` of that module afterwards.
+    the move was already made in the bucket, call `drop_notes` of that module afterwards.
 
     Args:
         sealed: tokens that belong to the operation from now on, until it expires.
@@ -84,7 +84,7 @@ def append(
 
 
 def tidy_after(txn: WriteTransaction, repository: Repository) -> None:
-    """Delete expired operations once the transaction `txn`, which adds to the log, is durable."""
+    """Delete expired operations as soon as `txn`, which appends to the log, is durable."""
     txn.afterwards = partial(repository.lake.tidy, repository)
 
 
@@ -146,7 +146,7 @@ def move_token_on(
     """Record that the changes staged under a token are based on the commit `head`.
 
     Args:
-        since: do it only if the token was started on this commit; ``None``: always.
+        since: record it only if the token was started on this commit; ``None``: always.
     """
     fields = token_fields(txn, token)
     if fields and since in {None, fields["started_on"]}:
@@ -156,8 +156,8 @@ def move_token_on(
 def outdate(txn: WriteTransaction, repository: Repository, branch: Branch) -> Branch:
     """Return a branch with an empty area below its sealed areas; the caller writes the branch.
 
-    Every write to a sealed area needs this. A commit under way that was built from the sealed areas
-    then finds that they are no longer the oldest, and is built again.
+    Every write to a sealed area needs this: a commit under way that was built from the sealed areas
+    then finds that they are no longer the oldest areas, and is built again.
     """
     beneath = start_token(txn, repository, branch.name, branch.commit_id)
     return branch._replace(sealed_tokens=(*branch.sealed_tokens, beneath))
@@ -175,24 +175,27 @@ def note_copies(
     *,
     kept_for: timedelta = ABANDONED_AFTER,
 ) -> None:
-    """Record that tokens belong to a commit that has not landed yet, dated now."""
+    """Record now as the time when copies of staged changes were made for an unfinished commit."""
     made = repository.lake.runtime.now() + kept_for - ABANDONED_AFTER
     for token in tokens:
         txn.put(Table.META, _COPY + repository.key + token, b"%d" % made.timestamp())
 
 
 def are_noted(txn: ReadTransaction, repository: Refs, tokens: Sequence[StagingToken]) -> bool:
-    """Return whether every copy still exists; housekeeping deletes copies that look abandoned."""
+    """Return whether all copies of staged changes still exist.
+
+    Housekeeping deletes copies that look abandoned.
+    """
     return all(txn.get(Table.META, _COPY + repository.key + token) for token in tokens)
 
 
 def settle_copy(txn: WriteTransaction, repository: Repository, token: StagingToken) -> None:
-    """Record that a copy now belongs to a branch, or was deleted."""
+    """Delete the note of a copy, which now belongs to a branch, or was deleted."""
     txn.delete(Table.META, _COPY + repository.key + token)
 
 
 def iter_copies(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[StagingToken, int]]:
-    """Yield the copies that belong to no branch, and when they were made, in unix seconds."""
+    """Yield the token of each copy that belongs to no branch, and its time in unix seconds."""
     lead = _COPY + repository.key
     for key, made in txn.scan(Table.META, prefix=lead):
         yield StagingToken(key[len(lead) :]), int(made)
@@ -201,23 +204,23 @@ def iter_copies(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[
 def is_built_from(present: Branch, head: CommitId, sealed: Sequence[StagingToken]) -> bool:
     """Return whether a branch still has the head and sealed tokens that a commit was built from.
 
-    Tokens that were sealed since are newer, so the commit's tokens must still be the oldest.
+    Tokens that were sealed later are newer, so the commit's tokens must still be the oldest.
     """
     newer = newer_than(present, sealed)
     return present.commit_id == head and (*newer, *sealed) == present.sealed_tokens
 
 
 def newer_than(branch: Branch, sealed: Sequence[StagingToken]) -> tuple[StagingToken, ...]:
-    """Return the sealed tokens of a branch that are newer than its oldest tokens, `sealed`."""
+    """Return a branch's sealed tokens that are newer than `sealed`, its oldest sealed tokens."""
     return branch.sealed_tokens[: len(branch.sealed_tokens) - len(sealed)]
 
 
 def follow_head(txn: WriteTransaction, branch: Branch, *, since: CommitId | None = None) -> None:
-    """Record the new head of a branch as the base of those staging areas for which that is true.
+    """After the head of a branch has moved, record it as the base of areas that are based on it.
 
-    It is true for areas without changes. Areas with changes keep the commit that they were started
-    on, and committing them checks what happened since. Changes that are staged while a merge or an
-    import runs are not based on its result.
+    Areas without changes are based on the new head. Areas with changes keep the commit that they
+    were started on, and committing these changes checks what was committed in between: changes that
+    are staged while a merge or an import runs are not based on its result.
 
     Args:
         since: the old head, if the new head differs from it only by committed staged changes. Then
@@ -231,7 +234,7 @@ def follow_head(txn: WriteTransaction, branch: Branch, *, since: CommitId | None
 
 
 def notify_clock(repository: Repository) -> None:
-    """Add a notice if this machine's clock differs from that of a store that has answered."""
+    """Add a notice if this machine's clock differs from the clock of a store that has answered."""
     store = repository.store_in_use
     if store is None or is_local(store.uri) or (there := store_time(store)) is None:
         return

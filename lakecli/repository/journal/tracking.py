@@ -1,4 +1,4 @@
-"""The refs in the bucket: their positions and moves when this clone last read them."""
+"""Tracked refs: the commits and moves of the bucket's refs when this clone last read them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,18 +15,18 @@ from lakecli.stores.contract import ObjectStore
 
 
 def positions(txn: ReadTransaction, repository: Refs) -> set[CommitId]:
-    """Return the commits at which the bucket's refs were when this clone last read them."""
+    """Return the commits that the bucket's refs pointed to when this clone last read the refs."""
     tracked = TrackingStore(txn, repository.key).iter()
     return {each.commit_id for each in tracked if each.commit_id is not None}
 
 
 def track(txn: WriteTransaction, repository: Refs, ref: RemoteRef) -> bool:
-    """Record the position and the moves of a ref in the bucket; older ones change nothing.
+    """Record the commit and the moves of a ref in the bucket, unless a newer state is recorded.
 
-    A position whose commit this clone lacks is not recorded; the next fetch records it.
+    If this clone lacks the commit, nothing is recorded; the next fetch does it.
 
     Returns:
-        Whether the position is recorded.
+        Whether the commit of the ref is recorded.
     """
     if ref.commit_id and RefStore(txn, repository.key).find_commit(ref.commit_id) is None:
         return False
@@ -54,7 +54,7 @@ def put_known_moves(
     name: str,
     moves: Iterable[RecordedMove],
 ) -> None:
-    """Record moves of a ref in the bucket; moves that are known already stay unchanged."""
+    """Record moves of a ref in the bucket; moves that are recorded already stay unchanged."""
     ReflogStore(txn, repository.key).put_moves(kind, name, [move_fields(each) for each in moves])
 
 
@@ -69,10 +69,11 @@ def iter_known_moves(
 
 
 def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
-    """Return whether a ref is older than when it was last seen.
+    """Return whether a ref in the bucket was rolled back since this clone last saw it.
 
     Args:
-        store: the namespace, which is read only if the ref has moved often since.
+        store: the namespace, which is read only if the ref has moved many times since.
+        seen: the ref as this clone last saw it.
         ref: the ref as it is now; ``None``: it is missing.
     """
     if ref is None or ref.sequence < seen.sequence:
@@ -85,7 +86,7 @@ def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
 
 
 def shows_rollback(repository: Refs, kind: RefKind, name: str, ref: RemoteRef | None) -> bool:
-    """Return whether a ref that was just read shows that the bucket went back."""
+    """Return whether a ref that was just read shows that the bucket was rolled back."""
     with repository.lake.kv.read() as txn:
         seen = TrackingStore(txn, repository.key).find(kind, name)
     return seen is not None and went_back(repository.store, seen, ref)

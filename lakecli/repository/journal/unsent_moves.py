@@ -1,23 +1,25 @@
 """Notes of refs that moved here and still have to move in the bucket, and refs that are held.
 
-With automatic sharing, every operation that moves a ref leaves a note in the same transaction, with
-the ref's position before and after. Further moves of the ref, by any command, extend the note. The
-extended note begins at the last known position in the bucket, and ends at the present position
-here. `lakecli.repository.sharing.automatic.judge` decides whether the noted move may be sent.
+With automatic sharing, every operation that moves a ref writes a note in the same transaction, with
+the ref's commit before and after. Further moves of the ref, by any command, extend the note. The
+extended note begins at the last known commit of the ref in the bucket, and ends at its present
+commit here. `lakecli.repository.sharing.automatic.judge` decides whether the noted move may be
+sent.
 
-The note of a deletion also has a lease: the position where this clone last saw the ref in the
-bucket. A branch or tag that is deleted here is deleted in the bucket if it is still at this
-position, as by `git push --force-with-lease`. A fetch may have updated that position without
-anybody looking at the new commits. So the local branch must also contain the commit at that
-position: then nothing is lost that was not here. A tag must be at that position.
+The note of a deletion also has a lease: the commit where this clone last saw the ref in the bucket.
+A branch or tag that is deleted here is deleted in the bucket if it is still at this commit, as by
+`git push --force-with-lease`. A fetch may have updated the recorded commit although nobody has
+looked at the new commits. So the local branch must also contain the recorded commit: then the
+deletion loses no commit that was not here. A local tag must be at the recorded commit.
 
-Refs that came from the bucket (clone, fetch, pull, sync) are never sent, and neither is undoing
-such a change. A ref on which such a change was undone is held: it does not follow the bucket until
-it moves there again.
+Moves of refs that came from the bucket (clone, fetch, pull, sync) are never sent. The undo of such
+a move is not sent, either. Instead the ref is held: it does not follow the bucket until it moves
+there again.
 
 Each function that moves a ref here also updates its note, in the same transaction. It calls
 `append_moves` or `note` if the ref moves here first, `drop_notes` if the bucket already has the
-move, and `extend` for a commit that lands without automatic sharing. New refs have no note to drop.
+move, and `extend` for a commit that lands without automatic sharing. A new ref has no note to
+delete.
 
 ::
 
@@ -46,18 +48,18 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.journal import operation_log
 
 LOCAL: Final = frozenset({"repo create", "repo delete", "clone", "fetch", "pull", FOLLOWED})
-"""Kinds of operations that concern this machine only: the bucket had their moves already, or never
-gets them. A pull that merges is a merge."""
+"""Kinds of operations that concern this machine only: their moves came from the bucket, or are
+never sent there. A pull that merges is logged as a merge."""
 
 RENAME: Final = "branch rename"
-"""The kind of the operation that makes a branch and deletes another one."""
+"""The kind of an operation that creates a branch with a new name and deletes the old one."""
 
 _UNSENT: Final = "unsent"
 _HELD: Final = "held"
 
 
 def is_local(operation: Operation, change: RefChange) -> bool:
-    """Return whether a change concerns this machine only, and is never sent."""
+    """Return whether a change of a ref concerns this machine only, and is never sent."""
     return change.is_local or operation.kind in LOCAL
 
 
@@ -69,12 +71,12 @@ def append_moves(
     refs: Sequence[RefChange],
     sealed: Sequence[StagingToken] = (),
 ) -> None:
-    """Append an operation that moves refs here first, and note the moves that the bucket needs.
+    """Append an operation that moves refs here first, and note the moves to make in the bucket.
 
     The arguments are those of `operation_log.append`.
 
     Raises:
-        LostRace: the operation deletes a ref, and the bucket has commits of it that are not here.
+        LostRace: the operation deletes a ref that has commits in the bucket which this clone lacks.
     """
     operation = operation_log.append(txn, repository, kind=kind, refs=refs, sealed=sealed)
     note(txn, repository, operation)
@@ -83,17 +85,17 @@ def append_moves(
 def note(
     txn: WriteTransaction, repository: Repository, operation: Operation, *, is_undo: bool = False
 ) -> None:
-    """Note the refs that an operation moves here first, in its transaction.
+    """Note the refs that an operation moves here first, in the transaction of the operation.
 
     Without automatic sharing, existing notes are extended and no note is created.
 
     Args:
-        is_undo: whether the operation undoes moves. Then only existing notes are changed, and
-            notes are created only for new refs; the undo command itself notes the undoing of
-            moves that the bucket already has.
+        is_undo: whether the operation undoes moves. Then existing notes are extended, and notes
+            are created only for new refs; the undo command itself notes the undoing of moves that
+            the bucket already has.
 
     Raises:
-        LostRace: the operation deletes a ref, and the bucket has commits of it that are not here.
+        LostRace: the operation deletes a ref that has commits in the bucket which this clone lacks.
     """
     renamed = _renamed(txn, repository, operation)
     for change in operation.refs:
@@ -139,7 +141,7 @@ def extend(txn: WriteTransaction, repository: Repository, change: RefChange, kin
 
 
 def drop_notes(txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange]) -> None:
-    """Drop the notes of refs, in the transaction that moves them to the bucket's positions."""
+    """Delete the notes of refs, in the transaction that moves the refs to their bucket commits."""
     rows = IntentStore(txn, repository.key)
     for change in changes:
         if change.moves_commit:
@@ -148,13 +150,13 @@ def drop_notes(txn: WriteTransaction, repository: Repository, changes: Iterable[
 
 
 def _is_new(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
-    """Return whether a change creates a ref that, as far as is known, the bucket never had."""
+    """Return whether a change creates a ref that this clone has never seen in the bucket."""
     is_made = change.commit_before is None
     return is_made and TrackingStore(txn, repository.key).find(change.kind, change.name) is None
 
 
 def _renamed(txn: ReadTransaction, repository: Repository, operation: Operation) -> str:
-    """Return the name in the bucket of the branch that an operation renames, or ``""``."""
+    """Return the name that a branch has in the bucket if an operation renames it, or ``""``."""
     if operation.kind != RENAME:
         return ""
     (name,) = (each.name for each in operation.refs if each.after is None)
@@ -184,14 +186,14 @@ def find_unsent(
 
 
 def is_held(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bool:
-    """Return whether a ref is held: moved back here, and not moved in the bucket since."""
+    """Return whether a ref is held: moved back here, and not moved in the bucket since then."""
     id_ = _row(_HELD, tracked.kind, tracked.name)
     fields = IntentStore(txn, repository.key).find(id_)
     return fields is not None and fields[_HELD] == tracked.write_id
 
 
 def forget(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> None:
-    """Delete the note of a move that was sent or refused; moves added since then stay noted."""
+    """Delete the note of a move that was sent or refused; keep later moves of the ref noted."""
     rows = IntentStore(txn, repository.key)
     present = find_unsent(txn, repository, move.kind, move.name)
     if present is None:
@@ -205,7 +207,7 @@ def forget(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> N
 def forget_rest_of_renaming(
     txn: WriteTransaction, repository: Repository, move: UnsentMove
 ) -> None:
-    """Keep the old name of a branch in the bucket if the bucket refused its new name."""
+    """If the bucket refused the new name of a branch, keep its old name there: delete that note."""
     if move.before is not None or not move.replaces:
         return
     rest = find_unsent(txn, repository, RefKind.BRANCH, move.replaces)
@@ -214,10 +216,10 @@ def forget_rest_of_renaming(
 
 
 def renew_hold(txn: WriteTransaction, repository: Repository, kind: RefKind, name: str) -> None:
-    """Keep a ref held after this clone itself has moved it in the bucket.
+    """Keep a ref held although this clone itself has moved the ref in the bucket.
 
-    Otherwise this move would end the hold. `op restore` may move a ref further back here than in
-    the bucket, where only this clone's own moves are undone.
+    Without this, the move would end the hold. `op restore` may move a ref further back here than in
+    the bucket, where it undoes only this clone's own moves.
     """
     rows, id_ = IntentStore(txn, repository.key), _row(_HELD, kind, name)
     tracked = TrackingStore(txn, repository.key).find(kind, name)
@@ -229,10 +231,10 @@ def renew_hold(txn: WriteTransaction, repository: Repository, kind: RefKind, nam
 def note_taken_back(
     txn: WriteTransaction, repository: Repository, move: UnsentMove
 ) -> UnsentMove | None:
-    """Note the reverse of a move that another process undid here while the move was being sent.
+    """If another process has undone a move here while it was being sent, note the reverse move.
 
     Undoing an unsent move deletes its note, since nothing is left to send. If the move was already
-    being sent, it still reaches the bucket, which then needs the reverse move.
+    being sent, it still reaches the bucket, where it must then be reversed.
 
     Returns:
         The note of the reverse move; ``None`` if the move was not undone here, or is noted already.
@@ -249,12 +251,12 @@ def note_taken_back(
 
 
 def command_of(repository: Repository) -> tuple[str, ...]:
-    """Return the ID of the command for its notes; empty if its moves are not sent to the bucket."""
+    """Return the command's ID for its notes; empty if its moves are not sent to the bucket."""
     return () if repository.mover is None else (repository.mover.command_id.hex(),)
 
 
 def hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> None:
-    """Hold a ref at the position that it was moved back to, until it moves in the bucket."""
+    """Hold a ref at the commit that it was moved back to, until the ref moves in the bucket."""
     tracked = TrackingStore(txn, repository.key).find(change.kind, change.name)
     if tracked is not None and tracked.commit_id != change.commit_after:
         fields = {_HELD: tracked.write_id, "kind": change.kind, "name": change.name}
@@ -275,7 +277,7 @@ def _row(what: str, kind: RefKind, name: str) -> bytes:
 def find_lease(
     txn: ReadTransaction, repository: Repository, deletion: RefChange
 ) -> CommitId | None:
-    """Return the position in the bucket at which a ref may be deleted, or ``None``."""
+    """Return the commit at which a ref may be deleted in the bucket; ``None``: at no commit."""
     there = _there(txn, repository, deletion)
     here = deletion.commit_before
     if there is None or here is None or there == here:
@@ -289,7 +291,7 @@ def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefCh
     """Refuse to delete a ref here if it could not be deleted in the bucket afterwards.
 
     Raises:
-        LostRace: the ref cannot be deleted in the bucket; the error names its position there.
+        LostRace: the ref cannot be deleted in the bucket; the error names its commit there.
     """
     there = _there(txn, repository, deletion)
     if there is None or find_lease(txn, repository, deletion) is not None:

@@ -1,10 +1,10 @@
 """Workspaces: staging areas that belong to one job, and to no branch until the job commits them.
 
-A workspace begins on a branch, and is named ``BRANCH*TOKEN``, which is not a valid name of a
+A workspace is begun on a branch, and is named ``BRANCH*TOKEN``, which is not a valid name of a
 branch, a tag or a commit. Reading by this name shows the branch as it was at that moment, with its
 sealed changes, and the changes of the workspace on top. Writing by this name stages in the
-workspace (`lakecli.repository.reading.view`). Nobody else sees a workspace, and it is never pushed.
-The operation log does not list its writes, only the commit of all of them.
+workspace (`lakecli.repository.reading.view`). Only its job sees a workspace, and it is never
+pushed. The operation log does not list the writes to a workspace, only the commit of all of them.
 
 A workspace accepts writes while the row of its token exists. `end` removes the row, so that every
 write is either in the commit or refused. The note of a copy (`operation_log.note_copies`) outlives
@@ -26,7 +26,7 @@ from lakecli.repository.journal import operation_log
 from lakecli.repository.readable import Refs
 
 MARK: Final = "*"
-"""Stands between the branch and the token; no branch or tag has it in its name."""
+"""The character between the branch and the token; names of branches and tags cannot have it."""
 
 KEPT_FOR: Final = timedelta(days=7)
 
@@ -59,7 +59,7 @@ def find_of(txn: ReadTransaction, repository: Repository, branch: str, owner: st
 
 
 def renew(txn: WriteTransaction, repository: Repository, token: StagingToken) -> None:
-    """Record that a workspace is in use, so that housekeeping keeps it."""
+    """Record that a workspace is in use now, so that housekeeping keeps it."""
     operation_log.note_copies(txn, repository, [token], kept_for=KEPT_FOR)
 
 
@@ -81,7 +81,7 @@ def is_workspace(name: str) -> bool:
 
 
 def find(txn: ReadTransaction, repository: Refs, name: str) -> Branch:
-    """Return a workspace as if it were a branch, as it was when the workspace was begun.
+    """Return a workspace as a `Branch` with the head on which the workspace was begun.
 
     Raises:
         WorkspaceEnded: the workspace accepts no more writes.
@@ -104,7 +104,7 @@ def find(txn: ReadTransaction, repository: Refs, name: str) -> Branch:
 def watch(
     txn: WriteTransaction, repository: Repository, name: str, prefixes: Iterable[bytes]
 ) -> None:
-    """Record prefixes of paths that nobody else may change until the workspace is committed.
+    """Record path prefixes whose paths nobody else may change until the workspace is committed.
 
     Raises:
         WorkspaceEnded: the workspace accepts no more writes.
@@ -123,10 +123,10 @@ def watched_of(txn: ReadTransaction, name: str) -> list[bytes]:
 
 
 def end(txn: WriteTransaction, repository: Repository, name: str) -> Branch:
-    """Stop a workspace from accepting writes; return the workspace as it was.
+    """Stop a workspace from accepting writes; return its last state.
 
     Raises:
-        WorkspaceEnded: the workspace accepts no more writes already.
+        WorkspaceEnded: the workspace was already ended.
     """
     found = find(txn, repository, name)
     operation_log.forget_token(txn, found.staging_token)
