@@ -8,7 +8,7 @@
     hooks          hooks that lakeFS ran
     kept_dumps     which dumps garbage collection keeps; namespaces taken over from lakeFS
 
-A dump is three trees in the storage namespace: the commits, branches and tags of a repository as
-records of lakeFS's own messages. A dump is used only after all of it was verified. The command
-`refs_dump` writes one. May import `stored_objects` and what is below.
+A dump is three trees in the storage namespace, with the commits, branches and tags of a repository.
+Each record of a tree is a Protobuf message in lakeFS's format. A dump is used only after all of it
+was verified. The command `refs_dump` writes a dump. May import `stored_objects` and what is below.
 """

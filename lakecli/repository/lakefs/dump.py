@@ -1,10 +1,10 @@
 """Reading a refs dump: all commits, branches and tags are verified before any of them is used.
 
-The last part reads the records of any table of a namespace, for ``cat-sst``.
+The last part of the module reads the records of any table of a namespace, for ``cat-sst``.
 
 Each of the three lists is a tree whose tables have the property ``entity``. In each record, the key
-is a commit's ID or a ref's name, the identity is a commit ID, and the data is one of lakeFS's
-messages.
+is a commit's ID or a ref's name, the identity is a commit ID, and the data is a Protobuf message in
+lakeFS's format.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MOST_HEADS: Final = 16
 
 
 class BadDump(IntegrityError):
-    """A refs dump that is incomplete, damaged or forged; nothing was taken from it."""
+    """The refs dump is incomplete, damaged or forged; nothing was taken from it."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -61,10 +61,10 @@ class Reason(StrEnum):
     """Why a ref of a dump is left out."""
 
     NAME = "illegal name"
-    """lakecli does not allow the name, or a branch has the name of the tag."""
+    """lakecli does not allow the name, or a branch of the dump has the same name as the tag."""
     NO_COMMIT = "missing commit"
-    """The dump lacks its commit. A lakeFS server itself makes such branches: ``branch create`` at a
-    commit that it takes for missing fails, and leaves the branch."""
+    """The dump lacks the ref's commit. A lakeFS server can cause this: if ``branch create`` does not
+        find the commit, it fails, but leaves the branch."""
 
 
 class LeftOut(NamedTuple):
@@ -74,7 +74,7 @@ class LeftOut(NamedTuple):
         kind: branch or tag.
         name: name of the branch or tag.
         commit_id: its commit.
-        reason: why: illegal name or missing commit.
+        reason: why it is left out: illegal name or missing commit.
     """
 
     kind: RefKind
@@ -84,7 +84,7 @@ class LeftOut(NamedTuple):
 
     @property
     def before(self) -> CommitId | None:
-        """Null: it is not on this machine."""
+        """Null: the ref is not on this machine."""
         return None
 
 
@@ -93,8 +93,8 @@ class Dump(NamedTuple):
 
     Attributes:
         commits: the commits by ID, parents before their children.
-        branches: the heads by name, in byte order.
-        tags: the commits by name, in byte order.
+        branches: the head of each branch by name, in byte order.
+        tags: the commit of each tag by name, in byte order.
         left_out: refs whose names lakecli does not allow, or whose commits the dump lacks.
     """
 
@@ -105,7 +105,7 @@ class Dump(NamedTuple):
 
     @property
     def created_at(self) -> datetime | None:
-        """The oldest date of a commit without parents, among dates that a repository may have."""
+        """The oldest valid date of a commit without parents; ``None`` if there is none."""
         roots = (commit.created_at for commit in self.commits.values() if not commit.parents)
         return min((date for date in roots if EARLIEST <= date <= LATEST), default=None)
 
@@ -113,13 +113,12 @@ class Dump(NamedTuple):
 def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
     """Read the three lists of a dump and verify them.
 
-    Every commit's ID is recomputed, and every parent must be among the commits. A ref whose commit
-    is not among them is left out.
-    In a dump older than lakeFS 0.61 some generations are 0; then all generations are computed. The
-    trees of the commits are not read.
+    Every commit's ID is recomputed, and every parent of a commit must be in the dump, too. A ref
+    whose commit is not in the dump is left out. In a dump older than lakeFS 0.61 some generations
+    are 0; then all generations are computed. The trees of the commits are not read.
 
     Raises:
-        BadDump: a list is missing, damaged or not what the manifest says it is.
+        BadDump: a list is missing or damaged, or its contents are not what the manifest names.
     """
     with _as_bad_dump():
         commits = _sorted(_read_commits(trees, manifest.commits))
@@ -135,9 +134,9 @@ def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
 
 
 def is_part_of(trees: TreeStore, dump: Dump, commits: MetarangeId) -> bool:
-    """Return whether another dump has all commits of `dump`, and more.
+    """Return whether another dump has all commits of `dump`, and more commits.
 
-    lakeFS keeps the commits of branches that were moved back, so the other dump is newer.
+    The other dump then is newer: if a branch is moved back, lakeFS keeps the removed commits.
 
     Args:
         commits: the other dump's list of commits. If it cannot be read, the result is ``False``.
@@ -155,10 +154,10 @@ def is_part_of(trees: TreeStore, dump: Dump, commits: MetarangeId) -> bool:
 def reach_of_dump(
     trees: TreeStore, manifest: RefsManifest
 ) -> tuple[frozenset[str], frozenset[MetarangeId]]:
-    """Return the tables that a dump consists of, and the trees of its commits.
+    """Return the tables of which a dump consists, and the trees of its commits.
 
     Raises:
-        BadDump: a list is missing, damaged or not what the manifest says it is.
+        BadDump: a list is missing or damaged, or its contents are not what the manifest names.
     """
     tables: set[str] = set()
     with _as_bad_dump():
@@ -185,7 +184,7 @@ def _as_bad_dump() -> Iterator[None]:
 def _records(
     trees: TreeStore, tree: MetarangeId, entity: str
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Yield key, identity and data of the records of one list."""
+    """Yield the key, identity and data of each record of one list of a dump."""
     if not tree:
         return
     _check_entity(trees.read_object(tree), tree, entity)
@@ -214,7 +213,7 @@ def _sorted(found: Iterator[Commit]) -> dict[CommitId, Commit]:
     """Return commits with all parents before their children, with verified generations.
 
     Old servers recorded generation 0, and newer servers count on from 0. If any generation is 0,
-    all are computed; no commit ID depends on them.
+    all are computed. A commit's ID does not depend on its generation.
     """
     commits = {commit.id: commit for commit in found}
     for commit in commits.values():
@@ -260,10 +259,10 @@ def _read_refs(
 
 
 def trees_missing(store: ObjectStore, trees: Iterable[MetarangeId]) -> set[MetarangeId]:
-    """Return the trees that a namespace does not have.
+    """Return those of the given trees that a namespace lacks.
 
-    Many trees are looked up by listing ``_lakefs/``, one LIST for each thousand objects. Few trees
-    are looked up by one HEAD for each.
+    Many trees are looked up by listing ``_lakefs/``, with one LIST for each thousand objects. Few
+    trees are looked up by one HEAD for each.
     """
     wanted = set(trees) - {EMPTY_TREE}
     if len(wanted) > _MOST_HEADS:
@@ -286,20 +285,20 @@ _LISTS: Final = {
     "tags": "tags_meta_range_id",
     "branches": "branches_meta_range_id",
 }
-"""The fields of the document, in lakeFS's order, by those of `RefsManifest`."""
+"""The fields of the manifest document, in lakeFS's order, by the fields of `RefsManifest`."""
 
 _FIELDS: Final = Record({name: identifier(MetarangeId) for name in _LISTS.values()})
 _REPOSITORY: Final = Record({"default_branch": optional(nullable(_branch), None)})
 
 
 class RefsManifest(NamedTuple):
-    """The metaranges of the three lists.
+    """The manifest of a refs dump: the metarange IDs of its three lists.
 
     Attributes:
         commits: ID of the list of commits.
         branches: ID of the list of branches.
         tags: ID of the list of tags.
-        default_branch: the default branch, if the document names it.
+        default_branch: the default branch, if the manifest names it.
     """
 
     commits: MetarangeId
@@ -309,7 +308,7 @@ class RefsManifest(NamedTuple):
 
 
 def parse_manifest(data: bytes) -> RefsManifest:
-    """Parse a manifest, which may be wrapped in a document with further fields.
+    """Parse a refs manifest, which may be part of a JSON document with further fields.
 
     Raises:
         UsageError: the data is not a manifest.
@@ -327,27 +326,27 @@ def parse_manifest(data: bytes) -> RefsManifest:
 
 
 def read_lists(fields: Mapping[str, object]) -> RefsManifest:
-    """Return the manifest from the fields of a document.
+    """Return the refs manifest that the fields of a JSON document contain.
 
     Raises:
-        Invalid: one of the three lists is missing, or is not a valid ID.
+        Invalid: the ID of one of the three lists is missing or not valid.
     """
     found = _FIELDS.read(fields)
     return RefsManifest(**{of: found[name] for of, name in _LISTS.items()})
 
 
 def manifest_fields(manifest: RefsManifest) -> dict[str, str]:
-    """Return the fields of the manifest document, as lakeFS writes it."""
+    """Return the fields of a refs manifest as lakeFS writes them."""
     return {name: getattr(manifest, of) for of, name in _LISTS.items()}
 
 
 def format_manifest(manifest: RefsManifest) -> bytes:
-    """Return the manifest document."""
+    """Return a refs manifest as a JSON document."""
     return json.dumps(manifest_fields(manifest), indent=2).encode() + b"\n"
 
 
 def find_manifest(store: ObjectStore) -> RefsManifest:
-    """Return the manifest that a lakeFS server left in a namespace.
+    """Return the refs manifest that a lakeFS server left in a namespace.
 
     Raises:
         NotFound: the namespace has no manifest.
@@ -410,7 +409,7 @@ def kind_of(table: SSTable) -> str:
 
 
 def iter_records(table: SSTable) -> Iterator[tuple[Any, ...]]:
-    """Yield the fields of each record of a table in key order, as `COLUMNS` names them.
+    """Yield the fields of each record of a table in key order; `COLUMNS` has the fields' names.
 
     Raises:
         IntegrityError: a block or a record is damaged, or the table is of no known kind.

@@ -1,4 +1,4 @@
-"""Report the hooks that a lakeFS server ran, and that lakecli does not run.
+"""Report the hooks that a lakeFS server ran: lakecli does not run hooks.
 
 Hooks are defined by action files, which are committed below ``_lakefs_actions/``. lakeFS reads them
 from the source of a merge, and from the data to be committed::
@@ -7,7 +7,7 @@ from the source of a merge, and from the data to be committed::
       pre-merge:
         branches: [main]
 
-Only repositories that came from lakeFS are searched, so that other repositories pay nothing.
+Only repositories that came from lakeFS are searched for hooks, so other repositories have no costs.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from lakecli.repository.reading.contents import read_object
 ACTIONS: Final = "_lakefs_actions/"
 
 MAX_FILES: Final = 16
-"""Action files of one tree that are read."""
+"""The largest number of action files that are read from one tree."""
 
 MAX_BRANCHES: Final = 8
-"""Branches that are searched until one has action files."""
+"""The largest number of branches that are searched for action files."""
 
 MAX_SIZE: Final = 64 << 10
 _ACTS: Final = (
@@ -49,10 +49,10 @@ REVERT: Final = ("pre-revert", "post-revert")
 
 
 class ActionFile(NamedTuple):
-    """One action file.
+    """An action file, which says for which events and branches lakeFS runs its hooks.
 
     Attributes:
-        events: for each event, patterns of the branches for which hooks run; an empty list: all
+        events: for each event, the patterns of the branches for which hooks run; an empty list: all
             branches. ``None`` if the file cannot be read.
     """
 
@@ -74,7 +74,7 @@ class ActionFile(NamedTuple):
 
 
 def action_files(repository: Repository, *trees: MetarangeId) -> list[ActionFile]:
-    """Return the action files of some trees, each once, at most `MAX_FILES` of each tree."""
+    """Return the action files of some trees without duplicates, `MAX_FILES` of each at most."""
     found: dict[tuple[bytes, bytes], None] = {}
     for tree in trees:
         below = scan(repository.trees, tree, prefix=ACTIONS.encode())
@@ -113,7 +113,7 @@ def _patterns(event: Any) -> Iterator[str]:  # noqa: ANN401 - as above
 def notify_hooks(
     repository: Repository, events: Iterable[str], branch: str, *trees: MetarangeId
 ) -> None:
-    """Add a notice if lakeFS would have run hooks for these events on a branch."""
+    """Add a notice if lakeFS would have run hooks for any of these events on a branch."""
     if not repository.record.is_from_lakefs:
         return
     with suppress(LakeError):  # whatever is damaged, is reported by who needs it
@@ -129,7 +129,7 @@ def notify_hooks(
 
 
 def branch_with_actions(repository: Repository) -> tuple[str, list[ActionFile]] | None:
-    """Return a branch with action files, preferably the default branch, and these files."""
+    """Return a branch that has action files, and these files; the default branch is tried first."""
     if not repository.record.is_from_lakefs:
         return None
     default = repository.record.default_branch

@@ -7,15 +7,15 @@
                              wrote the dump and it was taken into the repository;
                              "made_at" and "recorded_at": times by the bucket's clock
 
-A dump counts as a root of garbage collection for `KEPT_FOR` after the date of its record, by the
-bucket's clock: the dump's own tables stay, and everything that its commits refer to. A record never
-changes, and a dump that is written again gets a new record. So an expired record stays expired, and
-a sweep may delete it while a dump is being written. The newest record is never deleted, since its
-time is needed: no dump known to lakecli contains what lakeFS wrote after the last dump.
+A dump is a root of garbage collection for `KEPT_FOR` after the date of its record, by the bucket's
+clock: the dump's tables are kept, and everything that its commits refer to. A record never changes,
+and a dump that is written again gets a new record. So an expired record stays expired, and a sweep
+may delete it while a dump is being written. The newest record is never deleted, since its time is
+needed: an object that lakeFS wrote later is in no dump that lakecli knows.
 
 In a copy of a bucket, or in a bucket that was restored from a backup, objects have the date of the
-copy. So a record has its times in its text, too, and the time in the name of an object says when
-lakeFS wrote the object (`LastDump`). Records of old versions lack these times.
+copy. So the text of a record contains its times, too. The name of an object that lakeFS wrote
+contains the time of writing (`LastDump`). Records of old versions lack the times.
 
 The manifest that a lakeFS server left in the namespace is a root as long as it exists.
 
@@ -75,10 +75,11 @@ class KeptDump(NamedTuple):
     """A dump that garbage collection keeps.
 
     Attributes:
-        key: the key of the object whose date counts.
-        since: date of the dump, by the store's clock.
-        by_lakefs: whether lakeFS wrote it, at some time before that date.
-        made_at: when it was made, as its record says; ``None``: an old version wrote the record.
+        key: the key of the dump's record or manifest, whose date counts.
+        since: the date of the object at `key`, by the store's clock.
+        by_lakefs: whether lakeFS wrote the dump, at some time before that date.
+        made_at: when the dump was made, according to its record; ``None``: an old version wrote the
+            record, without this time.
         is_copy: whether the record's object is a copy: its date is not the date in the record.
     """
 
@@ -96,7 +97,7 @@ class KeptDump(NamedTuple):
 
     @property
     def until(self) -> datetime:
-        """When garbage collection may delete it."""
+        """When garbage collection may delete the dump."""
         return self.since + KEPT_FOR
 
 
@@ -148,7 +149,7 @@ def keep_dump(
 
 
 def recorded_times(made_at: datetime, now: datetime) -> dict[str, str]:
-    """Return the fields of a dump's record with the times of making and recording the dump."""
+    """Return the fields of a dump's record that say when the dump was made and recorded."""
     return {"made_at": made_at.isoformat(), "recorded_at": now.isoformat()}
 
 
@@ -181,7 +182,12 @@ def _kept(
     *,
     by_lakefs: bool,
 ) -> KeptDump:
-    """Return the dump for a record with these times."""
+    """Return the kept dump that a record describes.
+
+    Args:
+        info: the object of the record.
+        times: the times in the record.
+    """
     recorded_at = times["recorded_at"]
     is_copy = recorded_at is not None and abs(info.modified_at - recorded_at) > _UPLOAD
     return KeptDump(info.key, manifest, info.modified_at, by_lakefs, times["made_at"], is_copy)
@@ -210,7 +216,8 @@ class LastDump(NamedTuple):
 
     Attributes:
         is_known: whether the time is from the dump's record; otherwise it is an object's date.
-        is_copy: whether the bucket was copied since, so that dates of objects are dates of copying.
+        is_copy: whether the bucket was copied after the dump, so that the dates of its objects are
+            dates of copying.
     """
 
     at: datetime
@@ -221,7 +228,9 @@ class LastDump(NamedTuple):
         """Return whether lakeFS wrote, or may have written, an object after this dump.
 
         Args:
-            named_at: when lakeFS named it, by its server's clock; ``None``: its name has no time.
+            modified_at: the date of the object, by the bucket's clock.
+            named_at: the time in the object's name, by the clock of lakeFS's server; ``None``: its
+                name has no time.
         """
         if named_at is None:
             return self.is_copy or modified_at > self.at
@@ -251,7 +260,7 @@ def find_last_dump(store: ObjectStore, first: KeptDump) -> LastDump:
 
 
 def lakefs_made_at(store: ObjectStore, manifest: RefsManifest) -> datetime:
-    """Return when lakeFS made a dump that is being taken, by the dates of the dump's objects."""
+    """Return when lakeFS made a dump that lakecli is taking, by the dates of the dump's objects."""
     now = KeptDump("", manifest, store.head(sstable_key(manifest.commits)).modified_at, True)  # noqa: FBT003
     return _made_at(store, now, find_left(store))
 
@@ -259,10 +268,10 @@ def lakefs_made_at(store: ObjectStore, manifest: RefsManifest) -> datetime:
 def _made_at(store: ObjectStore, dump: KeptDump, left: KeptDump | None) -> datetime:
     """Return when a dump was made.
 
-    lakeFS may have written more between making a dump and the time when lakecli took it. So the
-    dates of lakeFS's objects count: of the list of commits, and of the manifest. If the list was
-    collected, the date of the record counts; a list is collected only after a collection has found
-    nothing later.
+    lakeFS may have written more objects after it made a dump and before lakecli took the dump. So
+    the dates of lakeFS's objects count: of the list of commits, and of the manifest. If garbage
+    collection has deleted the list, the date of the record counts: the list is deleted only after a
+    collection has found no later objects.
     """
     if not dump.by_lakefs:
         return dump.made_at or dump.since
@@ -279,13 +288,13 @@ def _made_at(store: ObjectStore, dump: KeptDump, left: KeptDump | None) -> datet
 STOPPED: Final = GC + "lakefs-stopped"
 
 CLOCKS: Final = timedelta(hours=1)
-"""How far the clock of a lakeFS server may be from that of the bucket."""
+"""The largest accepted difference between the clocks of a lakeFS server and of the bucket."""
 
 _UPLOAD: Final = timedelta(days=1)
-"""How much later than its name the date of an object may be, as its upload took that long."""
+"""The largest accepted time from the naming of an object to its date: the time of its upload."""
 
 LAKEFS_DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"
-"""The digits of lakeFS's IDs, 5 bits each: 32 bits of time, then what makes it unique."""
+"""The digits of lakeFS's IDs, 5 bits each: 32 bits of time, then bits that make the ID unique."""
 
 _MAX_SIZE: Final = 4 << 10
 _CONFIRMATION: Final = Record({"format": whole(1, _FORMAT), "stopped": boolean})
@@ -301,7 +310,7 @@ class TakenOver(NamedTuple):
         dump: the refs dump from which the repository was made; its date is the date of the
             take-over.
         stopped_at: when somebody last confirmed that lakeFS has stopped; ``None``: nobody did.
-        old_layout: whether there may be objects outside ``data/``, as old servers wrote them.
+        old_layout: whether there may be objects outside ``data/``, where old servers wrote them.
     """
 
     dump: KeptDump
@@ -366,7 +375,7 @@ def confirm_stopped(store: ObjectStore, *, stopped: bool = True) -> None:
 
 
 def written_at(lakefs_object: str) -> datetime | None:
-    """Return when lakeFS named an object, by its server's clock; ``None``: the name has no time."""
+    """Return the time in a lakeFS object's name, by its server's clock; ``None`` without one."""
     name = lakefs_object.rpartition("/")[2]
     if len(name) > len("0" * 20):
         return None  # a UUID

@@ -1,30 +1,31 @@
 """Making a repository from a refs dump, and updating it from newer dumps of lakeFS.
 
-`clone_from_lakefs` makes a repository from a lakeFS namespace, `restore_refs` fills an empty one,
-and `update_refs` takes a newer dump. A dump names commits, branches and tags; the trees of the
-commits are in the namespace already. Nothing is copied, and nothing is written before the whole
-dump was verified. Then all refs become visible in one transaction, as one operation. `undo` can
-undo this operation, and automatic sharing sends it.
+`clone_from_lakefs` makes a repository from a lakeFS namespace, `restore_refs` fills an empty
+repository, and `update_refs` takes a newer dump. A dump names commits, branches and tags; the trees
+of the commits are in the namespace already. Nothing is copied, and nothing is written before the
+whole dump was verified. Then all refs become visible in one transaction, as one operation. `undo`
+can undo this operation, and automatic sharing sends it to the bucket.
 
 The namespace can belong to lakeFS or to lakecli:
 
-- A *borrowed* namespace belongs to lakeFS. It is read and never written. Commits made here go into
-  a directory of this machine (`lakecli.stores.overlay`) and cannot be pushed.
+- A *borrowed* namespace belongs to lakeFS. It is read and never written. Commits made here are
+  written to a directory of this machine (`lakecli.stores.overlay`) and cannot be pushed.
 - A namespace that was *taken over* has a ``repository.json`` and works as any other. lakeFS's
   server and its garbage collection do not see what lakecli writes, and must be stopped.
 
 Taking a newer dump is like fetching from the bucket, except that branches move:
 
-- A branch without commits of its own is fast-forwarded. Uncommitted changes stay on it, and
-  committing them finds conflicts.
-- A branch that has diverged stays. lakeFS's branch is created beside it as ``lakefs:NAME``, which
-  follows the next dumps. No branch of lakeFS has a colon in its name.
-- A branch whose commits all came from lakeFS, and that lakeFS has moved back, stays. It is reported
-  with the command that follows lakeFS. If commits of lakecli are based on commits that lakeFS has
-  removed from the branch, lakeFS's branch is created beside it, as for a branch that has diverged.
-- A dump is older than an earlier dump if the earlier dump has all its commits, and more. It is
-  reported, and nothing is taken: this repository knows all commits of the older dump, and lakeFS
-  has since removed from its branches whatever only the older dump has there.
+- If all commits of a branch here are in lakeFS's branch, the branch is fast-forwarded. Its
+  uncommitted changes are kept, and committing them finds conflicts.
+- If a branch has diverged, it stays. lakeFS's branch is created beside it as ``lakefs:NAME``, which
+  follows later dumps. No branch of lakeFS has a colon in its name.
+- If lakeFS has moved a branch back to an older commit, and all commits of the branch here came from
+  lakeFS, the branch stays. It is reported with the command that follows lakeFS. If commits of
+  lakecli are based on commits that lakeFS has removed from the branch, lakeFS's branch is created
+  beside it, as for a branch that has diverged.
+- A dump is older than an earlier dump if the earlier dump has all its commits, and more commits.
+  The older dump is reported and not taken: this repository has all its commits, and since then
+  lakeFS has moved its branches.
 - New branches and tags are created. A tag that differs is reported and stays. Refs that the dump
   lacks stay.
 
@@ -89,39 +90,40 @@ from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import normalise
 
 ASIDE: Final = "lakefs:"
-"""Begins the name of a branch of lakeFS that has diverged from the one here."""
+"""The prefix of the local name of a lakeFS branch that has diverged from the branch here."""
 
 _SHOWN: Final = 5
 _KIND: Final = "refs-restore"
-"""The kind of the operation that takes a dump."""
+"""The kind of the operation that takes a dump into the repository."""
 
 
 class RefState(StrEnum):
-    """How a ref of a dump compares with the ref here, and whether it moved."""
+    """How a ref of a dump compares with the ref here, and whether the ref here moved."""
 
     NEW = "new"
     MOVED = "moved"
     DIVERGED = "diverged"
-    """Both sides have commits of their own; the one of lakeFS has a name of its own here."""
+    """Both branches have commits that the other lacks; lakeFS's is named lakefs:NAME here."""
     MOVED_BACK = "moved-back"
-    """lakeFS has taken back commits that the branch has here, all of which came from lakeFS."""
+    """lakeFS has removed commits from its branch; the branch here has them, and no others."""
     REBASED = "rebased"
-    """As diverged; and lakeFS has taken back commits on which those here were made."""
+    """As diverged; commits here are based on commits that lakeFS has removed from its branch."""
     DIFFERS = "differs"
-    """Another ref of this name stays here."""
+    """Another ref here has this name, and stays."""
 
 
 class RefOutcome(NamedTuple):
-    """A ref of a dump that differs from the ref here before.
+    """A ref of a dump that differs from the ref that was here before.
 
     Attributes:
         kind: branch or tag.
-        name: its name here; of a branch that has diverged, the name of its own.
-        before: its commit here before; null if it was not there.
+        name: its name here; for a branch that has diverged, lakefs:NAME.
+        before: its commit here before; null if it was not here.
         after: its commit in lakeFS.
-        change: new, moved, diverged (made as lakefs:NAME), moved-back (lakeFS has taken back
-            commits; stays here), rebased (as diverged; with commits on those that lakeFS has taken
-            back) or differs (another one stays here).
+        change: new, moved, diverged (created as lakefs:NAME), moved-back (lakeFS has removed
+            commits from the branch; the branch here stays), rebased (as diverged; commits here are
+            based on commits that lakeFS has removed) or differs (another ref with this name stays
+            here).
         own: if it was rebased, the first commit here that lakeFS does not have.
     """
 
@@ -137,15 +139,15 @@ class Restored(NamedTuple):
     """The result of taking a dump.
 
     Attributes:
-        repository: the repository that has it now.
+        repository: the repository that the dump was taken into.
         branches: number of branches.
         tags: number of tags.
-        commits: number of commits; of an update, of those that were new here.
+        commits: number of commits; for an update, number of new commits.
         left_out: branches and tags of the dump whose names lakecli does not allow, or whose commits
             the dump lacks.
-        updated: of an update, branches and tags that are not as they were here, branches first, by
-            name.
-        is_older: nothing was taken, since a newer dump has come in before.
+        updated: for an update, branches and tags of the dump that differed from those here;
+            branches first, by name.
+        is_older: nothing was taken, since a newer dump was taken before.
     """
 
     repository: Repository
@@ -172,7 +174,7 @@ def clone_from_lakefs(
     take_over: bool = False,
     range_entries: int,
 ) -> Restored:
-    """Make a repository from a lakeFS namespace and a refs dump of it.
+    """Make a repository from a lakeFS namespace and a refs dump in it.
 
     Args:
         manifest: the manifest of the dump; ``None``: the manifest that a lakeFS server left in the
@@ -242,7 +244,7 @@ def clone_from_lakefs(
 def _claim(
     lake: OwnLake, store: ObjectStore, record: RepositoryRecord, manifest: RefsManifest
 ) -> RepositoryRecord:
-    """Claim a namespace of lakeFS; return the record with the UUID that the claim names.
+    """Claim a lakeFS namespace for lakecli; return the record with the UUID that the claim names.
 
     The UUID is recorded before the claim, so that a second run recognises its own claim.
     """
@@ -265,7 +267,7 @@ def _claim(
 
 
 def restore_refs(repository: Repository, manifest: RefsManifest) -> Restored:
-    """Give an empty repository the commits, branches and tags of a dump in its own namespace.
+    """Write the commits, branches and tags of a dump into an empty repository of its namespace.
 
     Raises:
         Refused: the repository has commits, branches or tags, or staged changes.
@@ -287,10 +289,10 @@ def restore_refs(repository: Repository, manifest: RefsManifest) -> Restored:
 
 
 def update_refs(repository: Repository, manifest: RefsManifest | None) -> Restored:
-    """Take the commits, branches and tags of a newer dump of a repository's own namespace.
+    """Take the commits, branches and tags of a newer dump in a repository's own namespace.
 
     Args:
-        repository: the repository; it may have commits of its own, and uncommitted changes.
+        repository: the repository; it may have commits that lakeFS lacks, and uncommitted changes.
         manifest: the manifest of the dump; ``None``: the manifest that a lakeFS server left in the
             namespace.
 
@@ -299,7 +301,7 @@ def update_refs(repository: Repository, manifest: RefsManifest | None) -> Restor
         BadDump: the dump is incomplete, damaged or forged.
         IntegrityError: the namespace lacks the tree of a new commit.
         Gone, Swept: garbage collection deletes or has deleted a tree of the dump.
-        CommitUnderWay: another process is sending a commit of a branch that is to move.
+        CommitUnderWay: another process is sending a commit of a branch that has to move.
     """
     lake = repository.lake
     manifest = manifest or find_manifest(repository.store)
@@ -346,7 +348,7 @@ def _note_dump(txn: WriteTransaction, repository: Repository, manifest: RefsMani
 
 
 def _seen_lists(repository: Repository) -> Iterator[MetarangeId]:
-    """Yield the lists of commits of the dumps that this clone or others have taken."""
+    """Yield the list of commits of each dump that this clone or another clone has taken."""
     with repository.lake.kv.read() as txn:
         noted = txn.get(Table.META, _note_row(repository))
     if noted:
@@ -359,7 +361,7 @@ def _seen_lists(repository: Repository) -> Iterator[MetarangeId]:
 
 
 def _heads_of_moves(txn: ReadTransaction, repository: Repository, dump: Dump) -> set[CommitId]:
-    """Return the dump's commits to which refs here may be moved or at which they may be created."""
+    """Return the commits of a dump's refs that differ here: a ref may move to each of them."""
     refs = RefStore(txn, repository.key)
     named = [(RefKind.BRANCH, *each) for each in dump.branches.items()]
     named += [(RefKind.TAG, *each) for each in dump.tags.items()]
@@ -373,7 +375,7 @@ def _is_behind(txn: ReadTransaction, repository: Repository, name: str, there: C
 
 
 def _record(repository: Repository, manifest: RefsManifest, made_at: datetime) -> None:
-    """Record in the bucket that a dump was taken, unless a record of this dump exists."""
+    """Record in the bucket that a dump was taken, unless the bucket has a record of this dump."""
     lake = repository.lake
     lake.runtime.on_step("keep-dump")
     kept = (each for each in iter_kept(repository.store, lake.runtime.now()) if each.by_lakefs)
@@ -462,7 +464,7 @@ def _restored(
 
 
 class _TakingDump:
-    """One transaction that moves refs to their positions in a dump."""
+    """One transaction that moves refs to their commits in a dump."""
 
     def __init__(
         self, txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange] = ()
@@ -476,7 +478,7 @@ class _TakingDump:
         self._in_lakefs: Collection[CommitId] = ()
 
     def run(self, dump: Dump, *, kind: str) -> tuple[RefOutcome, ...]:
-        """Move the refs that differ, in one operation; return the outcome for each of them."""
+        """Move all refs that differ, in one operation; return the outcome for each of them."""
         self._in_lakefs = dump.commits.keys()
         for name, there in dump.branches.items():
             self._update_branch(name, there)
@@ -501,10 +503,10 @@ class _TakingDump:
             self._put_aside(name, there, RefState.DIVERGED)
 
     def _split(self, here: Branch) -> tuple[CommitId | None, CommitId | None]:
-        """Return a branch's first commit that lakeFS lacks, and the commit below it.
+        """Return a branch's oldest commit that lakeFS lacks, and its parent, which lakeFS has.
 
-        The first is ``None`` if lakeFS has the head; then the second is the head. The second is
-        ``None`` if lakeFS has no commit of the branch.
+        If lakeFS has the head of the branch, return ``None`` and the head. If lakeFS has no commit
+        of the branch, the parent is ``None``.
         """
         own: CommitId | None = None
         commit = self._refs.find_commit(here.commit_id)
@@ -516,7 +518,7 @@ class _TakingDump:
     def _put_aside(
         self, name: str, there: CommitId, change: RefState, own: CommitId | None = None
     ) -> None:
-        """Create or move ``lakefs:NAME``, which has lakeFS's commits of a diverged branch."""
+        """Create or move ``lakefs:NAME``, the local name of a lakeFS branch that has diverged."""
         aside = ASIDE + name
         here = self._refs.find_branch(aside)
         if not is_branch_name(aside):
@@ -527,7 +529,7 @@ class _TakingDump:
             self._report(RefKind.BRANCH, aside, here, there, RefState.DIFFERS)
 
     def _leads_to(self, here: Branch, there: CommitId) -> bool:
-        """Return whether a branch has no commits of its own, and lakeFS's branch is ahead."""
+        """Return whether lakeFS's branch has all commits of a local branch, and more commits."""
         if here.commit_id == there:
             return False
         return here.commit_id == self._first or is_ancestor(self._refs, here.commit_id, there)
