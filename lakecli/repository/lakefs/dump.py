@@ -63,7 +63,7 @@ class Reason(StrEnum):
     NAME = "illegal name"
     """lakecli does not allow the name, or a branch of the dump has the same name as the tag."""
     NO_COMMIT = "missing commit"
-    """The dump lacks the ref's commit. A lakeFS server can cause this: if ``branch create`` does not
+    """The dump lacks the ref's commit. lakeFS itself can cause this: if ``branch create`` does not
         find the commit, it fails, but leaves the branch."""
 
 

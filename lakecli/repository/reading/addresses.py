@@ -13,16 +13,16 @@ one version of the object instead of the current object::
 The form is the same for all schemes. An ID has letters, digits and ``._~-``, 1,024 at most. If a
 key itself ends like a pinned address, an empty ID follows it, so every address has one meaning.
 
-A place outside the namespace is a bucket, a container, a prefix in one of them, or a directory of
-this machine, written as a normalised URI. An entry may name any address, and everybody who can
-write to the namespace can write an entry. So an address is followed only into an allowed place:
+A place outside the namespace is a bucket, a container, a prefix in a bucket or container, or a
+directory of this machine, written as a normalised URI. An entry may name any address, and everybody
+who can write to the namespace can write an entry. So bytes are read only from an allowed place:
 
 - the namespace itself: its prefix in the bucket, or its directory;
 - places in the setting ``trust.addresses``, for all repositories or for one;
 - places that this clone imported from or staged, or that were allowed when it was cloned; these
   are remembered in the local store.
 
-A file of this machine is never followed for a namespace in a bucket, whatever is allowed.
+If the namespace is in a bucket, a file of this machine is never read, whatever is allowed.
 """
 
 import json
@@ -44,15 +44,15 @@ from lakecli.stores.contract import ObjectInfo, ObjectStore
 from lakecli.stores.uri import is_local, parse
 
 MAX_OPEN: Final = 64
-"""How many stores outside the namespace are kept open."""
+"""The largest number of stores outside the namespace that are kept open."""
 
 SETTING: Final = "trust.addresses"
 
 MAX_REMEMBERED: Final = 1_000
-"""Places that one repository remembers."""
+"""The largest number of places that are remembered for one repository."""
 
 _HOST_ADDRESS: Final = r"[0-9.]+|metadata(\.google\.internal)?"
-"""Bucket names that are a machine's address: a credential server may answer there."""
+"""Names of buckets that are refused: a name like a host address may reach a credential server."""
 
 
 def is_external(entry: Entry) -> bool:
@@ -61,7 +61,7 @@ def is_external(entry: Entry) -> bool:
 
 
 def may_change(entry: Entry) -> bool:
-    """Return whether an entry's bytes may change: they are outside, and not pinned."""
+    """Return whether an entry's bytes may change: its address is outside, and not pinned."""
     return is_external(entry) and not split_pin(entry.physical_address).version_id
 
 
@@ -71,10 +71,10 @@ def is_outside(address: str) -> bool:
 
 
 class Resolver:
-    """Opens the stores that entries' addresses name; safe to share between threads.
+    """Opens the stores that entries' addresses name; threads can share a resolver.
 
     Args:
-        trusting: the places that may be read outside the namespace; or the repository. With a
+        trusting: the places outside the namespace that may be read; or the repository. With a
             repository, its allowed places are read again before an address is refused, since
             another command may have allowed the place meanwhile.
 
@@ -109,7 +109,8 @@ class Resolver:
         Raises:
             Unsupported: a pinned address in a store whose versions lakecli cannot read.
             IntegrityError: a relative address that leads out of the namespace.
-            OutsideAddress: the place is one that this user has not allowed, or not in a store.
+            OutsideAddress: the address is in a place that this user has not allowed, or in no store
+                that lakecli supports.
         """
         place = self.check(address)
         if place is None:
@@ -123,7 +124,7 @@ class Resolver:
         return at_version(self._open(bucket), split_pin(address).version_id), key
 
     def check(self, address: str) -> tuple[str, str] | None:
-        """Refuse an address as `locate` does, without opening a store.
+        """Refuse an address, with the errors of `locate`, without opening a store.
 
         Returns:
             The URI of the bucket or directory outside the namespace, and the key in it; ``None``
@@ -162,7 +163,7 @@ class Resolver:
             return store
 
     def _region_of(self, bucket: str) -> str:
-        """Return the region of a bucket, which its signatures contain; it is requested once."""
+        """Return the region of a bucket, needed for its signatures; it is requested only once."""
         assert self._trust is not None
         if bucket == bucket_of(self._trust.namespace):
             return self._region
@@ -173,10 +174,10 @@ class Resolver:
 
 
 def is_key(address: str) -> bool:
-    """Return whether a relative address is a key in the namespace that lakecli may write.
+    """Return whether a relative address is a valid key in the namespace.
 
-    It is not if it is empty or absolute, or has an empty, ``.`` or ``..`` component, so that it
-    could lead out of the namespace.
+    It is not valid if it is empty or absolute, or has an empty, ``.`` or ``..`` component: it could
+    then lead out of the namespace.
     """
     return {"", ".", ".."}.isdisjoint(address.split("/")) and "\0" not in address
 
@@ -191,7 +192,7 @@ def check_key(address: str) -> None:
 
 
 def find_object(repository: Repository, entry: Entry) -> ObjectInfo | None:
-    """Describe the object that holds an entry's bytes; return ``None`` if it cannot be read."""
+    """Return a description of the object with an entry's bytes; ``None`` if it cannot be read."""
     with suppress(LakeError):
         store, key = repository.addresses.locate(entry.physical_address)
         return store.head(key)
@@ -201,12 +202,12 @@ def find_object(repository: Repository, entry: Entry) -> ObjectInfo | None:
 def split_address(address: str) -> tuple[str, str]:
     """Split an external address into the URI of its bucket and the key.
 
-    For a file these are the directory and the name. An entry's address may be pinned: pass only the
-    URI that `split_pin` returns. The key is not changed, even if it begins with a slash or
-    contains two in a row. The result is not checked against the allowed places.
+    For a file the result is the URI of its directory and its name. An entry's address may be
+    pinned: pass only the URI that `split_pin` returns. The key is not changed, even if it begins
+    with a slash or contains two in a row. The result is not checked against the allowed places.
 
     Raises:
-        UsageError: no store of lakecli has addresses of this kind.
+        UsageError: no store that lakecli supports has addresses of this kind.
     """
     parsed = parse(address)
     if not parsed.bucket:
@@ -226,7 +227,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def key_of(repository: Repository, address: str) -> str | None:
-    """Return the key of an address inside the namespace, or ``None``; full URIs are accepted."""
+    """Return the key of an address, also of a full URI; ``None`` if it is outside the namespace."""
     if not is_outside(address):
         return address
     if lakefs_object(address.rpartition("/")[2]) is None:
@@ -256,7 +257,7 @@ _PINNED_BYTES: Final = _PINNED.encode()
 
 
 class Pin(NamedTuple):
-    """The parts of an address.
+    """An address of an object, split into its parts.
 
     Attributes:
         uri: the URI of the object, with the key as it is in the store.
@@ -270,7 +271,7 @@ class Pin(NamedTuple):
 def pinned(uri: str, version_id: str) -> str:
     """Return the address of one version of the object at a URI.
 
-    The ID is percent-encoded: stores may use any characters in it.
+    The ID is percent-encoded: a store may use any characters in its IDs.
 
     Raises:
         UsageError: the ID is empty, or too long.
@@ -294,7 +295,7 @@ def unpinned_bytes(uri: bytes) -> bytes:
 
 
 def split_pin(address: str) -> Pin:
-    """Split an address into its parts."""
+    """Split an address into the URI of the object and the ID of its version."""
     found = re.search(_PINNED, address) if MARK in address else None
     if found is None:
         return Pin(address, "")
@@ -308,7 +309,7 @@ class OutsideAddress(Refused):
 
 
 class Trust(NamedTuple):
-    """The places that one repository may read outside its namespace; strings, for Spark executors.
+    """The places outside its namespace that a repository may read, as strings for Spark.
 
     Attributes:
         repository: the repository's name on this machine, for messages, or ``""``.
@@ -321,10 +322,10 @@ class Trust(NamedTuple):
     allowed: tuple[str, ...] = ()
 
     def check(self, bucket: str, key: str) -> None:
-        """Refuse an address outside the namespace that is in no allowed place.
+        """Refuse an object outside the namespace that is in no allowed place.
 
         Raises:
-            OutsideAddress: the address is refused; the error names the place and the command that
+            OutsideAddress: the object is refused; the error names the place and the command that
                 allows it.
         """
         if is_local(bucket):
@@ -335,7 +336,7 @@ class Trust(NamedTuple):
             raise self.refusal(self.place_to_allow(bucket, key))
 
     def narrowest(self, bucket: str, key: str) -> str | None:
-        """Return the longest of the allowed places that contain an object, or ``None``."""
+        """Return the longest URI of an allowed place that contains an object, or ``None``."""
         if is_local(bucket):
             found = [each for each in self.allowed if lies_below(bucket, key, [each])]
         else:
@@ -346,8 +347,8 @@ class Trust(NamedTuple):
     def place_to_allow(self, bucket: str, key: str) -> str:
         """Return the allowed place that contains an object, or the place that must be allowed.
 
-        In another bucket than the namespace's, the place that must be allowed is the first
-        directory of the key.
+        If the object is in another bucket than the namespace, the place that must be allowed is the
+        first directory of the key.
         """
         if is_local(bucket):
             return bucket
@@ -378,7 +379,7 @@ class Trust(NamedTuple):
         )
 
     def allowing(self, *places: str) -> str:
-        """Return the command line that allows places, for this repository only."""
+        """Return the command line that allows some places for this repository only."""
         has_settings = (
             self.repository and "/" not in self.repository
         )  # no namespace in place of a name
@@ -390,16 +391,17 @@ class Trust(NamedTuple):
 
 
 def bucket_of(uri: str) -> str:
-    """Return the bucket or container of a normalised URI; a directory is returned unchanged."""
+    """Return the bucket or container of a normalised URI; return a directory unchanged."""
     return uri if is_local(uri) else str(parse(uri)._replace(path=""))
 
 
 def place_of(namespace: str, bucket: str, key: str) -> str:
     """Return the place that has to be allowed before an object is read.
 
-    In general this is its bucket or directory. In the namespace's own bucket, which others may
-    share, it is the shortest prefix of the key that does not contain the namespace; a key without
-    such a prefix needs the whole bucket. For an object inside the namespace it is the namespace.
+    In general this is the bucket or directory of the object. In the bucket of the namespace, which
+    others may share, it is the shortest prefix of the key that does not contain the namespace; a
+    key without such a prefix needs the whole bucket. For an object inside the namespace it is the
+    namespace.
     """
     if is_local(bucket) or bucket != bucket_of(namespace):
         return bucket
@@ -415,7 +417,7 @@ def place_of(namespace: str, bucket: str, key: str) -> str:
 
 
 def real_path(uri: str) -> str:
-    """Return the path of a ``local://`` URI without symbolic links."""
+    """Return the path that a ``local://`` URI names, with its symbolic links resolved."""
     return os.path.realpath(uri.removeprefix("local://"))
 
 
@@ -423,14 +425,14 @@ def lies_below(directory: str, name: str, roots: Iterable[str]) -> bool:
     """Return whether a file is below one of some directories, after resolving symbolic links.
 
     Args:
-        roots: places; places that are not directories of this machine are ignored.
+        roots: URIs of places; places that are not directories of this machine are ignored.
     """
     path = real_path(f"{directory}/{name}")
     return any(f"{path}/".startswith(f"{real_path(root)}/") for root in filter(is_local, roots))
 
 
 def check_host(bucket: str) -> None:
-    """Refuse a bucket whose name is an IP address or another address of a machine."""
+    """Refuse a bucket whose name is an IP address or another name of a host."""
     if re.fullmatch(_HOST_ADDRESS, parse(bucket).bucket.rpartition("/")[2], re.ASCII):
         raise OutsideAddress(
             f"never followed: an address in {bucket}",
@@ -439,7 +441,7 @@ def check_host(bucket: str) -> None:
 
 
 def normalise_place(text: str) -> str:
-    """Return the normalised spelling of a place."""
+    """Return the normalised URI of a place."""
     return str(parse(text))
 
 
@@ -459,7 +461,7 @@ def _row(repository: Repository) -> bytes:
 
 
 def remembered(txn: ReadTransaction, repository: Repository) -> tuple[str, ...]:
-    """Return the places that this clone imported from, staged, or was allowed to read."""
+    """Return the places that this clone imported from, has staged, or was allowed to read."""
     data = txn.get(Table.META, _row(repository))
     return () if data is None else tuple(json.loads(data))
 
@@ -467,7 +469,7 @@ def remembered(txn: ReadTransaction, repository: Repository) -> tuple[str, ...]:
 def remember(repository: Repository, places: Iterable[str]) -> None:
     """Allow places for one repository of this machine permanently.
 
-    The namespace itself is left out.
+    The namespace itself is not recorded: it is always allowed.
 
     Raises:
         Refused: there would be more than `MAX_REMEMBERED` places.
@@ -488,7 +490,7 @@ def remember(repository: Repository, places: Iterable[str]) -> None:
 
 
 def trust_of(repository: Repository) -> Trust:
-    """Return the places that a repository of this machine may read outside its namespace."""
+    """Return the places outside its namespace that a repository of this machine may read."""
     configured = _normalised(repository.lake.runtime.trusted(repository.name))
     with repository.lake.kv.read() as txn:
         known = remembered(txn, repository)

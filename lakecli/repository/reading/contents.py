@@ -1,9 +1,9 @@
 """Read an object's bytes and verify them; compare objects outside with their records.
 
-`recorded` describes how objects outside the namespace are verified. In the namespace, an object is
-named by its BLAKE3, and other bytes are damaged. The checksum that lakeFS recorded of an object can
-only prove that bytes are right, if they agree with it (`lakefs_digests`). Otherwise only the size
-can be verified.
+`recorded` describes how objects outside the namespace are verified. The name of an object in the
+namespace contains its BLAKE3; bytes with another BLAKE3 are damaged. The checksum that lakeFS
+recorded of an object proves that its bytes are right if it matches them; if it does not match, that
+proves nothing (`lakefs_digests`). Then only the size can be verified.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from lakecli.stores.contract import ConditionFailed, ObjectNotFound, ObjectStore
 from lakecli.stores.uri import is_local
 
 RANGE: Final = 8 << 20
-"""Bytes of one request, after one request for all bytes has failed."""
+"""The number of bytes in each request, after one request for all bytes has failed."""
 
 AT_ONCE: Final = 16
-"""Objects requested at a time."""
+"""The number of objects that are requested concurrently."""
 
 BATCH: Final = 256
 
 _CONTENT_TYPE: Final = re.compile(r"[!-~][ -~]{0,254}", re.ASCII)
 _UNTYPED: Final = frozenset({DEFAULT, "binary/octet-stream"})
-"""What stores say of objects that were written without a content type."""
+"""The content types that stores report for objects that were written without a content type."""
 
 
 def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
@@ -53,19 +53,21 @@ def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
 
     Raises:
         NotFound: the data object is missing.
-        IntegrityError: the bytes are not those that were uploaded. Raised after the last piece; if
-            there is only one piece, before it.
+        IntegrityError: the bytes are not the uploaded bytes. A small object is verified before its
+            bytes are yielded, a larger object after its last piece.
     """
     store, key = locate(repository, entry)
     return read_located(repository.uri, store, key, entry)
 
 
 def read_located(uri: str, store: ObjectStore, key: str, entry: Entry) -> Iterator[bytes]:
-    """Yield an entry's bytes from a store, as `read_object` does.
+    """Yield an entry's bytes from a store in pieces, and verify them at the end.
 
     Raises:
-        IntegrityError: the bytes are not those that were uploaded. Raised after the last piece; if
-            there is only one piece, before it. No more bytes are yielded than the entry records.
+        NotFound: the data object is missing.
+        IntegrityError: the bytes are not the uploaded bytes. A small object is verified before its
+            bytes are yielded, a larger object after its last piece. No more bytes are yielded than
+            the entry records.
     """
     digest = _proof_of(entry)
     if 0 < entry.size <= PIECE:
@@ -96,7 +98,7 @@ def read_small(uri: str, store: ObjectStore, key: str, *, size: int, digest: str
     """Return the bytes of a small object, read by one call of the store and verified.
 
     Args:
-        digest: the BLAKE3 or MD5 that the bytes must have; ``None``: unknown.
+        digest: the BLAKE3 or MD5 that the bytes must have; ``None``: only the size is verified.
     """
     try:
         # One byte more: an object that has grown is not read to its end.
@@ -114,7 +116,10 @@ def read_small(uri: str, store: ObjectStore, key: str, *, size: int, digest: str
 
 
 def _source(store: ObjectStore, digest: str | None) -> ObjectStore:
-    """Return the store to read all bytes from; with a digest, the store need not compare them."""
+    """Return the store from which to read all bytes of an object.
+
+    If the digest is known, the caller compares it, so the store need not check the object.
+    """
     return store.unverified if digest is not None and isinstance(store, AsRecorded) else store
 
 
@@ -147,11 +152,11 @@ def digest_of(entry: Entry) -> str | None:
 
 
 def with_attributes(entry: Entry, store: ObjectStore, key: str) -> Entry:
-    """Return an entry with the attributes with which its store serves an object outside.
+    """Return an entry with the attributes that the store reports, for an object outside.
 
-    The attributes are the content type and the Content-Encoding, unless the entry records them: a
-    listing does not have them. This takes a HEAD request, except for a file or an object of the
-    namespace.
+    The attributes are the content type and the Content-Encoding. Attributes that the entry records
+    are kept. This takes a HEAD request, since a listing does not have the attributes; a file or an
+    object of the namespace needs no request.
     """
     has_both = entry.content_type and entry.content_encoding
     if not is_external(entry) or is_local(entry.physical_address) or has_both:
@@ -205,11 +210,11 @@ def _pieces(store: ObjectStore, key: str) -> Iterator[bytes]:
 
 
 class ExternalCheck(NamedTuple):
-    """Whether one object is unchanged since it was recorded.
+    """The result of checking whether an object is unchanged since it was recorded.
 
     Attributes:
         problem: the problem, or ``None``.
-        asked: whether the object was requested; it was not if its place is not allowed.
+        asked: whether the store was asked for the object: not if its place is not allowed.
         archived: whether the object cannot be read before the store restores it.
     """
 
@@ -221,10 +226,10 @@ class ExternalCheck(NamedTuple):
 def ask_all(
     addresses: AddressResolver, objects: Sequence[Recorded], *, reads: bool = False
 ) -> Iterator[ExternalCheck]:
-    """Yield the result for each object, in order; check several at a time.
+    """Compare objects with their records, several at a time; yield the results in order.
 
     Args:
-        reads: compute a digest where necessary, even if the time is the recorded time.
+        reads: compute a digest where necessary, even if the object has the recorded time.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -233,7 +238,7 @@ def ask_all(
 
 
 def ask(addresses: AddressResolver, recorded: Recorded, *, reads: bool = False) -> ExternalCheck:
-    """Compare an object with its record."""
+    """Compare an object with its record; errors of the store are reported in the result."""
     try:
         store, key = addresses.locate(recorded.address)
         info, problem = compare(store, key, recorded, reads=reads)

@@ -1,8 +1,8 @@
-"""Which names Hadoop, and so Spark, Hive and Trino, read as the object that has the name.
+"""Whether Hadoop, and so Spark, Hive and Trino, reads exactly the object that a name is for.
 
-Hadoop treats the path of an object as a pattern, joins slashes that follow each other, resolves
-``.`` and ``..``, and leaves out files whose names say that they are hidden or markers. So Hadoop
-may read another object by a name, or several objects, or none.
+Hadoop treats the path of an object as a pattern, joins consecutive slashes, resolves ``.`` and
+``..``, and ignores files whose names mark them as hidden or as markers. So for some names Hadoop
+reads another object, several objects, or none.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import re
 from typing import Final
 
 _OTHERS: Final = re.compile("[*?{[\\\\:\ud800-\udfff]")
-"""What begins or is part of a pattern, what Hadoop refuses, and bytes that are no text."""
+"""Characters of patterns, characters that Hadoop refuses, and bytes that are not UTF-8."""
 
 
 def is_read(name: str) -> bool:
-    """Return whether Spark reads a file: it ignores hidden files and its own markers."""
+    """Return whether Spark reads a file with this name: it ignores hidden files and its markers."""
     return not any(
         part.startswith(".") or (part[:1] == "_" and "=" not in part) or part.endswith("._COPYING_")
         for part in name.split("/")

@@ -1,15 +1,15 @@
 """What the checksum that lakeFS recorded of an object in its namespace can prove.
 
-lakeFS records 32 hex digits for nearly every object, but not what they are:
+lakeFS records 32 hex digits for nearly every object, but not how they were computed:
 
-- of an upload in one piece: the MD5 of the bytes;
-- of a multipart upload through its S3 gateway: the ETag of S3 without its ``-N``, which is the MD5
-  of the MD5s of the parts, whose size only the uploading program knows;
-- of an upload by a presigned URL: the ETag of the bucket, which is not a digest of the bytes if the
-  bucket encrypts with keys of its own (SSE-KMS, SSE-C).
+- for an upload in one piece: the MD5 of the bytes;
+- for a multipart upload through its S3 gateway: the ETag of S3 without its ``-N``. This is the MD5
+  of the MD5s of the parts; only the uploading program knows the size of the parts;
+- for an upload by a presigned URL: the ETag of the bucket, which is not a digest of the bytes if
+  the bucket encrypts with keys of its own (SSE-KMS, SSE-C).
 
-So if bytes agree in one of the first two ways, they are the uploaded bytes. If they do not agree,
-that proves nothing: only their size can be verified.
+So if the checksum matches the bytes in one of the first two ways, they are the uploaded bytes. If
+it does not match, that proves nothing: only the size can be verified.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 PART_SIZES: Final = tuple(MIB * size for size in (5, 8, 10, 15, 16, 32, 50, 64, 100, 128))
-"""Sizes of parts that are tried: those that aws, boto3, S3A, rclone, s3cmd, s3fs, Arrow, Trino and
-EMRFS use by default."""
+"""The part sizes that are tried: the defaults of aws, boto3, S3A, rclone, s3cmd, s3fs, Arrow, Trino
+and EMRFS."""
 
 
 class LakeFsHasher:
-    """Computes the digests that lakeFS may have recorded of bytes.
+    """Computes all digests that lakeFS may have recorded for an object with these bytes.
 
     Args:
-        size: the number of bytes; parts of this size or more need not be tried.
+        size: the number of bytes; part sizes that are not smaller need not be tried.
     """
 
     def __init__(self, size: int) -> None:
@@ -37,13 +37,13 @@ class LakeFsHasher:
         self._parted = [_Parted(each) for each in PART_SIZES if each < size]
 
     def update(self, data: bytes | memoryview, /) -> None:
-        """Add bytes."""
+        """Add bytes to the hashed data."""
         self._whole.update(data)
         for each in self._parted:
             each.update(data)
 
     def has(self, checksum: str) -> bool:
-        """Return whether a checksum is a digest of the bytes so far, with or without ``-N``."""
+        """Return whether a checksum, with or without ``-N``, is a digest of all added bytes."""
         whole = self._whole.digest()
         # An upload in parts may have a single part, of any size.
         found = {whole.hex(), _new(whole).hexdigest(), *(each.hexdigest() for each in self._parted)}
@@ -51,7 +51,7 @@ class LakeFsHasher:
 
 
 class _Parted:
-    """Computes the MD5 of the MD5s of parts of one size."""
+    """Computes the MD5 of the MD5s of the parts of an upload, for one part size."""
 
     def __init__(self, size: int) -> None:
         self._size = self._left = size

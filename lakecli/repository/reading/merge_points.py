@@ -1,4 +1,4 @@
-"""The common ancestors of two refs, from which a merge and a diff of two refs start."""
+"""The best common ancestors of two refs, needed by a merge and by a diff of two refs."""
 
 from itertools import combinations
 from typing import Final, NamedTuple
@@ -13,12 +13,12 @@ from lakecli.repository.readable import Refs
 from lakecli.repository.reading.view import commit_at
 
 MAX_BASES: Final = 8
-"""Best common ancestors of two commits that are merged; with more, every path is undecided."""
+"""The most best common ancestors that two commits may have; with more, no path is decided."""
 
 MAX_PAIRS: Final = 32
-"""Pairs of ancestors that are merged, the nearest first: a history can be made to have any number.
+"""The largest number of pairs of ancestors that are merged, the nearest first.
 
-A path that another pair would have to decide is undecided.
+A history can be made to have any number. A path that depends on a further pair is undecided.
 """
 
 
@@ -50,7 +50,7 @@ def find_merge_base(repository: Refs, source: str, destination: str) -> MergePoi
 def find_merge_points(
     repository: Refs, txn: ReadTransaction, *, source: str, destination: str
 ) -> MergePoints:
-    """Do what `find_merge_base` does, within a transaction."""
+    """Return what `find_merge_base` returns, as of an open transaction."""
     from_commit = commit_at(repository, txn, source)
     into_commit = commit_at(repository, txn, destination)
     refs = RefStore(txn, repository.key)
@@ -61,9 +61,9 @@ def find_merge_points(
 
 
 def merge_base_of(reader: CommitReader, bases: tuple[Commit, ...]) -> MergeBase:
-    """Return the merge base of best common ancestors, with the trees that are needed to merge them.
+    """Return the merge base for best common ancestors, with the trees needed to merge them.
 
-    If a commit below them is missing, the part of the merge base that needs it is left undecided.
+    If an older commit is missing, the part of the merge base that needs it is left undecided.
     """
     pairs: list[tuple[CommitId, CommitId]] = []
     ancestors = [_ancestors(bases, pairs)]

@@ -18,10 +18,10 @@ from lakecli.repository.reading.addresses import (
 )
 
 SAMPLED_RANGES: Final = 16
-"""Ranges of the newest tree that are read as a sample."""
+"""The number of ranges of the newest tree that are read as a sample."""
 
 MAX_PLACES: Final = 1_000
-"""Places counted separately; forged entries may name any number."""
+"""The largest number of places counted separately; forged entries may name any number."""
 
 OTHERS: Final = "(other places)"
 NO_STORE: Final = "(addresses of no store)"
@@ -32,8 +32,8 @@ class CountedPlace(NamedTuple):
 
     Attributes:
         uri: URI of the bucket, directory or prefix, or `OTHERS`, or `NO_STORE`.
-        objects: number of objects there, as far as counted.
-        allowed: whether this machine may read them.
+        objects: number of counted objects in the place.
+        allowed: whether this machine may read the objects.
     """
 
     uri: str
@@ -42,10 +42,10 @@ class CountedPlace(NamedTuple):
 
 
 class Outside(NamedTuple):
-    """The outside places in a sample of the newest tree.
+    """The places outside the namespace that a sample of the newest tree names.
 
     Attributes:
-        places: the counted places, the most frequent first.
+        places: the counted places, ordered by number of objects, the largest first.
         ranges: the number of ranges of the tree.
     """
 
@@ -63,14 +63,14 @@ def place_of_address(trust: Trust, address: str) -> str:
 
 
 def count_place(counts: dict[str, int], place: str, objects: int = 1) -> None:
-    """Count objects in a place; after `MAX_PLACES` places, count the others together."""
+    """Count objects in a place; after `MAX_PLACES` places, further places are counted together."""
     if place not in counts and len(counts) >= MAX_PLACES:
         place = OTHERS
     counts[place] = counts.get(place, 0) + objects
 
 
 def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[CountedPlace, ...]:
-    """Return the counted places without the namespace itself, the most frequent first."""
+    """Return the counted places except the namespace, those with most objects first."""
     trust = trust_of(repository)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
@@ -81,7 +81,7 @@ def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[Counte
 
 
 def allowable(places: Iterable[CountedPlace], trust: Trust) -> list[str]:
-    """Return the places that are not allowed but can be allowed."""
+    """Return the places that are not allowed but that a user can allow."""
     return [
         place.uri
         for place in places
@@ -90,9 +90,10 @@ def allowable(places: Iterable[CountedPlace], trust: Trust) -> list[str]:
 
 
 def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:
-    """Count the outside places in the default branch, from at most `ranges` ranges of its tree.
+    """Count the places outside the namespace that a sample of the default branch's tree names.
 
-    The ranges are spread evenly over the tree. Unreadable ranges are skipped: `fsck` reports them.
+    At most `ranges` ranges are read, spread evenly over the tree. Unreadable ranges are skipped:
+    `fsck` reports them.
     """
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)

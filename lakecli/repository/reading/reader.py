@@ -1,4 +1,4 @@
-"""Read many objects' entries of one ref, as of one moment; the ref is resolved only once.
+"""Read the entries of many objects of one ref; the ref is resolved only once.
 
 ::
 
@@ -27,7 +27,7 @@ from lakecli.repository.reading.view import View, open_view
 from lakecli.staging import area
 
 BATCH: Final = 1_000
-"""Paths that `Reader.stat_many` looks up at a time."""
+"""The number of paths that `Reader.stat_many` looks up at a time."""
 
 
 class Reader:
@@ -36,7 +36,7 @@ class Reader:
     Later commits and uploads do not change the results. Threads may share a reader: the tree of a
     commit never changes, and one thread at a time reads the staging area. An iterator that a reader
     returns belongs to one thread. Close a reader soon: while a reader of a branch with uncommitted
-    changes is open, the local store cannot reuse the space of records deleted since. After
+    changes is open, the local store cannot reuse the space of records deleted meanwhile. After
     closing, the reader and its unfinished iterators raise `LakeError`.
 
     A path is text, or bytes if it is not UTF-8.
@@ -46,7 +46,7 @@ class Reader:
 
     Attributes:
         commit: the commit that the ref names.
-        has_changes: whether there are uncommitted changes on top of it.
+        has_changes: whether there are uncommitted changes on top of the commit.
     """
 
     def __init__(self, view: View, filling: Fill | None = None) -> None:
@@ -83,8 +83,8 @@ class Reader:
     def stat_many(self, paths: Iterable[bytes | str]) -> Iterator[Entry | None]:
         """Yield the entry at each path, or ``None``, in the order of the paths.
 
-        Paths are read `BATCH` at a time, so the first answer waits for as many paths, or for the
-        end of the paths.
+        Paths are looked up `BATCH` at a time, so the first answer comes only when `BATCH` paths, or
+        all paths, were taken from `paths`.
         """
         todo = iter(paths)
         while batch := [os.fsencode(path) for path in islice(todo, BATCH)]:
@@ -97,8 +97,8 @@ class Reader:
         """Yield (path, entry) in path order.
 
         Args:
-            prefix: only paths that begin with it; any text, not only whole components.
-            start: only paths at or after it.
+            prefix: yield only paths that begin with this text, which need not end at a slash.
+            start: yield only paths at or after this path.
         """
         with self._turn:
             self._check_open()
@@ -110,16 +110,17 @@ class Reader:
             self._check_open()
 
     def close(self) -> None:
-        """Close the reader, after waiting for a thread that is reading the staging area."""
+        """Close the reader; first wait for the thread, if any, that is reading the staging area."""
         with self._turn:
             self._is_closed = True
 
     def wait_filled(self, timeout: float | None = None) -> bool:
-        """Wait until the thread that reads entries into memory ends; no read has to wait for it.
+        """Wait until the thread that reads entries into memory ends; reading needs no such wait.
 
         Returns:
-            Whether the committed entries below ``fill`` are all in memory. They are not if
-            ``cache.memory`` has no room for them, after the timeout, or without ``fill``.
+            Whether the committed entries whose paths begin with ``fill`` are all in memory. They
+            are not if ``cache.memory`` has no room for them, after the timeout, or without
+            ``fill``.
 
         Raises:
             IntegrityError: a part of the tree is missing or damaged.
@@ -138,7 +139,7 @@ class Reader:
             return self._view.find_many(keys)
 
     def _one_at_a_time(self, found: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the items of an iterator over the staging area, without concurrent reads."""
+        """Yield the items of an iterator over the staging area; one thread at a time reads it."""
         while True:
             with self._turn:
                 self._check_open()

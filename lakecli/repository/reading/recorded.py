@@ -8,11 +8,11 @@ object by `locate`, which returns a store that reads only the recorded object:
   `ObjectStore.get`. So the store compares the object in the same request that reads it.
 - A file of this machine has no ETag. A whole file is hashed while it is read. Before a part of a
   file is read, the file is compared: if it has the recorded time, it counts as unchanged, otherwise
-  it is hashed. The part is read only while the file remains the compared file.
+  it is hashed. The part is read only if the file was not replaced after it was compared.
 - A version of an object never changes, nor does a file that lakeFS has written itself.
 
 If the condition fails, the checksum may not be an ETag of this store. Then `compare` compares the
-object, and it is read only while it remains the compared object.
+object, and it is read only if it was not replaced after it was compared.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from lakecli.stores.uri import is_local
 T = TypeVar("T")
 
 PIECE: Final = 1 << 20
-"""Bytes read at a time."""
+"""The number of bytes read at a time."""
 
 MAX_KNOWN: Final = 10_000
-"""Objects whose comparison one resolver remembers."""
+"""The largest number of objects for which one resolver remembers the result of comparing."""
 
 CHANGED: Final = "it changed"
-"""How the problem of a changed object begins."""
+"""The beginning of the problem that is reported for a changed object."""
 
 UNCERTAIN: Final = "it cannot be verified"
-"""How the problem begins of an object that could not be compared."""
+"""The beginning of the problem that is reported for an object that could not be compared."""
 
 
 class Recorded(NamedTuple):
@@ -59,7 +59,7 @@ class Recorded(NamedTuple):
 
     @classmethod
     def of(cls, entry: Entry) -> Recorded:
-        """Return the record of an entry."""
+        """Return what an entry records of its object."""
         return cls(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
 
 
@@ -73,7 +73,7 @@ def locate_recorded(
 ) -> tuple[ObjectStore, str]:
     """Return the store and the key of the bytes of an entry.
 
-    The store of an object that may change is an `AsRecorded`.
+    If the object may change, the store is an `AsRecorded`, which reads only the unchanged object.
     """
     address = recorded.address
     store, key = addresses.locate(address)
@@ -85,7 +85,7 @@ def locate_recorded(
 
 
 def is_lakefs_file(address: str, checksum: str) -> bool:
-    """Return whether an address is that of a file that lakeFS has written, not imported.
+    """Return whether an address names a local file that lakeFS has written, not imported.
 
     Such a file never changes. Its checksum may be that of a multipart upload, which looks like an
     MD5 but is not the MD5 of the bytes.
@@ -98,14 +98,14 @@ class AsRecorded(ReadOnlyStore):
     """A store from which one object is read, as long as it is unchanged since it was recorded.
 
     Args:
-        compared: the `matching` of objects that were compared before.
+        compared: for each object that was compared before, its condition `matching`.
 
     Attributes:
-        unverified: the store itself, for callers that compare the digest of all bytes.
+        unverified: the store without this check, for callers that compare the digest of all bytes.
 
     Raises:
-        ObjectNotFound: any read: there is no such object.
-        IntegrityError: any read: the object changed, or it is impossible to say whether it did.
+        ObjectNotFound: by any read: there is no such object.
+        IntegrityError: by any read: the object changed, or it is impossible to say whether it did.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class AsRecorded(ReadOnlyStore):
             raise self._uncertain("its store does not say what it sends") from None
 
     def check(self, key: str) -> str:
-        """Compare the object; return its `matching`, for a copy by the store, for example."""
+        """Compare the object with its record; return the `matching` for reading or copying it."""
         try:
             info, problem = compare(self._store, key, self._recorded)
         except ConditionFailed:
@@ -185,11 +185,11 @@ def compare(
 ) -> tuple[ObjectInfo, str | None]:
     """Compare an object with its record; return its description, and the problem or ``None``.
 
-    If the store reports a checksum of the recorded kind, it decides. Otherwise a digest is
-    computed, unless the object's time is the recorded time.
+    If the store reports a checksum of the recorded kind, the checksums are compared. Otherwise a
+    digest is computed, unless the object has the recorded time.
 
     Args:
-        reads: compute a digest even if the time is the recorded time.
+        reads: compute a digest even if the object has the recorded time.
 
     Raises:
         ConditionFailed: the object was replaced while it was read.
@@ -235,10 +235,10 @@ def _digest(store: ObjectStore, key: str, checksum: str, tag: str) -> str:
 
 
 class Hasher(Protocol):
-    """The methods that the hashes of the standard library and of BLAKE3 share."""
+    """A hasher: the methods that the hashes of the standard library and of BLAKE3 share."""
 
     def update(self, data: bytes, /) -> object:
-        """Add bytes."""
+        """Add bytes to the hashed data."""
 
     def hexdigest(self) -> str:
         """Return the digest in hex digits."""

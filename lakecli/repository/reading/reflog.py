@@ -1,12 +1,12 @@
 """How branches and tags moved, from the bucket and from the operation log of this clone.
 
 The moves of a shared ref are in the bucket. This clone keeps the moves that it has read, and reads
-older ones only when they are needed. The clone's own moves come from its operation log: unpushed
+older moves only when they are needed. The clone's own moves come from its operation log: unpushed
 moves after the newest shared move, moves before the first shared move, and all moves of a ref that
 was never shared. Moves that were pushed together count as one, as all other clones saw them.
 
-`find_past_ref` finds a former position of a branch or tag, as the braces of a ref expression
-request it.
+`find_past_ref` finds the former commit of a branch or tag that the braces of a ref expression, such
+as ``main@{1}``, name.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _MAKE_NO_COMMIT: Final = frozenset(
     {"repo create", "branch create", "tag create", "clone", "fetch", "pull", FOLLOWED}
     | {"undo", "redo", "op restore"}
 )
-"""Operations that only move refs, to commits that anybody made."""
+"""Kinds of operations that create no commit: they move refs to existing commits."""
 
 _READ_AHEAD: Final = 64
-"""Moves read from the bucket, and kept, at a time."""
+"""The number of moves read from the bucket, and kept, at a time."""
 
 _MISDATED: Final = 64
-"""The longest run of operations with a wrong date that does not hide the operations before it."""
+"""The longest run of operations with wrong dates that is skipped to find earlier operations."""
 
 
 class LoggedMove(NamedTuple):
@@ -50,7 +50,7 @@ class LoggedMove(NamedTuple):
     Attributes:
         before: the commit before the move; ``None``: the ref did not exist.
         after: the commit after the move; ``None``: the ref was deleted.
-        at: when, by the clock of the machine that made the move.
+        at: when the ref moved, by the clock of the machine that moved it.
         who: the committer who made the move, or ``""`` if unknown.
         why: the kind of operation: ``commit``, ``push``, …
         shared: whether the move is in the bucket.
@@ -73,11 +73,11 @@ class Past:
 
     @property
     def now(self) -> datetime:
-        """The present."""
+        """The present time."""
         return self._repository.lake.runtime.now()
 
     def find_kind(self, name: str) -> RefKind | None:
-        """Return the kind of a ref that was seen in the bucket, branches first, or ``None``."""
+        """Return the kind of a ref seen in the bucket, a branch if both exist; ``None`` if unseen."""
         tracking = TrackingStore(self._txn, self._repository.key)
         for kind in NAMED_KINDS:
             if is_ref_name(kind, name) and tracking.find(kind, name) is not None:
@@ -85,14 +85,14 @@ class Past:
         return None
 
     def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
-        """Return a ref's position in the bucket when this clone last read it, or ``None``."""
+        """Return a ref's commit in the bucket when this clone last read the ref, or ``None``."""
         return TrackingStore(self._txn, self._repository.key).position(kind, name)
 
     def iter_moves(self, kind: RefKind, name: str) -> Iterator[LoggedMove]:
         """Yield the moves of a ref, newest first.
 
         Raises:
-            Unreachable: older moves are in the bucket, which does not answer.
+            Unreachable: older moves are in the bucket, but the store does not answer.
         """
         shared = self._iter_shared(kind, name)
         until = self._until()
@@ -117,14 +117,14 @@ class Past:
         yield from _first(oldest, list(islice(self._iter_own(kind, name), len(own), None)))
 
     def _until(self) -> datetime | None:
-        """Return the date of the past operation whose state is read; ``None``: the present."""
+        """If a past state is read, return the date of its last operation, else ``None``."""
         if self._txn.past is None:
             return None
         latest = next(iter_operations(self._txn, self._repository.key), None)
         return None if latest is None else latest.at
 
     def _iter_shared(self, kind: RefKind, name: str) -> Iterator[RecordedMove]:
-        """Yield the moves in the bucket: the moves that this clone has kept, then older moves."""
+        """Yield a ref's moves in the bucket, newest first: first kept moves, then moves to read."""
         last = None
         for move in iter_known_moves(self._txn, self._repository, kind, name):
             if last is not None and move.sequence != last - 1:
@@ -137,7 +137,7 @@ class Past:
         yield from self._read_older(kind, name, tracked.sequence + 1 if last is None else last)
 
     def _read_older(self, kind: RefKind, name: str, sequence: int) -> Iterator[RecordedMove]:
-        """Yield the moves in the bucket before a sequence number, and keep them."""
+        """Read a ref's moves before a sequence number from the bucket; keep and yield them."""
         ref = find_ref(self._repository.store, kind, name)
         if ref is None:
             return
@@ -160,7 +160,7 @@ class Past:
     def _iter_own(
         self, kind: RefKind, name: str, *, since: datetime | None = None
     ) -> Iterator[LoggedMove]:
-        """Yield this clone's own moves from its operation log, newest first."""
+        """Yield this clone's moves of a ref from its operation log, newest first."""
         refs = RefStore(self._txn, self._repository.key)
         operations: Iterable[Operation] = iter_operations(self._txn, self._repository.key)
         if since is not None:
@@ -171,7 +171,7 @@ class Past:
 
 
 def _since(since: datetime, operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield operations, newest first, back to a date; skip short runs of wrong dates."""
+    """Yield operations, newest first, back to a date; tolerate short runs with earlier dates."""
     older: list[Operation] = []
     for operation in operations:
         older.append(operation)
@@ -183,10 +183,13 @@ def _since(since: datetime, operations: Iterable[Operation]) -> Iterator[Operati
 
 
 def _after(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
-    """Return this clone's moves after the newest shared move, from its moves since that date.
+    """Return this clone's moves after the newest shared move.
 
-    A pushed move can be dated a little before or after its push. So the moves are matched by their
-    commits: later moves start at the commit that was pushed.
+    A pushed move can be dated a little before or after its push. So moves are matched by their
+    commits: the first later move starts at the commit that was pushed.
+
+    Args:
+        own: this clone's moves since the date of the newest shared move, newest first.
     """
     for position in reversed(range(len(own))):
         if own[position].before == newest.after:
@@ -197,7 +200,9 @@ def _after(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
 
 
 def _dated_wrong(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
-    """Return this clone's moves after the newest shared move, made while its clock was behind.
+    """Return this clone's moves after the newest shared move, if they have earlier dates.
+
+    This happens if this machine's clock was wrong.
 
     Args:
         own: all moves of this clone, newest first.
@@ -229,7 +234,7 @@ def _first(first: RecordedMove, own: list[LoggedMove]) -> list[LoggedMove]:
 
 
 def _moves_of(operation: Operation, kind: RefKind, name: str) -> Iterator[LoggedMove]:
-    """Yield the moves of a ref in one operation, the last first; staging alone is not a move."""
+    """Yield the moves of a ref in one operation, the last first; staging does not move a ref."""
     for change in reversed(operation.refs):
         if (change.kind, change.name) != (kind, name):
             continue
@@ -252,7 +257,7 @@ def _logged(move: RecordedMove) -> LoggedMove:
 
 
 def find_past_ref(expression: RefExpression, reader: RefReader, past: Past) -> PastRef:
-    """Resolve the base of an expression with its braces.
+    """Return the commit that an expression such as ``main@{1}`` names up to its first braces.
 
     Args:
         expression: an expression that begins with a base and braces.
@@ -290,7 +295,7 @@ def find_past_ref(expression: RefExpression, reader: RefReader, past: Past) -> P
 
 
 class _Ref(NamedTuple):
-    """The ref before braces; shown as ``branch main``."""
+    """The branch or tag before the braces of an expression; shown as ``branch main``."""
 
     kind: RefKind
     name: str
@@ -301,7 +306,7 @@ class _Ref(NamedTuple):
 
 
 def _stood_at(past: Past, ref: _Ref, modifier: Modifier) -> CommitId:
-    """Return the commit of a ref at a time."""
+    """Return the commit that a ref pointed to at a time."""
     when = parse_when(modifier.within, past.now)
     earliest = None
     for move in past.iter_moves(ref.kind, ref.name):
@@ -322,7 +327,7 @@ def _stood_at(past: Past, ref: _Ref, modifier: Modifier) -> CommitId:
 
 
 def _stood_before(past: Past, ref: _Ref, modifier: Modifier) -> CommitId:
-    """Return the commit of a ref before its last moves."""
+    """Return the commit that a ref pointed to before its last n moves."""
     count, stood = 0, None
     for count, move in enumerate(past.iter_moves(ref.kind, ref.name), 1):
         if count > modifier.number:
@@ -342,7 +347,7 @@ def _stood_before(past: Past, ref: _Ref, modifier: Modifier) -> CommitId:
 
 
 def _upstream(past: Past, ref: _Ref, _modifier: Modifier) -> CommitId:
-    """Return the last known commit of a ref in the bucket."""
+    """Return the commit of a ref in the bucket when this clone last read it."""
     commit_id = past.find_upstream(ref.kind, ref.name)
     if commit_id is None:
         raise NotFound(
@@ -365,4 +370,4 @@ PAST: dict[str, Callable[[Past, _Ref, Modifier], CommitId]] = {
     "@{n}": _stood_before,
     "@{date}": _stood_at,
 }
-"""Modifiers that lead from a branch or tag to one of its former commits."""
+"""For each kind of braces, the function that finds the former commit of a branch or tag."""

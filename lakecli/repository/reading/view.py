@@ -1,6 +1,6 @@
 """The readable state of a ref: its committed tree, and for a branch the staging area on top.
 
-A view is consistent: branch record, staging and commit come from one read transaction, which stays
+A view is consistent: branch record, staging and commit come from one read transaction, which is
 open as long as the view. A name that does not exist raises `NotFound`, with a hint that lists the
 existing names; a workspace that accepts no more writes raises `WorkspaceEnded`.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from lakecli.refs.resolve import Resolved
 
 _NEIGHBOURS = 1_000
-"""Objects of a directory among which that one is sought that is probably meant."""
+"""The number of objects of a directory that are searched for a similar name."""
 
 
 class View:
-    """A readable state of a repository; `open_view` and `view_of_branch` create it.
+    """The readable state of a ref; `open_view` and `view_of_branch` create it.
 
-    Only one thread may use it, since it uses a transaction.
+    Only one thread may use a view, since it uses a transaction.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class View:
         """Staging areas on top of the commit, newest first."""
         self.name = name
         self.above = above
-        """Values and tombstones by path on top of these, which are not in the local store yet."""
+        """Values and tombstones by path, read on top of `tokens`; not yet in the local store."""
 
     def find(self, path: bytes) -> bytes | None:
         """Return the encoded value at a path, or ``None``."""
@@ -60,7 +60,7 @@ class View:
         return self.find_committed(path) if staged is None else staged or None
 
     def staged_at(self, path: bytes) -> bytes | None:
-        """Return the value or tombstone that is staged at a path; ``None`` if nothing is."""
+        """Return the value or tombstone staged at a path; ``None`` if the path is not staged."""
         from lakecli.staging import area
 
         if path in self.above:
@@ -79,7 +79,7 @@ class View:
         return find_many(self.repository.trees, self.commit.metarange_id, paths)
 
     def find_committed(self, path: bytes) -> bytes | None:
-        """Return the encoded value at a path in the commit, staging ignored, or ``None``."""
+        """Return the encoded value at a path in the commit, or ``None``; staging is ignored."""
         if self.commit.metarange_id == EMPTY_TREE:
             return None  # nothing has to be imported to read it
         from lakecli.committed.point_reads import find
@@ -134,7 +134,7 @@ class View:
         return not self.above and all(area.is_empty(self.txn, token) for token in self.tokens)
 
     def staged(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield (path, encoded value or tombstone) of the staging areas, in path order."""
+        """Yield (path, encoded value or tombstone) of all staged paths, in path order."""
         from lakecli.staging import area
 
         stored = area.scan_newest(self.txn, self.tokens, start=start, prefix=prefix)
@@ -172,10 +172,10 @@ def no_such_path(
 
 
 def branch_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
-    """Return a branch.
+    """Return a branch by its name.
 
     Raises:
-        NotFound: no such branch; the hint names the command that lists them.
+        NotFound: no such branch; the hint names the command that lists branches.
     """
     refs = RefStore(txn, repository.key)
     branch = refs.find_branch(name)
@@ -204,7 +204,7 @@ def _workspace_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch |
 
 
 def check_branch(repository: Refs, name: str) -> None:
-    """Require the name of a branch or workspace to stage on; other ref expressions are refused."""
+    """Refuse a ref expression that is not the name of a branch or workspace: staging needs one."""
     with repository.lake.kv.read() as txn:
         staged_on(repository, txn, name)
 
@@ -217,7 +217,7 @@ def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> V
 
 
 def resolve_ref(repository: Refs, txn: ReadTransaction, expression: str) -> "Resolved":
-    """Resolve a ref expression for reading, with hints that name this repository.
+    """Resolve a ref expression for reading; hints of errors name this repository.
 
     Raises:
         UsageError: the expression is malformed.
@@ -262,7 +262,7 @@ def resolve_ref(repository: Refs, txn: ReadTransaction, expression: str) -> "Res
 
 
 def commit_at(repository: Refs, txn: ReadTransaction, expression: str) -> Commit:
-    """Resolve a ref expression where a commit is needed; a plain branch means its head.
+    """Resolve a ref expression to a commit; a plain branch means its head.
 
     Raises:
         UsageError: the expression is malformed, or names a staging area.
@@ -287,7 +287,7 @@ def open_view(
     """Open the state that a ref expression names; a plain branch includes its staging area.
 
     Args:
-        above: values and tombstones by path, read on top of the state.
+        above: values and tombstones by path, on top of the state that is read.
     """
     with repository.lake.kv.read() as txn:
         resolved = resolve_ref(repository, txn, expression)
