@@ -1,11 +1,12 @@
-"""Exchanging refs and commits with the bucket: the parts of push, fetch and pull.
+"""Exchange refs and commits with the bucket: the parts of push, fetch and pull.
 
 ::
 
     publish       sends new commits to the bucket and then moves the ref there; its refusals
-    references    checks that the objects needed by new commits are there, or uploads them again
-    fetch         reads where refs are in the bucket, which have changed, and their commits
-    automatic     fetch before a command, branches that move in the bucket first, push after it:
+    references    checks that the bucket has the objects that new commits need, or uploads them
+    again fetch         reads the refs in the bucket, finds which have changed, and reads their
+    commits automatic     fetch before a command, branches that move in the bucket first, push after
+    it:
                   which local moves are still to be sent to the bucket, and which may be sent
 
 May import `stored_objects` and what is below.

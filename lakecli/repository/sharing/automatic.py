@@ -1,22 +1,22 @@
 """Automatic sharing: fetch before a command, move branches in the bucket first, push after it.
 
-A `Repository` has a `SharedMover` if the setting ``sync`` is ``auto``.
-`SharedMover.catch_up` finishes the work of interrupted commands, fetches, and lets local refs
-follow the bucket. Commits, merges and reverts move a branch in the bucket before they move it here.
-Every other move of a ref leaves a note in the transaction that makes it, and `finish` sends the
-notes. If a command is killed, the next command finds its notes and the intent of its move.
+A `Repository` has a `SharedMover` if the setting ``sync`` is ``auto``. `SharedMover.catch_up`
+finishes the work of interrupted commands, fetches, and lets local refs follow the bucket. Commits,
+merges and reverts move a branch in the bucket before they move it here. Every other move of a ref
+writes a note in the transaction of the move, and `finish` sends the noted moves. If a command is
+killed, the next command finds its notes and the intent of its move.
 
-A branch follows the bucket if it has no commits of its own: it is at an ancestor of the bucket's
-position, or at a former position in the bucket. Uncommitted changes stay on it; committing them
-finds conflicts. A tag follows if it is at a former position in the bucket. If `undo` or
-`op restore` undid a clone, fetch, pull or sync, the moved ref stays until it moves in the bucket
-again, or until a pull.
+A branch follows the bucket if it has no commits that the bucket lacks: it is at an ancestor of the
+bucket's commit, or at a former commit of the ref in the bucket. Uncommitted changes are kept, and
+committing them finds conflicts. A tag follows if it is at a former commit of the tag in the bucket.
+If `undo` or `op restore` undid a clone, fetch, pull or sync, the moved ref stays until it moves in
+the bucket again, or until a pull.
 
-A note is sent only if the bucket's ref is at the position where the noted move began, if the move
-is a fast-forward there, or if the bucket never had the ref (`judge`). Any other note is refused
-with the error of `push`, once: the note is deleted, and the operation that moved the ref is undone
-here. The operation stays only if other refs or later operations depend on the refused move. Undo in
-the bucket sends notes, too, with or without automatic sharing.
+A noted move is sent only if the bucket's ref is at the commit where the move began, if the move is
+a fast-forward in the bucket, or if the bucket never had the ref (`judge`). Any other move is
+refused with the error of `push`, once: the note is deleted, and the operation that moved the ref is
+undone here. The operation is not undone if other refs or later operations depend on the refused
+move. Undo in the bucket sends noted moves, too, with or without automatic sharing.
 
 `lakecli.repository.commit_attempts` describes the steps of a commit, when it is durable, and what a
 crash leaves.
@@ -101,7 +101,7 @@ class SharedMover:
     def move(
         self, repository: Repository, branch: Branch, commit: Commit, landing: LocalMove
     ) -> bool:
-        """Move the branch in the bucket, then land the commit here."""
+        """Move a branch in the bucket, then land the commit here; return whether it landed."""
         with repository.lake.kv.read() as txn:
             present = RefStore(txn, repository.key).find_branch(branch.name)
             if present is None or not is_built_from(present, branch.commit_id, landing.sealed):
@@ -134,7 +134,7 @@ class SharedMover:
         return False
 
     def finish(self, repository: Repository) -> None:
-        """Send the notes of refs that this command moved here."""
+        """Send the noted moves of the refs that this command moved here."""
         for note in unsent_notes(repository):
             if self.command_id.hex() in note.by:
                 push_note(repository, note, who=self._who(), put_back=self._put_back)
@@ -146,7 +146,7 @@ def _check_ahead(
     """Refuse to move a branch in the bucket if it has commits there that are missing here.
 
     Raises:
-        LostRace: the branches here and in the bucket have diverged.
+        LostRace: the branch here and the branch in the bucket have diverged.
     """
     refs = RefStore(txn, repository.key)
     if before is not None and not is_ancestor(refs, before, branch.commit_id):
@@ -157,7 +157,7 @@ def _check_ahead(
 
 
 def follow(repository: Repository) -> int:
-    """Move local refs without commits of their own to the positions of the bucket's refs.
+    """Move local refs that have no unpushed commits to the commits of the bucket's refs.
 
     New refs are created here. Refs that were deleted in the bucket are deleted here, except
     branches with staged changes. Refs with unsent moves, and refs that are held, stay.
@@ -193,7 +193,7 @@ def follow(repository: Repository) -> int:
 
 
 def _is_ready(repository: Repository, tracked: Tracked) -> bool:
-    """Unstage records that equal the head, on a branch that is about to follow the bucket.
+    """Before a branch follows the bucket, remove its staged records that equal the head.
 
     Returns:
         Whether the branch may follow. It may not if a tree cannot be read, or if another process is
@@ -213,7 +213,7 @@ def _is_ready(repository: Repository, tracked: Tracked) -> bool:
 
 
 def _stays(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bool:
-    """Return whether a ref does not follow: it has an unsent or unfinished move, or it is held."""
+    """Return whether a ref must not follow: it has an unsent or unfinished move, or is held."""
     key = (tracked.kind, tracked.name)
     return (
         unsent_moves.find_unsent(txn, repository, *key) is not None
@@ -225,7 +225,7 @@ def _stays(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bo
 def _follow_tag(
     txn: WriteTransaction, repository: Repository, tracked: Tracked
 ) -> RefChange | None:
-    """Move a tag to the bucket's position; return the change, or ``None`` if it stays."""
+    """Move a tag to its commit in the bucket; return the change, or ``None`` if the tag stays."""
     refs, name, head = RefStore(txn, repository.key), tracked.name, tracked.commit_id
     before = refs.find_tag(name)
     if before is None:
@@ -244,7 +244,7 @@ def _follow_tag(
 def _follow_branch(
     txn: WriteTransaction, repository: Repository, tracked: Tracked
 ) -> RefChange | None:
-    """Move a branch to the bucket's position; return the change, or ``None`` if it stays."""
+    """Move a branch to its commit in the bucket; return the change, or ``None`` if it stays."""
     refs, name, head = RefStore(txn, repository.key), tracked.name, tracked.commit_id
     before = refs.find_branch(name)
     if before is None:
@@ -274,7 +274,7 @@ _FOLLOW: Final = {RefKind.BRANCH: _follow_branch, RefKind.TAG: _follow_tag}
 def _has_nothing_of_its_own(
     txn: ReadTransaction, repository: Repository, local: Branch, tracked: Tracked
 ) -> bool:
-    """Return whether the bucket has, or had, all commits of a local branch."""
+    """Return whether the bucket's branch has, or once had, all commits of a local branch."""
     refs = RefStore(txn, repository.key)
     if tracked.commit_id is not None:
         if refs.find_commit(tracked.commit_id) is None:
@@ -286,29 +286,29 @@ def _has_nothing_of_its_own(
 
 
 def _was_in_bucket(txn: ReadTransaction, repository: Repository, local: Branch | Tag) -> bool:
-    """Return whether the bucket's ref was ever at the local ref's position, as far as is known."""
+    """Return whether a ref in the bucket is known to have been at the local ref's commit."""
     kind = RefKind.BRANCH if isinstance(local, Branch) else RefKind.TAG
     moves = tracking.iter_known_moves(txn, repository, kind, local.name)
     return any(local.commit_id in (move.before, move.after) for move in moves)
 
 
 class SendDecision(Enum):
-    """Whether a local move may be made in the bucket."""
+    """Whether a local move of a ref may be made in the bucket."""
 
     SEND = auto()
     NOTHING = auto()
-    """The bucket has it already, with or without more on top."""
+    """The bucket has the move already, perhaps with later moves."""
     REFUSE = auto()
-    """The bucket stands elsewhere: the move would undo or delete what others did."""
+    """The bucket's ref is at another commit: the move would undo or delete moves of others."""
 
 
 class Sent(NamedTuple):
-    """The result of sending a note.
+    """The result of sending a noted move.
 
     Attributes:
         verdict: ``NOTHING``: the bucket has the move, or nothing was left to send; ``REFUSE``: the
-            bucket's ref is at another position, and the note was deleted.
-        there: the position of the ref in the bucket, as far as is known.
+            bucket's ref is at another commit, and the note was deleted.
+        there: the commit of the ref in the bucket, as far as is known.
         way_back: the note of the reverse move, if another process undid the move here meanwhile.
     """
 
@@ -318,7 +318,7 @@ class Sent(NamedTuple):
 
 
 def unsent_notes(repository: Repository) -> list[UnsentMove]:
-    """Return the notes, deletions last: a renamed branch always has a name in the bucket."""
+    """Return the notes, deletions last: a renamed branch then always has a name in the bucket."""
     with repository.lake.kv.read() as txn:
         notes = list(unsent_moves.iter_unsent(txn, repository))
     return sorted(notes, key=lambda note: note.after is None)
@@ -340,7 +340,7 @@ def push_note(
 
     Raises:
         LostRace, AlreadyExists: the move would undo moves of others; the note was deleted.
-        OutcomeUnknown, Unreachable, PermissionDenied, …: the note stays.
+        OutcomeUnknown, Unreachable, PermissionDenied, …: the note is kept.
     """
     try:
         sent = send_note(repository, note, who=who)
@@ -361,10 +361,10 @@ def push_note(
 
 
 def send_note(repository: Repository, note: UnsentMove, *, who: str) -> Sent:
-    """Make a noted move in the bucket as `push_note` does, and return the result.
+    """Make a noted move in the bucket, unless it would undo moves of others; return the result.
 
     Raises:
-        OutcomeUnknown, Unreachable, PermissionDenied, …: as `publish` raises them; the note stays.
+        OutcomeUnknown, Unreachable, PermissionDenied, …: as raised by `publish`; the note is kept.
     """
     with repository.lake.kv.read() as txn:
         there = TrackingStore(txn, repository.key).position(note.kind, note.name)
@@ -392,7 +392,7 @@ def judge(
 
     Args:
         txn: the state of the local store, with the history of `there`.
-        there: the position of the ref in the bucket; ``None``: it does not exist there.
+        there: the commit of the ref in the bucket; ``None``: the bucket does not have the ref.
     """
     if there == move.after:
         return SendDecision.NOTHING
@@ -408,7 +408,7 @@ def judge(
 def _judge_branch(
     txn: ReadTransaction, repository: Repository, move: UnsentMove, there: CommitId | None
 ) -> SendDecision:
-    """Decide for `judge` on a branch that exists before and after the move, and in the bucket."""
+    """Decide for `judge` if the branch exists before and after the move, and in the bucket."""
     assert there is not None
     assert move.before is not None
     assert move.after is not None
@@ -424,7 +424,7 @@ def _judge_branch(
 
 
 def _was_there(txn: ReadTransaction, repository: Repository, move: UnsentMove) -> bool:
-    """Return whether the bucket's ref was ever at the move's start, as far as is known."""
+    """Return whether a ref in the bucket is known to have been at the start of a move."""
     moves = tracking.iter_known_moves(txn, repository, move.kind, move.name)
     return any(move.before in (each.before, each.after) for each in moves)
 
@@ -432,7 +432,7 @@ def _was_there(txn: ReadTransaction, repository: Repository, move: UnsentMove) -
 def _move(
     repository: Repository, note: UnsentMove, there: CommitId | None, *, who: str
 ) -> tuple[SendDecision, CommitId | None]:
-    """Make a move in the bucket; return the result, and the position of the ref there."""
+    """Make a move in the bucket; return the result, and the ref's commit in the bucket."""
     wanted = WantedMove(note.kind, note.name, there, note.after, who, note.operation)
     result = compare_and_publish(repository, wanted)
     if result.outcome == MoveOutcome.APPLIED:
@@ -448,7 +448,7 @@ def _move(
 
 
 def not_yet_sent(repository: Repository, note: UnsentMove, error: LakeError) -> LakeError:
-    """Reword and return an error: the ref moved here, but not yet in the bucket."""
+    """Return an error, reworded: the ref moved here, but not yet in the bucket."""
     _reword(error, f"{note.kind} {note.name} moved here, not yet in the bucket: {error.message}")
     help_first = "" if error.hint is None or isinstance(error, Unreachable) else f"{error.hint}; "
     error.hint = (
@@ -458,7 +458,7 @@ def not_yet_sent(repository: Repository, note: UnsentMove, error: LakeError) -> 
 
 
 def not_sent(repository: Repository, note: UnsentMove, there: CommitId | None) -> LakeError:
-    """Return the error for a local move that is not made in the bucket."""
+    """Return the error for a local move that the bucket refuses."""
     error = refused(repository, note.kind, note.name, before=there, after=note.after)
     done = "moved" if note.after else "deleted"
     _reword(error, f"{note.kind} {note.name} was {done} here, not in the bucket: {error.message}")
@@ -466,7 +466,7 @@ def not_sent(repository: Repository, note: UnsentMove, there: CommitId | None) -
 
 
 def say_undone(error: LakeError, move: UnsentMove) -> None:
-    """Add to the error about a refused move that the move was undone here."""
+    """Extend the message of an error about a refused move: the move was undone here."""
     _reword(error, f"{error.message}; this is undone here: {move.operation}")
 
 

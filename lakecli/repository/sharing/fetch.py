@@ -1,13 +1,14 @@
-"""Read the positions of the refs in the bucket, and their commits: Git's ``fetch``.
+"""Read the refs in the bucket, and their commits: Git's ``fetch``.
 
-A fetch lists the refs, and also the packs if much is new. It reads the refs that moved since they
-were last seen, and the packs that have their commits. Local branches never move. New tags are
-created here if their name is free; a tag that differs is reported and stays.
+A fetch lists the refs, and also the packs if there is much to read. It reads the refs that have
+moved since this clone last read them, and the packs that contain their commits. Local branches
+never move. New tags are created here if their name is free; a tag that differs is reported and
+stays.
 
 A pack is recorded as known once all ancestors of its commits are here. So every commit of a known
-pack has its whole history in the local store. If a store lists a pack late, the next fetch reads
-the packs that build on it again, and the refs that need it keep their last known positions until
-then.
+pack has its whole history in the local store. If a store lists a pack late, this clone does not
+record the packs that build on it, and the refs that need it keep their last known commits. The next
+fetch reads these packs again.
 """
 
 from __future__ import annotations
@@ -36,26 +37,26 @@ from lakecli.repository.journal import bucket_state, operation_log, tracking, un
 from lakecli.stores.contract import Version
 
 MAX_NAMED: Final = 16
-"""Packs that are read by the names that refs have for them, without listing the others."""
+"""The largest number of packs that are read by their names in refs, without listing all packs."""
 
 BATCH: Final = 8_192
-"""Commits written in one transaction: other processes wait for no more than these."""
+"""The largest number of commits written in one transaction, which blocks other processes."""
 
 
 class Change(StrEnum):
-    """What happened to a ref in the bucket since it was last seen."""
+    """What happened to a ref in the bucket since this clone last read it."""
 
     NEW = "new"
     MOVED = "moved"
     FORCED = "forced"
-    """It no longer reaches what it pointed to."""
+    """The ref's new commit does not have the old commit among its ancestors."""
     DELETED = "deleted"
     WENT_BACK = "went back"
-    """It is older than when it was last seen: the bucket went back in time."""
+    """The ref has an older state than this clone has seen: the bucket was rolled back."""
     INCOMPLETE = "incomplete"
-    """Its commits are not listed yet, so its old position is kept."""
+    """The ref's new commits are not listed yet, so the ref's old commit is kept."""
     DIFFERS = "differs"
-    """A tag of this name points elsewhere here, or a branch has its name."""
+    """A tag here has the name but another commit, or a branch here has the name."""
 
 
 class RefUpdate(NamedTuple):
@@ -65,7 +66,7 @@ class RefUpdate(NamedTuple):
         kind: branch or tag.
         name: name of the branch or tag.
         before: its commit in the bucket at the last fetch; null if it was not there.
-        after: its commit there now; null if it was deleted.
+        after: its commit in the bucket now; null if it was deleted.
         change: new, moved, forced, went back, deleted, incomplete or differs.
     """
 
@@ -83,9 +84,9 @@ class FetchReport(NamedTuple):
         updated: branches and tags that moved since the last fetch, branches first, by name.
         commits: number of new commits.
         packs: number of commit packs that were read.
-        refs: number of branches and tags in the bucket, with deleted ones.
-        damaged: records that were left out because they are damaged; branches and tags among them
-            keep their last known position.
+        refs: number of branches and tags in the bucket, including deleted ones.
+        damaged: records that were left out because they are damaged; a damaged branch or tag keeps
+            its last known commit.
     """
 
     updated: tuple[RefUpdate, ...]
@@ -96,7 +97,7 @@ class FetchReport(NamedTuple):
 
 
 def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchReport:
-    """Fetch the commits that this clone lacks, and record the positions of the bucket's refs.
+    """Fetch the commits that this clone lacks, and record the commits of the bucket's refs.
 
     Args:
         progress: counts the refs and commits that were read.
@@ -142,7 +143,10 @@ def notify(repository: Repository, damaged: Sequence[InvalidRecord], *, hint: st
 def _accept(
     txn: WriteTransaction, repository: Repository, back: Sequence[Tracked], packs: set[PackId]
 ) -> dict[tuple[RefKind, str], Tracked]:
-    """Forget the records of refs that went back, unless another process has fetched since."""
+    """Forget the records of refs that were rolled back, unless another process has fetched since.
+
+    Return the last seen state of each of these refs.
+    """
     positions = TrackingStore(txn, repository.key)
     seen = [each for each in back if positions.find(each.kind, each.name) == each]
     if seen:
@@ -151,13 +155,13 @@ def _accept(
 
 
 class Unpacked:
-    """The result of unpacking packs.
+    """The result of reading packs into the local store.
 
     Attributes:
         packs: the number of packs that were read.
         commits: the number of commits that were new here.
-        incomplete: commits that are here and cannot be used, since an ancestor is missing.
-        damaged: packs, and records of packs, that were left out.
+        incomplete: commits that are here but cannot be used, since an ancestor is missing.
+        damaged: packs, and records of packs, that were left out because they are damaged.
     """
 
     def __init__(self, packs: int = 0, commits: int = 0) -> None:
@@ -166,7 +170,7 @@ class Unpacked:
         self.damaged: list[InvalidRecord] = []
 
     def has(self, txn: ReadTransaction, repository: Repository, commit_id: CommitId) -> bool:
-        """Return whether a commit is here with its whole history."""
+        """Return whether this clone has a commit with its whole history."""
         if commit_id in self.incomplete:
             return False
         return RefStore(txn, repository.key).find_commit(commit_id) is not None
@@ -180,10 +184,10 @@ def take_packs(
 ) -> Unpacked:
     """Read the packs that have the commits of refs.
 
-    A ref names the packs of its last moves. If they are few, only these are read; this skips the
-    packs of lost races. Otherwise, or if they lack a commit, packs are listed and all new packs are
-    read, the largest first. A store may list a pack late, so the packs that moves name are finally
-    read by key. This is not done earlier, since most of them were merged into larger packs long
+    A ref names the packs of its last moves. If these packs are few, they are read first; packs of
+    lost races are thus skipped. If they are many or lack a commit, the packs are listed and all new
+    packs are read, the largest first. A store may list a pack late, so the packs that the refs name
+    are finally read by key. Otherwise they are not: most of them were merged into larger packs long
     ago. A damaged pack is left out and reported.
     """
     unpacked = Unpacked()
@@ -213,7 +217,7 @@ def take_packs(
 def take_named_packs(
     repository: Repository, named: Iterable[PackId], *, progress: Progress = NO_PROGRESS
 ) -> Unpacked:
-    """Read packs by their names, the newest first; missing ones are left out."""
+    """Read packs by their names, the newest first; missing packs are left out."""
     unpacked = Unpacked()
     unpack(repository, read_named_packs(repository.store, named), unpacked, progress=progress)
     return unpacked
@@ -242,7 +246,7 @@ def take_new_packs(
 
 
 def _lacking(repository: Repository, refs: Iterable[RemoteRef]) -> list[RemoteRef]:
-    """Return the refs whose commits are in no known pack."""
+    """Return the refs whose commits are in none of the packs that this clone has read."""
     with repository.lake.kv.read() as txn:
         packed = PackedStore(txn, repository.key)
         return [ref for ref in refs if ref.commit_id and packed.find_pack(ref.commit_id) is None]
@@ -265,7 +269,7 @@ def _add(before: Unpacked, after: Unpacked) -> Unpacked:
 
 
 class _WaitingPack(NamedTuple):
-    """A pack that was read, and the parents of its commits that were missing here then."""
+    """A pack that was read, and the parents of its commits that were missing here at that time."""
 
     id: PackId
     replaces: tuple[PackId, ...]
@@ -310,7 +314,7 @@ def unpack(
 
 
 def _write(repository: Repository, commits: list[Commit], progress: Progress) -> int:
-    """Write commits, and return how many were new."""
+    """Write commits into the local store, and return how many were new."""
     new = 0
     for start in range(0, len(commits), BATCH):
         part = commits[start : start + BATCH]
@@ -338,7 +342,7 @@ def _missing_parents(repository: Repository, commits: list[Commit]) -> frozenset
 
 
 def _note_known(repository: Repository, packs: Iterable[_WaitingPack]) -> None:
-    """Record packs as known in one transaction, since each may need commits of another."""
+    """In one transaction, record packs as known: a pack may need commits from another pack."""
     with repository.lake.kv.write() as txn:
         packed = PackedStore(txn, repository.key)
         for pack in packs:
@@ -348,7 +352,7 @@ def _note_known(repository: Repository, packs: Iterable[_WaitingPack]) -> None:
 def _note_complete(
     repository: Repository, waiting: Sequence[_WaitingPack], unpacked: Unpacked
 ) -> None:
-    """Record the packs whose missing parents are here now; note the others as incomplete."""
+    """Record packs whose missing parents are here now; mark commits of others as incomplete."""
     pack_of = {commit_id: pack.id for pack in waiting for commit_id in pack.commit_ids}
     incomplete: set[PackId] = set()
     with repository.lake.kv.read() as txn:
@@ -376,7 +380,7 @@ def _track(
     unpacked: Unpacked,
     went_back: Mapping[tuple[RefKind, str], Tracked],
 ) -> tuple[RefUpdate, ...]:
-    """Record the positions of refs, create new tags, and return what changed."""
+    """Record the commits of the bucket's refs, create new tags, and return what changed."""
     positions = TrackingStore(txn, repository.key)
     updated: list[RefUpdate] = []
     tags: list[RefChange] = []
@@ -432,7 +436,7 @@ def _change(
 def _take_tag(
     txn: WriteTransaction, repository: Repository, tag: Tag, changes: list[RefChange]
 ) -> Change | None:
-    """Create a tag here; if its name is taken by another ref, return that it differs."""
+    """Create a tag here; return ``DIFFERS`` if another ref has its name, else ``None``."""
     refs = RefStore(txn, repository.key)
     present = refs.find_tag(tag.name)
     if present is not None or refs.find_branch(tag.name) is not None:
@@ -445,12 +449,12 @@ def _take_tag(
 
 
 class RefsInBucket(NamedTuple):
-    """The refs of a bucket as they were read.
+    """The refs of a bucket as a fetch has read them.
 
     Attributes:
         listed: the number of refs, including deleted refs.
-        refs: the refs that have changed since they were last seen.
-        gone: refs that were seen before and no longer exist.
+        refs: the refs that have changed since this clone last read them.
+        gone: refs that this clone has read before and that no longer exist.
         damaged: objects at the keys of refs that are not valid refs.
     """
 
@@ -463,7 +467,7 @@ class RefsInBucket(NamedTuple):
 def find_back(
     repository: Repository, known: Mapping[tuple[RefKind, str], Tracked], remote: RefsInBucket
 ) -> list[Tracked]:
-    """Return the last seen state of each ref that is older now than it was then."""
+    """Return the last seen state of each ref that was rolled back in the bucket since then."""
     seen = list(remote.gone)
     moved = [(known.get((ref.kind, ref.name)), ref) for ref in remote.refs]
     pairs = [(before, ref) for before, ref in moved if before is not None]
@@ -482,7 +486,11 @@ def read_remote(
     checks_owner: bool = False,
     progress: Progress = NO_PROGRESS,
 ) -> RefsInBucket:
-    """Return the refs that moved since their state in `known`.
+    """Return the refs in the bucket that differ from their last seen state.
+
+    A ref that the listing lacks is read by its key, since a store may list late: lakecli never
+    deletes a ref object, but replaces it by a tombstone. An object that is not a valid ref is left
+    out and reported, since it does not show the commit of the ref.
 
     Args:
         known: the last seen state of each ref.
@@ -491,10 +499,6 @@ def read_remote(
             is skipped if every ref is listed with its last seen version, since each version comes
             from one write.
         progress: counts the refs that were read.
-
-    A ref that the listing lacks is read by its key, since a store may list late: lakecli never
-    deletes a ref object, but replaces it by a tombstone. An object that is not a valid ref is left
-    out and reported, since it does not show the position of the ref.
     """
     store = repository.store
     changed: list[ListedRef] = []
@@ -528,7 +532,7 @@ def read_remote(
 
 
 def find_gone_back(repository: Repository) -> list[tuple[RefKind, str]]:
-    """Read the refs that have changed, and return the refs that went back; nothing is recorded."""
+    """Read the refs that have changed, and return those that were rolled back; record nothing."""
     with repository.lake.kv.read() as txn:
         known = TrackingStore(txn, repository.key).by_ref()
     back = find_back(repository, known, read_remote(repository, known))

@@ -1,4 +1,4 @@
-"""Moving one ref in the bucket, for push, undo and automatic sharing; and its refusals.
+"""Moving one ref in the bucket, for push, undo and automatic sharing; and refusals of moves.
 
 First, all objects that the new commits refer to are verified to be in the bucket
 (`lakecli.repository.sharing.references`), and the commits that are in no pack are written as one
@@ -46,13 +46,13 @@ from lakecli.repository.sharing.fetch import find_gone_back
 from lakecli.repository.sharing.references import NotInBucket, Trees, check_references
 
 TRUSTED_SHARE: Final = 0.5
-"""Share of the grace period: younger data is not looked for, since it cannot be collected yet."""
+"""The share of the grace period in which data is trusted: it cannot have been collected yet."""
 
 CLOCK_SLACK: Final = timedelta(hours=1)
-"""How far the clock of an uploading machine may be wrong."""
+"""The largest accepted error of an uploading machine's clock."""
 
 _MOST_READ: Final = 4
-"""Refs that are read one by one rather than by a listing, which grows with their number."""
+"""The largest number of refs that are read one by one instead of by listing all refs."""
 
 KEPT_FOR: Final = timedelta(days=1)
 """How long a replaced pack is kept."""
@@ -66,7 +66,7 @@ class Unverified(Unreachable):
 
 
 def compare_and_publish(repository: Repository, wanted: WantedMove) -> MoveResult:
-    """Read a ref in the bucket, and `publish` its move if the ref is at the move's start.
+    """Read a ref in the bucket; if it is at the commit where a move starts, `publish` the move.
 
     If many clients commit to one branch, this saves most of the cost of a lost race.
     """
@@ -83,7 +83,7 @@ def publish(
     has_fetched: bool = False,
     is_push: bool = True,
 ) -> MoveResult:
-    """Move a ref in the bucket, after sending all that its new position makes reachable.
+    """Move a ref in the bucket, after sending all objects that its new commit makes reachable.
 
     Args:
         wanted: the move; the caller has compared the ref in the bucket with it.
@@ -100,7 +100,7 @@ def publish(
         Swept: garbage was collected meanwhile; nothing was moved.
         NotInBucket: an object that the new commits refer to is missing in the bucket; nothing was
             moved, unless the message says that the ref was.
-        Unverified: the ref was moved, but then the store did not say whether a sweep has run.
+        Unverified: the ref was moved, but then it was impossible to find out whether a sweep ran.
         OutcomeUnknown: the next command finds out whether the ref moved.
         Unreachable: the store does not answer; nothing was moved.
         PermissionDenied: writing to the namespace is not allowed; nothing was moved.
@@ -138,7 +138,7 @@ def publish(
 
 
 def _is_lost(repository: Repository, wanted: WantedMove, ref: RemoteRef | None) -> bool:
-    """Return whether a ref in the bucket is not at the position where its move has to start.
+    """Return whether a ref in the bucket is not at the commit where its move has to start.
 
     If an earlier command has begun a move of the ref, the answer is no: it may be this very move.
     """
@@ -158,10 +158,10 @@ def _new_commits(
 ) -> list[Commit]:
     """Return the commits that the bucket's refs do not reach, as far as this clone knows.
 
-    `before` was read a moment ago. The last seen position of another ref counts only if the ref has
+    `before` was read a moment ago. The last seen commit of another ref counts only if the ref has
     not moved since. For a few commits, one ref is read for each; otherwise all refs are listed. If
     garbage may have been collected since the last fetch, a known commit counts as complete only if
-    it is the present position of a ref.
+    a ref points to it now.
     """
     known = set() if before is None else {before}
     with repository.lake.kv.read() as txn:
@@ -190,7 +190,7 @@ def _new_commits(
 def _still_stand(
     repository: Repository, tracked: Iterable[Tracked], ends: Collection[CommitId]
 ) -> bool:
-    """Return whether a ref is still at each of a few commits, by reading one ref for each."""
+    """Return whether a ref still points to each of a few commits; read one ref for each commit."""
     if len(ends) > _MOST_READ:
         return False
     seen = {each.commit_id: each for each in tracked if each.commit_id in ends}
@@ -204,10 +204,10 @@ def _still_stand(
 
 
 def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
-    """Return the trees of new commits, each with the trees of the parents of its oldest commit.
+    """Return the trees of new commits, each with the parents' trees of its oldest commit.
 
-    If a revert brings a tree back, the tree is thus compared with the tree before its first commit,
-    and not with the tree that the revert undid.
+    If a revert restores an earlier tree, the tree is thus compared with the tree before its first
+    commit, and not with the tree that the revert undid.
     """
     trees = {}
     with repository.lake.kv.read() as txn:
@@ -225,10 +225,10 @@ def _tree_of(repository: Repository, commit_id: CommitId) -> MetarangeId:
 
 
 def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | None:
-    """Return the date from which entries' data is trusted to be there; ``None``: none is trusted.
+    """Return the date since when entries' data is trusted to be in the bucket, or ``None``.
 
-    Young data is trusted while no object is condemned, unless the bucket went back in time since
-    the data was uploaded.
+    Young data is trusted while no object is condemned, unless the bucket was rolled back after the
+    data was uploaded. ``None``: no data is trusted.
     """
     if collection.phase is not Phase.IDLE:
         return None
@@ -242,7 +242,8 @@ def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | N
 def _pack(repository: Repository, commits: Sequence[Commit], after: CommitId) -> PackId | None:
     """Write a pack if some commits are in no pack; return the ID of the pack that has `after`.
 
-    Packs that are recorded to have new commits, but are not in the bucket, are forgotten.
+    If a recorded pack of the new commits is not in the bucket, it is forgotten, and its commits are
+    written again.
     """
     with repository.lake.kv.read() as txn:
         packed = PackedStore(txn, repository.key)
@@ -262,9 +263,9 @@ def _pack(repository: Repository, commits: Sequence[Commit], after: CommitId) ->
 def _unpacked_commits(
     txn: ReadTransaction, repository: Repository, start: CommitId
 ) -> list[Commit]:
-    """Return the commits that `start` reaches and that are in no pack, in no order.
+    """Return the commits that `start` reaches and that are in no pack, in no particular order.
 
-    All commits that a packed commit reaches are in packs, too.
+    The search ends at packed commits: their ancestors are in packs, too.
 
     Raises:
         DamagedHistory: a commit is missing here.
@@ -328,7 +329,7 @@ def write_pack(
 
 
 def _check_again(repository: Repository, wanted: WantedMove, trees: Trees, before: GcState) -> None:
-    """Verify the references again after the ref has moved, if a sweep may have run meanwhile."""
+    """If a sweep may have run before a ref moved, verify that the bucket has the ref's objects."""
     name = wanted.name
     try:
         if not may_have_swept(before, read_state(repository.store)):
@@ -357,11 +358,11 @@ class NonFastForward(LostRace):
 
 
 class StaleLease(LostRace):
-    """The ref is not at the position that a forced push expected."""
+    """The ref is not at the commit that a forced push expected."""
 
 
 def stale(repository: Repository, name: str, commit_id: CommitId | None) -> StaleLease:
-    """Return the error for a ref that is not at its expected position in the bucket."""
+    """Return the error for a ref that is not at the expected commit in the bucket."""
     where = "was deleted" if commit_id is None else f"stands on {commit_id}"
     return StaleLease(
         f"{name} is not where it was expected in the bucket: it {where}",
@@ -381,8 +382,8 @@ def refused(
 
     Args:
         kind: a branch or a tag.
-        before: the ref's position in the bucket; ``None``: it was deleted there.
-        after: the position that the move would give it; ``None``: the move would delete it.
+        before: the ref's commit in the bucket; ``None``: it was deleted there.
+        after: the commit that the move would set; ``None``: the move would delete the ref.
     """
     if after is None:
         return stale(repository, name, before)

@@ -40,22 +40,22 @@ from lakecli.stores.contract import ObjectNotFound, ObjectStore, exists
 
 T = TypeVar("T")
 Trees = Mapping[MetarangeId, Sequence[MetarangeId]]
-"""New trees, and the trees of the parents that each is compared with."""
+"""New trees; for each, the trees of the parents with which it is compared."""
 
 PARALLELISM: Final = 16
-"""Objects checked at a time."""
+"""The number of objects checked concurrently."""
 
 SAMPLE: Final = 16
-"""Young data objects that are checked before others of their age are trusted."""
+"""The number of young data objects that are checked before the other young ones are trusted."""
 
 BATCH: Final = 10_000
-"""Data objects checked one by one, at most; for more the namespace is listed."""
+"""The largest number of data objects checked one by one; for more, the namespace is listed."""
 
 LISTED_FROM: Final = 2_000
-"""The number of ranges and metaranges from which listing all is faster than asking for each."""
+"""From this number of ranges and metaranges on, listing all is faster than a request for each."""
 
 MAX_LISTED: Final = 1_000
-"""Paths that an error lists, at most."""
+"""The largest number of paths that an error lists."""
 
 
 class NotInBucket(IntegrityError):
@@ -63,7 +63,7 @@ class NotInBucket(IntegrityError):
 
 
 class _Wanted(NamedTuple):
-    """A data object that has to exist."""
+    """A data object that must be in the bucket."""
 
     key: str
     size: int
@@ -81,18 +81,18 @@ def check_references(
 
     Missing objects are uploaded again if this machine has them: tables from the cache, data from
     large files that were uploaded from here and have not changed. A missing table shows that the
-    bucket lost objects, so no data is trusted then.
+    bucket has lost objects; then no data is trusted.
 
     Args:
-        trees: the trees of the commits that the bucket's refs do not reach, each with the trees of
-            its parents. Trees of parents that are not among the former are trusted.
-        head: the tree of the commit that the ref is to move to.
+        trees: the trees of the commits that the bucket's refs do not reach; for each, the trees of
+            the parents. A parent's tree that is not itself one of the new trees is trusted.
+        head: the tree of the commit to which the ref will move.
         older_than: data objects of entries made later are trusted, except for a sample, since
             garbage collection keeps such young objects; ``None``: none are trusted.
 
     Returns:
-        Whether data may have been left unchecked: it was trusted, and there is more than the
-        sample. If the bucket went back in time, the sample may be younger than the missing objects.
+        Whether data may have been left unchecked: young data was trusted, and there was more than
+        the sample. If the bucket was rolled back, the sample may be younger than missing objects.
 
     Raises:
         NotInBucket: objects are missing; the error lists their paths.
@@ -148,7 +148,7 @@ def _head_alone(trees: Trees, head: MetarangeId) -> Trees:
 
 
 def _missing_tables(repository: Repository, trees: Trees) -> list[str]:
-    """Return the keys of the ranges and metaranges that are missing."""
+    """Return the keys of the ranges and metaranges of trees that the bucket lacks."""
     # They are checked in the store first, because a read may find them in the cache only.
     missing = _absent(repository.store, map(sstable_key, trees))
     if missing:
@@ -169,7 +169,7 @@ def _absent(store: ObjectStore, keys: Iterable[str]) -> list[str]:
 def _wanted(
     entries: Iterable[tuple[Entry, bytes]], older_than: datetime | None
 ) -> Iterator[_Wanted]:
-    """Yield the data objects of entries that are not trusted; duplicates are possible."""
+    """Yield the data objects of entries older than `older_than`; duplicates are possible."""
     for entry, path in entries:
         if older_than is None or entry.modified_at < older_than:
             yield _Wanted(entry.physical_address, entry.size, path)
@@ -182,7 +182,7 @@ def _youngest(entries: Iterable[tuple[Entry, bytes]]) -> list[_Wanted]:
 
 
 def _entries(repository: Repository, trees: Trees) -> Iterator[tuple[Entry, bytes]]:
-    """Yield the new entries of trees, with their paths, if their data is in the namespace."""
+    """Yield the new entries of trees whose data is in the namespace, with their paths."""
     for tree, parents in trees.items():
         for path, entry in new_entries(repository.trees, tree, parents):
             if not is_external(entry):
@@ -190,7 +190,7 @@ def _entries(repository: Repository, trees: Trees) -> Iterator[tuple[Entry, byte
 
 
 def _missing_data(repository: Repository, wanted: Iterator[_Wanted]) -> list[_Wanted]:
-    """Return the data objects that are missing or have another size, at most `MAX_LISTED`."""
+    """Return the data objects that are missing or have a wrong size, `MAX_LISTED` at most."""
     batch: dict[tuple[str, int], bytes] = {}
     for item in wanted:
         batch.setdefault((item.key, item.size), item.path)
@@ -230,7 +230,7 @@ def _is_data_there(store: ObjectStore, item: _Wanted) -> bool:
 
 
 def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
-    """Return the items that pass a test; several tests run at a time."""
+    """Return the items that pass a test; run several tests concurrently."""
     with ThreadPoolExecutor(PARALLELISM) as pool:
         return [item for item, passes in zip(items, pool.map(test, items), strict=True) if passes]
 
@@ -247,7 +247,7 @@ def _send_data(
 def _upload_again(
     repository: Repository, kind: str, sizes: Mapping[str, int | None], restored: set[str]
 ) -> set[str]:
-    """Upload objects that were not uploaded again before; return the keys of the uploaded objects.
+    """Upload objects again, each only once in a push; return the keys of the uploaded objects.
 
     Args:
         kind: ``table`` or ``data``.
@@ -266,7 +266,7 @@ def _upload_again(
 
 
 def _notify_collected(repository: Repository, count: str) -> None:
-    """Add a notice of missing objects that only earlier commits need."""
+    """Add a notice that objects which only earlier commits need are missing."""
     repository.notify(
         Notice(
             f"{count} objects that only earlier commits need are not in {repository.store.uri}: "
@@ -278,7 +278,7 @@ def _notify_collected(repository: Repository, count: str) -> None:
 
 
 def _notify(repository: Repository, restored: Collection[str]) -> None:
-    """Add a notice of the objects that were uploaded again."""
+    """Add a notice that missing objects were uploaded again."""
     tables = sum(key.startswith(SSTABLES) for key in restored)
     repository.notify(
         Notice(
