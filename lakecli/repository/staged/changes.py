@@ -1,18 +1,18 @@
 """The uncommitted changes of a branch, and staged conflicts: staged paths that others have changed.
 
 Uncommitted changes are the differences between the staging area and the commit under it. A staging
-area remembers the commit it was started on. The head may have moved on from that commit to commits
-pushed by another clone. Then committing a path that both changed would silently undo the other's
-change.
+area remembers the commit that it was started on. The head of the branch may have moved to a later
+commit that another clone pushed. If the later commit changed a path that is staged, too, committing
+the staged path would silently undo the other clone's change.
 
-Staging may contain records that change nothing: objects staged as they are committed, and deletions
-of absent objects. A branch with only such records counts as clean. They must be removed when the
-head moves: on top of the new head they would undo the changes between the two heads.
+Staging may contain records that change nothing: objects staged with their committed contents, and
+deletions of absent objects. A branch with only such records counts as clean. They must be removed
+when the head moves: on top of the new head they would undo the changes between the two heads.
 
-- A command that needs a clean branch seals the records and removes them from the branch as it moves
-  it (`lakecli.repository.commit_attempts`).
+- A command that needs a clean branch seals the records, and removes them from the branch when it
+  moves the branch (`lakecli.repository.commit_attempts`).
 - A branch that follows the bucket keeps its uncommitted changes. Before it moves,
-  `unstage_unchanged` removes the records that change nothing, of paths that differ in the new head.
+  `unstage_unchanged` removes the records that change nothing, if the new head changes their paths.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
 
 MAX_LISTED: Final = 1_000
-"""Uncommitted changes that an error lists, at most."""
+"""The largest number of uncommitted changes that an error lists."""
 
 _BATCH: Final = 8_192
-"""Paths unstaged in one transaction."""
+"""The number of paths unstaged in one transaction."""
 
 BLOCKS_SIZE: Final = 8 << 20
-"""Bytes of decoded blocks of the committed tree kept while staging is compared with it."""
+"""The memory, in bytes, for decoded blocks of the committed tree while staging is compared."""
 
 
 def uncommitted(view: View, *, prefix: bytes = b"") -> Iterator[Difference]:
-    """Yield how a branch's staging area differs from its commit, in path order.
+    """Yield the differences of a branch's staging area from its commit, in path order.
 
-    A path staged with the committed content, or a deletion of a path that is not committed, is not
-    a difference.
+    A path staged with its committed content is not a difference. The staged deletion of a path that
+    is not committed is not a difference, either.
     """
     # Paths ascend, so few blocks are needed at a time, however much is staged.
     points = PointReader(view.repository.trees, blocks_limit=BLOCKS_SIZE)
@@ -70,7 +70,7 @@ def uncommitted(view: View, *, prefix: bytes = b"") -> Iterator[Difference]:
 
 
 def compare_staged(path: bytes, left: bytes | None, staged: bytes) -> Difference | None:
-    """Return how a staged record differs from the value under it, or ``None``."""
+    """Return the difference of a staged record from the committed value, or ``None``."""
     right = None if staged == TOMBSTONE else staged
     return None if is_same(left, right) else Difference(type_of(left, right), path, left, right)
 
@@ -78,8 +78,8 @@ def compare_staged(path: bytes, left: bytes | None, staged: bytes) -> Difference
 def iter_staged_conflicts(view: View) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield (path, its value in the head) of each staged conflict, in path order.
 
-    Paths staged identically to the head are ignored, and so are paths that were staged again since
-    the head moved.
+    Paths staged identically to the head are ignored, and so are paths that were staged again after
+    the head had moved.
     """
     areas = [
         _conflicts(view, token, base, newer=view.tokens[:place])
@@ -90,7 +90,10 @@ def iter_staged_conflicts(view: View) -> Iterator[tuple[bytes, bytes | None]]:
 
 
 def _older_areas(view: View) -> Iterator[tuple[int, StagingToken, Commit]]:
-    """Yield areas started on an older commit in the head's history: index, token, that commit."""
+    """Yield the areas that were started on an older commit of the head's history than the head.
+
+    Yield the index of each area, its token, and the commit that it was started on.
+    """
     from lakecli.repository.journal.operation_log import started_on
 
     refs = RefStore(view.txn, view.repository.key)
@@ -123,12 +126,12 @@ def iter_crossing(
     *,
     ignores_unchanged: bool = False,
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield (path, its value after the change) of each path that is staged with another value.
+    """Yield (path, its value after the change) of changed paths that are staged with another value.
 
     Args:
         staged: (path, value or tombstone), in path order.
         changes: the changes in path order; not read if nothing is staged.
-        ignores_unchanged: leave out paths that are staged as they were before the change.
+        ignores_unchanged: leave out paths that are staged with their value before the change.
     """
     for value, change in iter_both(staged, changes):
         if is_same(value, change.right) or (ignores_unchanged and is_same(value, change.left)):
@@ -139,7 +142,9 @@ def iter_crossing(
 def iter_both(
     staged: Iterator[tuple[bytes, bytes]], changes: Iterable[Difference]
 ) -> Iterator[tuple[bytes | None, Difference]]:
-    """Yield (staged value, change) of each path that is staged and changed; ``None``: a deletion.
+    """Yield (staged value, change) of each path that is both staged and changed.
+
+    A staged value of ``None`` is a deletion.
 
     Args:
         staged: (path, value or tombstone), in path order.
@@ -161,7 +166,7 @@ def check_clean(view: View) -> None:
     """Refuse a branch with uncommitted changes.
 
     Raises:
-        DirtyBranch: there are such changes; the error names at most `MAX_LISTED` paths.
+        DirtyBranch: the branch has uncommitted changes; the error names at most `MAX_LISTED` paths.
     """
     changes = islice(uncommitted(view), MAX_LISTED + 1)
     paths = [difference.path for difference in changes]
@@ -178,14 +183,14 @@ def check_clean(view: View) -> None:
 
 
 def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None:
-    """Remove staged records that equal the head, of paths that differ in a new head.
+    """Remove staged records that equal the present head, at paths that a new head changes.
 
     The contents of the branch do not change. `undo` skips this operation, as it skips operations
     that follow the bucket.
 
     Args:
         name: the name of the branch; if it is absent or has nothing staged, nothing happens.
-        head: the commit that the branch is about to move to.
+        head: the commit to which the branch is about to move.
 
     Raises:
         IntegrityError: a tree that had to be read is missing or damaged.
@@ -197,7 +202,7 @@ def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None
 
 
 def unstage_equal(repository: Repository, name: str, tree: MetarangeId) -> None:
-    """Remove staged records that equal the head, of paths that differ in another tree.
+    """Remove staged records that equal the present head, at paths that another tree changes.
 
     The arguments and errors are those of `unstage_unchanged`, with a tree instead of its commit.
     """
@@ -230,7 +235,7 @@ def _unstage(
     seen: Branch,
     unchanged: list[tuple[bytes, bytes]],
 ) -> bool:
-    """Remove records not changed since they were read; return ``False`` if the head has moved."""
+    """Remove staged records unless they have changed; return ``False`` if the head has moved."""
     # `status`, which reads only, is among the commands that scripts call most.
     from lakecli.kv.operations import FOLLOWED, StagingChange, save_images
     from lakecli.repository.journal import intents, operation_log

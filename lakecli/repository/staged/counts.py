@@ -1,14 +1,15 @@
 """How many uncommitted changes of each kind a branch has, kept in the row of its staging token.
 
-Counting reads all staged records, and the tree under them. So the row records what was counted:
-which areas, above which tree, and after which operation of the log. Every write to an area of a
-branch is in the log, with images of the paths. So a later count looks only at the paths that newer
-operations wrote to. All changes are counted again if the log does not suffice: the head has another
-tree, areas were sealed, the operation has expired, or it was continued since (`Operation.parts`).
+Counting reads all staged records, and the committed tree under them. So the row keeps the counts,
+and for which areas, which tree and which last operation of the log they are valid. Every write to
+an area of a branch is in the log, with images of the paths. So a later count looks only at the
+paths that newer operations wrote to. All changes are counted again if the log does not suffice: the
+head has another tree, areas were sealed, the operation has expired, or later writes were added to
+the operation (`Operation.parts`).
 
-An operation that has expired, or that a version of lakecli without part counts wrote, may be
-continued unnoticed. Before a count is kept above such an operation, the log is closed: it skips a
-sequence number, so that later writes form a new operation.
+If the operation has expired, or if a version of lakecli without part counts wrote it, later writes
+may be added to it unnoticed. So before a count for such an operation is kept, the log is closed: it
+skips a sequence number, so that later writes form a new operation.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from lakecli.repository.staged.changes import BLOCKS_SIZE, compare_staged
 from lakecli.staging import area
 
 KEPT_FROM: Final = 1_000
-"""Records and operations that were read for a count from which on it is kept."""
+"""A count is kept if it took reading at least this many records and operations."""
 
 _KINDS: Final = (ChangeType.ADDED, ChangeType.CHANGED, ChangeType.REMOVED)
 _FIELD: Final = "counted"
@@ -49,7 +50,7 @@ class ChangesByKind(NamedTuple):
 
 
 class _Counter:
-    """Counts changes of a view, of paths in ascending order.
+    """Counts the uncommitted changes of a view; the paths must be added in ascending order.
 
     Attributes:
         read: the number of paths and operations that were read.
@@ -64,7 +65,7 @@ class _Counter:
 
     @property
     def counts(self) -> ChangesByKind:
-        """The counts."""
+        """The number of changes of each kind that were counted so far."""
         return ChangesByKind(*self._counts.values())
 
     def add_all(self) -> None:
@@ -73,7 +74,7 @@ class _Counter:
             self.add(path, staged)
 
     def add(self, path: bytes, staged: bytes | None, *, step: int = 1) -> None:
-        """Count the record staged at a path; a step of -1 subtracts a record no longer staged."""
+        """Count the record staged at a path; subtract a removed record with a `step` of -1."""
         self.read += 1
         if staged is not None:
             committed = self._points.find(self._view.commit.metarange_id, path)
@@ -85,7 +86,7 @@ class _Counter:
 def count_uncommitted(
     repository: Repository, txn: ReadTransaction, branch: Branch
 ) -> ChangesByKind:
-    """Count the uncommitted changes of a branch, and keep the count if many paths were read."""
+    """Count the uncommitted changes of a branch; keep the counts if many paths were read."""
     view = view_of_branch(repository, txn, branch.name)
     found = _Counter(view)
     if txn.past is not None:  # rows of tokens are not those of the past
@@ -106,7 +107,7 @@ def count_uncommitted(
 
 
 def _made_of(repository: Repository, txn: ReadTransaction, view: View) -> dict[str, Any]:
-    """Return what a count of the present changes depends on: areas, tree, and last operation."""
+    """Return what the present counts depend on: staging areas, tree, and last operation."""
     last = log.last_sequence(txn, repository.key)
     newest = next(log.iter_operations(txn, repository.key), None)
     return {
@@ -123,7 +124,7 @@ def _newer(
     kept: Mapping[str, Any],
     made_of: Mapping[str, Any],
 ) -> list[Operation] | None:
-    """Return the operations after a kept count; ``None`` if they do not show all changes since."""
+    """Return the operations after a kept count; ``None`` if the log does not show all changes."""
     if any(kept.get(name) != made_of[name] for name in ("tokens", "tree")):
         return None
     newer: list[Operation] = []
@@ -140,7 +141,7 @@ def _newer(
 
 
 def _catch_up(view: View, found: _Counter, newer: Sequence[Operation]) -> None:
-    """Bring a count up to date with newer operations."""
+    """Update a kept count by the paths that newer operations wrote to."""
     found.read += len(newer)
     images = [
         _images(view.txn, operation, change.token)
@@ -164,7 +165,7 @@ def _images(
 
 
 def _newest(view: View, path: bytes, before: Mapping[bytes, bytes | None]) -> bytes | None:
-    """Return the record that was staged at a path when its areas had the values in `before`."""
+    """Return the record that was staged at a path while its areas had the values in `before`."""
     found = (
         before[token] if token in before else area.get(view.txn, token, path)
         for token in view.tokens
@@ -175,7 +176,7 @@ def _newest(view: View, path: bytes, before: Mapping[bytes, bytes | None]) -> by
 def _keep(
     repository: Repository, branch: Branch, made_of: dict[str, Any], counts: ChangesByKind
 ) -> None:
-    """Keep a count, unless the branch, its changes or the log have changed meanwhile."""
+    """Keep counts, unless the branch, its changes or the log have changed meanwhile."""
     with repository.lake.kv.write() as txn:
         if RefStore(txn, repository.key).find_branch(branch.name) != branch:
             return

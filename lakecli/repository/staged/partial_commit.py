@@ -1,10 +1,10 @@
-"""Commits of some of the staged changes: which changes are committed, and how the others stay.
+"""Commits of some of the staged changes: which changes are committed, and how others stay staged.
 
-The other changes stay staged. Before the branch moves, `copy_rest` copies them to new staging
-tokens, one for each sealed token. The copies belong to no branch until the commit lands, which
-replaces the sealed tokens by them; so undoing the commit restores the staging area as it was. If
-the commit does not land, `drop_copies` deletes the copies. If the process dies before,
-housekeeping deletes them.
+Before the branch moves, `copy_rest` copies the changes that are not committed to new staging
+tokens, one for each sealed token. The copies belong to no branch until the commit lands. Then they
+replace the sealed tokens; so undoing the commit restores the staging area as it was. If the commit
+does not land, `drop_copies` deletes the copies. If the process is killed before, housekeeping
+deletes them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from lakecli.repository.journal import operation_log
 from lakecli.staging import area
 
 BATCH: Final = 8_192
-"""Records written in one transaction, for which other processes wait."""
+"""The largest number of records written in one transaction, which blocks other processes."""
 
 
 class StagedPart(NamedTuple):
     """Selects some of the staged changes.
 
     Attributes:
-        paths: objects, and everything below them as if they were directories.
+        paths: objects; everything below these paths, taken as directories, is selected, too.
         prefixes: all paths that begin with one of these prefixes are selected.
     """
 
@@ -38,12 +38,12 @@ class StagedPart(NamedTuple):
 
     @classmethod
     def of(cls, paths: Iterable[bytes], prefixes: Iterable[bytes]) -> StagedPart:
-        """Return the part that contains these paths and prefixes."""
+        """Return the selection of these paths and prefixes."""
         named = frozenset(paths)
         return cls(named, (*map(as_directory, named), *prefixes))
 
     def has(self, path: bytes) -> bool:
-        """Return whether a path belongs to the part."""
+        """Return whether a path is selected."""
         return path in self.paths or path.startswith(self.prefixes)
 
 
@@ -51,10 +51,10 @@ def copy_rest(repository: Repository, branch: Branch, part: StagedPart) -> tuple
     """Copy a branch's sealed records that are not in `part`; return the tokens of the copies.
 
     Each sealed token gets a separate copy, started on the same commit, so that staged conflicts are
-    found as before. A token without such records gets no copy.
+    found as before. A token whose records are all in `part` gets no copy.
 
     Args:
-        branch: the branch as it was sealed.
+        branch: the branch with its sealed tokens.
     """
     made = []
     with repository.lake.kv.read() as txn:
@@ -77,7 +77,7 @@ def copy_rest(repository: Repository, branch: Branch, part: StagedPart) -> tuple
 
 
 def drop_copies(repository: Repository, *, name: str, tokens: Sequence[StagingToken]) -> None:
-    """Delete copies whose commit did not land, unless the branch has them nevertheless."""
+    """Delete copies made by `copy_rest`, unless they now belong to the branch."""
     for token in tokens:
         rest = BATCH
         while rest == BATCH:

@@ -1,10 +1,11 @@
 """Write to staging areas, in short transactions that form one operation of the log.
 
-If another command writes between two of the transactions, the rest becomes a separate operation.
-The log must have the order of the writes, because undo reverts the newest operation first.
+If another command writes between two of the transactions, the later transactions form a separate
+operation. The log must have the order of the writes, because undo reverts the newest operation
+first.
 
-After the class `Stager` come new attributes of entries, and all objects below a directory in
-batches, as `rm`, `cp` and `mv` need them.
+The rest of the module changes attributes of entries, and reads all objects below a directory in
+batches, for `rm`, `cp` and `mv`.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
 
 Parts = Sequence[tuple[str, Sequence[Change]]]
-"""Branches, and what to stage on each."""
+"""Pairs of a branch and the changes to stage on the branch."""
 
 T = TypeVar("T")
 
 BATCH: Final = 8_192
-"""Records written in one transaction, for which other processes wait."""
+"""The largest number of records written in one transaction, which blocks other processes."""
 
 MAX_ATTEMPTS: Final = 64
-"""How often records that change while they are read are read again, at most."""
+"""The largest number of attempts to read records that other commands keep changing."""
 
 
 class Stager:
-    """Stages changes on branches of one repository, as one operation where possible.
+    """Stages changes on one branch, as one operation of the log where possible.
 
-    Only one thread may use it at a time.
+    Only one thread may use a stager at a time.
     """
 
     def __init__(self, repository: Repository, branch: str) -> None:
@@ -53,7 +54,7 @@ class Stager:
         self._operation: Operation | None = None
 
     def write(self, changes: Sequence[Change], *, kind: str) -> None:
-        """Stage (path, claimed value or tombstone), in ascending order of paths.
+        """Stage changes: (path, claimed value or tombstone), in ascending order of paths.
 
         Args:
             kind: the kind of the operation, as the log shows it.
@@ -77,11 +78,11 @@ class Stager:
         kind: str,
         view: View | None = None,
     ) -> T:
-        """Stage the changes that `plan` returns; plan again if some paths change meanwhile.
+        """Stage the changes that `plan` returns; if the planned paths change meanwhile, plan again.
 
         Args:
-            source: the branch that the plan reads.
-            paths: the paths that the plan reads on this branch.
+            source: the branch that `plan` reads.
+            paths: the paths that `plan` reads on this branch.
             plan: returns the changes to stage on each branch, in ascending order of paths, and the
                 result that this method returns.
             kind: the kind of the operation, as the log shows it.
@@ -89,7 +90,7 @@ class Stager:
 
         Raises:
             NotFound: no such branch.
-            LostRace: the paths kept changing.
+            LostRace: other commands kept changing the paths.
         """
         repository = self._repository
         for _ in range(MAX_ATTEMPTS):
@@ -115,7 +116,7 @@ class Stager:
         staged: Sequence[tuple[bytes, bytes | None]],
         kind: str,
     ) -> bool:
-        """Stage changes in one transaction if a branch still has this tree and staged values."""
+        """Stage changes in one transaction, if `source` still has this tree and staged values."""
         with self._repository.lake.kv.write() as txn:
             view = view_of_branch(self._repository, txn, source)
             is_same_tree = view.commit.metarange_id == tree  # compared by ID, not read
@@ -131,9 +132,9 @@ class Stager:
         return True
 
     def unstage(self, paths: Sequence[bytes]) -> None:
-        """Unstage paths, given in ascending order, so that they read as committed again.
+        """Unstage paths, given in ascending order; they then have their committed values again.
 
-        If a path is also in a sealed area, the committed value is staged over it.
+        If a path is also in a sealed area, the committed value is staged on top.
 
         Raises:
             NotFound: no such branch.
@@ -147,7 +148,7 @@ class Stager:
                 pass  # another commit has come between
 
     def _unstage(self, part: Sequence[bytes]) -> bool:
-        """Unstage some paths; return ``False`` if the head has moved since it was claimed."""
+        """Unstage some paths; return ``False`` if the head moved after its objects were claimed."""
         with self._repository.lake.kv.read() as txn:
             view = view_of_branch(self._repository, txn, self._branch)
             head = claim_head(view).id if view.tokens[1:] else None
@@ -171,7 +172,7 @@ class Stager:
     def _log(
         self, txn: WriteTransaction, branch: Branch, paths: Sequence[bytes], kind: str
     ) -> None:
-        """Record in the log that paths are about to be written, in one operation if possible."""
+        """Log that paths are about to be written, in the same operation as before if possible."""
         if workspaces.is_workspace(branch.name):
             workspaces.renew(txn, self._repository, branch.staging_token)
             return
@@ -196,7 +197,7 @@ class Stager:
 
 
 def stage_entry(repository: Repository, branch: str, path: bytes, entry: Entry) -> None:
-    """Stage one entry, unless the branch has the same entry already; its object is claimed.
+    """Claim the object of an entry, and stage the entry unless the branch has an equal entry.
 
     Raises:
         NotFound: no such branch.
@@ -209,7 +210,7 @@ def stage_entry(repository: Repository, branch: str, path: bytes, entry: Entry) 
 
 
 def values_on(repository: Repository, branch: str, paths: Sequence[bytes]) -> list[bytes | None]:
-    """Return the encoded entries that a branch has at some paths, staged or committed.
+    """Return the encoded entry that a branch has at each path, staged or committed, or ``None``.
 
     Raises:
         NotFound: no such branch.
@@ -219,7 +220,7 @@ def values_on(repository: Repository, branch: str, paths: Sequence[bytes]) -> li
 
 
 def new_on(repository: Repository, branch: str, changes: Sequence[Change]) -> list[Change]:
-    """Return the changes that a branch does not have already, staged or committed.
+    """Return those changes whose values the branch does not have yet, staged or committed.
 
     Raises:
         NotFound: no such branch.
@@ -233,7 +234,7 @@ def new_on(repository: Repository, branch: str, changes: Sequence[Change]) -> li
 
 
 def is_to_stage(branch: str, present: bytes | None, value: bytes) -> bool:
-    """Return whether a value must be staged over the present value.
+    """Return whether a value must be staged at a path that has the value `present`.
 
     In a workspace it always must: the present value may be staged on the branch only, or others may
     change it, which is a conflict.
@@ -242,7 +243,7 @@ def is_to_stage(branch: str, present: bytes | None, value: bytes) -> bool:
 
 
 def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> bool:
-    """Unstage one path; return whether the committed value was staged over a sealed record."""
+    """Unstage one path; return whether this staged the committed value over a sealed record."""
     sealed = any(area.get(txn, each, path) is not None for each in below.tokens)
     if not sealed:
         area.remove(txn, token, path)
@@ -265,7 +266,7 @@ class NewAttributes(NamedTuple):
     metadata: Mapping[str, str] | None = None
 
     def apply(self, value: bytes) -> bytes:
-        """Return an encoded entry with these attributes.
+        """Return an encoded entry with its attributes replaced by these.
 
         Raises:
             IntegrityError: the entry is damaged.
@@ -289,7 +290,7 @@ UNCHANGED = NewAttributes()
 
 
 def batches_of(view: View, path: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
-    """Yield the records at and below a path, a batch at a time."""
+    """Yield the path and encoded entry of objects at and below a path, in batches."""
     below = as_directory(path)
     if path != below:
         value = view.find(path)
@@ -301,11 +302,11 @@ def batches_of(view: View, path: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
 
 
 def claimed_batches(view: View, below: bytes, target: bytes) -> Iterator[list[Change]]:
-    """Yield the records below a directory, a batch at a time, claimed so that they can be staged.
+    """Yield the entries below a directory in batches, with new paths, and claimed for staging.
 
     Args:
         below: the directory, with its trailing slash.
-        target: the directory that replaces it in the resulting paths.
+        target: the directory that replaces `below` in the resulting paths.
 
     Raises:
         UsageError: a resulting path is too long; raised before the first batch.
@@ -321,18 +322,18 @@ def claimed_batches(view: View, below: bytes, target: bytes) -> Iterator[list[Ch
 def remove_unchanged(
     stager: Stager, view: View, branch: str, batch: Sequence[tuple[bytes, bytes]], kind: str
 ) -> int:
-    """Stage the deletion of those records of a view that have not changed since.
+    """Stage the deletion of entries that have not changed since they were read.
 
     Args:
-        view: the state in which the records were read.
+        view: the state in which the entries were read.
         batch: paths and encoded entries.
         kind: the kind of the operation, as the log shows it.
 
     Returns:
-        The number of removed records.
+        The number of deleted entries.
 
     Raises:
-        LostRace: the records kept changing.
+        LostRace: other commands kept changing the entries.
     """
 
     def plan(now: View) -> tuple[Parts, int]:
