@@ -1,7 +1,8 @@
 """Working directories: a directory of this machine linked with a path of a ref.
 
-Three trees are compared here: the files of the directory, the commit that it was last synced with
-(the base), and the ref now. A file counts as changed when its bytes differ, whatever its time.
+This package compares three trees: the files of the directory, the commit that the directory was
+last synced with (the base), and the ref now. A file counts as changed if its bytes differ, whatever
+its modification time.
 
 ::
 
@@ -15,14 +16,15 @@ Three trees are compared here: the files of the directory, the commit that it wa
     fetching       fetching files into a temporary directory: linked, copied or downloaded
     writer         writing files: fetched, made durable together, then renamed
     kept_for_undo  files that a command overwrites or deletes on request, kept for `undo`
-    checkout       bringing a directory to a commit: `pull`, `checkout`, `restore`
+    checkout       updating a directory to a commit: `pull`, `checkout`, `restore`
     create         linking a directory: `local init` and `local clone`
     commit         committing the changes of a directory, without staging them first
     git            a Git repository around the directory
 
-A command that writes records its target in `.lakefs_ref.yaml` first and moves `at_head` last.
-Meanwhile, each file has its bytes of the base, of the target, or of the user. So any later command
-can finish the work of a killed one: a file with the bytes of base or target is not a change.
+A command that writes records its target commit in `.lakefs_ref.yaml` first and moves `at_head`
+last. Meanwhile, each file has the bytes of the base, of the target, or of the user. So any later
+command can finish the work of a killed command: a file with the bytes of base or target is not a
+change.
 
 May import `repository` and what is below.
 """

@@ -1,8 +1,8 @@
-"""Bringing a working directory to a commit: the work of `clone`, `pull`, `checkout` and `commit`.
+"""Updating a working directory to a commit, for `clone`, `pull`, `checkout` and `commit`.
 
 A file is written or removed only if it has the bytes of the base, or of the target of a command
 that was interrupted; all other files belong to the user. Paths that the user and the target have
-both changed are conflicts, and the policy decides which version stays.
+both changed are conflicts, and the policy decides which version is kept.
 
 `restore` gives single files the contents that a commit has; the files that it overwrites are kept
 for `undo`.
@@ -35,46 +35,47 @@ from lakecli.worktree.worktree import Worktree
 from lakecli.worktree.writer import Writer
 
 MAX_LISTED: Final = 1_000
-"""Conflicting paths that an error lists, at most."""
+"""The largest number of conflicting paths that an error lists."""
 
 
 class Policy(Enum):
-    """How to handle changes of the user."""
+    """What to do with the user's changes when a working directory is updated to a commit."""
 
     KEEP = "keep"
-    """Conflicts keep the user's file, and are listed as unresolved."""
+    """Where there is a conflict, the user's file is kept and listed as unresolved."""
     REFUSE = "refuse"
     """Nothing is done if there is a conflict."""
     FORCE = "force"
-    """Conflicts get the target's file; other changes are kept."""
+    """Where there is a conflict, the target's file is written; other changes are kept."""
     DISCARD = "discard"
-    """All changes are undone."""
+    """All changes of the user are overwritten."""
 
 
 RESOLVE: Final = (
     "take the branch's file: `restore FILE`; or commit the directory's files: "
     "`local commit --ours -m MESSAGE`"
 )
-"""How to resolve conflicts between a directory and its branch."""
+"""A hint on how to resolve conflicts between a directory and its branch."""
 
 
 class WorktreeConflict(ConflictError):
-    """Files were changed both in the working directory and in the commit to bring."""
+    """Files were changed both in the working directory and in the commit to check out."""
 
 
 @dataclass(slots=True)
 class Brought:
-    """The result of bringing a directory to a commit.
+    """The result of updating a working directory to a commit.
 
     Attributes:
         size: bytes of the files written.
-        conflicts: paths that keep the user's file although the commit has another.
+        conflicts: paths at which the user's file was kept although the commit has another file.
         impossible: (path, reason) of objects that cannot be files here.
-        left_out: paths of objects whose names are Git's, lakecli's or the system's own.
-        failures: (path, reason) of objects that could not be fetched; if there are any, the
-            directory is still on its way to the commit.
+        left_out: paths of objects whose names are reserved for Git, lakecli or the system.
+        failures: (path, reason) of objects that could not be fetched; if there are any, the update
+            is unfinished.
         kept: the number of files that were overwritten or removed on request, and kept for undo.
-        blocked: the conflicts in which the user's file or directory is in the way of another file.
+        blocked: those conflicts in which the user's file or directory is in the way of another
+            file.
     """
 
     commit: Commit
@@ -89,10 +90,10 @@ class Brought:
     blocked: list[bytes] = field(default_factory=list)
 
     def take(self, report: WriteReport, worktree: Worktree, tree: MetarangeId) -> None:
-        """Add a writer's report on writing files of a tree to the directory.
+        """Add a writer's report on the files that it has written from a tree.
 
-        An object with another file of the tree in its way cannot be a file here. An object with a
-        file of the user in its way is a conflict.
+        An object that has another object of the tree in its way cannot be a file here. An object
+        that has a file of the user in its way is a conflict.
         """
         for path, reason in report.blocked:
             if worktree.excludes(tree, path):
@@ -107,7 +108,7 @@ class Brought:
         self.failures = sorted(report.failures)
 
     def count_kept(self, paths: Sequence[bytes]) -> None:
-        """Count the files to be overwritten, except those that stayed as they were."""
+        """Count those of `paths` whose files were indeed overwritten or removed."""
         stayed = (path for path, _ in (*self.failures, *self.impossible))
         self.kept = len({*paths}.difference(self.conflicts, stayed))
 
@@ -116,11 +117,11 @@ class _Fate(Enum):
     """The decision about a file that differs from the base."""
 
     WRITE = "write"
-    """It is written or removed: nobody's change, or one that the policy overwrites."""
+    """The file is written or removed: the user has not changed it, or the policy overwrites it."""
     SAME = "same"
-    """It has the wanted bytes already."""
+    """The file has the bytes of the target already."""
     CONFLICT = "conflict"
-    """It stays, although the commit has another."""
+    """The user's file is kept, although the commit has another file."""
 
 
 def bring(
@@ -133,11 +134,12 @@ def bring(
     src: LakeUri | None = None,
     changes: Mapping[bytes, LocalChange] | None = None,
 ) -> Brought:
-    """Bring a locked working directory to a commit.
+    """Update a locked working directory to a commit.
 
     Args:
-        operation: the command, as the link records it while it runs.
-        policy: whether changes of the user stay or are overwritten.
+        target: the commit.
+        operation: the command, which the link records while it runs.
+        policy: whether changes of the user are kept or overwritten.
         src: the new URI that the directory is linked with; ``None``: the URI does not change.
         changes: how the files differ from the base, if the caller has scanned the directory.
 
@@ -149,7 +151,7 @@ def bring(
 
 
 class _Bringing:
-    """One command that brings a working directory to a commit."""
+    """One update of a working directory to a commit."""
 
     def __init__(
         self,
@@ -176,11 +178,11 @@ class _Bringing:
         self._fates: dict[bytes, _Fate] = {}
         self._left_out = worktree.free | worktree.blocked
         self._more = sorted(self._left_out)
-        """Paths outside of the difference of the trees that are written too."""
+        """Paths that are written although the base and the target do not differ there."""
         self._in_the_way: list[bytes] = []
-        """Files that are removed, since others take the places of their directories."""
+        """The user's files that are removed, since the target needs directories or files there."""
         self._blocked: set[bytes] = set()
-        """Paths that the user's files are in the way of."""
+        """Paths that cannot be written, since the user's files are in the way."""
 
     def run(self, operation: str, src: LakeUri | None) -> Brought:
         worktree = self._worktree
@@ -221,7 +223,7 @@ class _Bringing:
     # -- what is to be done ------------------------------------------------------------------
 
     def _was_blocked(self, path: bytes) -> bool:
-        """Return whether the user's files block a path that base and target have in common."""
+        """Return whether a path was already blocked, and does not differ from base to target."""
         find, trees = self._worktree.find, (self._worktree.base_tree, self._target.metarange_id)
         return path in self._worktree.blocked and len({find(tree, path) for tree in trees}) == 1
 
@@ -279,7 +281,7 @@ class _Bringing:
         """Decide about the user's files that are in the way of files to write.
 
         Args:
-            going: files that are removed anyway.
+            going: files that will be removed anyway.
             forces: whether files in the way are removed; otherwise they block the files to write.
         """
         worktree = self._worktree
@@ -391,7 +393,7 @@ class _Bringing:
 def _expected(
     worktree: Worktree, changes: Mapping[bytes, LocalChange], path: bytes
 ) -> Expected | FileState:
-    """Return the state in which the scan has seen the file that will be written or removed."""
+    """Return the state that the scan saw of the file that will be written or removed."""
     change = changes.get(path)
     if change is not None:
         return Expected.ABSENT if change.state is None else change.state
@@ -407,12 +409,13 @@ def restore(
 ) -> Brought:
     """Give files the contents that a commit has; overwritten files are kept for undo.
 
-    Files that the commit lacks stay, unless the base has them.
+    A file that the commit lacks is removed if the base has it; otherwise it stays.
 
     Args:
         paths: paths of files and directories, relative to the working directory; ``b""`` is the
             working directory itself.
-        source: the commit; ``None``: the base. Conflicts at these paths are then resolved.
+        source: the commit; ``None``: the base. With the base, conflicts at these paths count as
+            resolved afterwards.
 
     Raises:
         NotFound: neither the base nor the commit has a file or directory at a path.
@@ -477,7 +480,7 @@ def restore(
 def _wanted(
     worktree: Worktree, path: bytes, tree: MetarangeId, changes: dict[bytes, LocalChange]
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield (path, encoded entry or ``None``) of the files at a path that have to change."""
+    """Yield (path, encoded entry or ``None``) of files to change at or below a path."""
     prefix = len(worktree.link.prefix)
     for each, change in changes.items():
         value = worktree.find(tree, each) if _is_at(path, each) else None

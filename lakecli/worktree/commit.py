@@ -32,11 +32,11 @@ from lakecli.worktree.scan import LocalChange, Scan
 from lakecli.worktree.worktree import Worktree
 
 BATCH: Final = 16_384
-"""Files whose objects become durable together."""
+"""The number of files whose objects are made durable together."""
 
 
 LOCAL_COMMIT: Final = "local commit"
-"""The kind of the operation of a commit of a working directory."""
+"""The kind of the operation that commits a working directory."""
 
 
 class CommitOptions(NamedTuple):
@@ -44,7 +44,7 @@ class CommitOptions(NamedTuple):
 
     Attributes:
         ours: if others have changed a file too, commit the directory's version.
-        downloading: how the changes of others are downloaded afterwards.
+        downloading: how the changes of others are downloaded after the commit.
     """
 
     message: str
@@ -57,14 +57,14 @@ class CommitOptions(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A commit of a working directory.
+    """The result of committing a working directory.
 
     Attributes:
         uploaded: the number of committed files.
         removed: the number of files whose removal was committed.
-        brought: what the directory got from others' commits.
-        left: (path, reason) of changed files that the next commit gets, because they changed again
-            since the directory was compared.
+        brought: the update of the directory to the new commit, with the changes of others.
+        left: (path, reason) of changed files that were not committed, because they changed again
+            after the directory was compared; the next commit includes them.
     """
 
     commit: Commit
@@ -87,7 +87,7 @@ def commit(worktree: Worktree, options: CommitOptions) -> Committed:
         WorktreeConflict: others have changed some of the files, on the branch or in its staging
             area, or conflicts of an earlier pull are unresolved; nothing was committed.
         PartialFailure: all changed files changed again meanwhile; nothing was committed.
-        LostRace: the branch kept moving.
+        LostRace: other commands kept moving the branch.
     """
     with worktree.locked():
         return _Committing(worktree, options).run()
@@ -107,12 +107,12 @@ class _Committing:
         self._branch = branch
         self._left: list[tuple[bytes, str]] = []
         self._values: dict[bytes, bytes | None] = {}
-        """What the commit changes, by path in the repository, in path order."""
+        """The new value of each path that the commit changes, by repository path, in path order."""
         self._files = InTheWay(())
         self._replaced: set[bytes] = set()
-        """Paths of the branch that files of the directory exclude, below or above them."""
+        """Paths of the branch that are above or below a file of the directory, and so conflict."""
         self._same_there: set[bytes] = set()
-        """Those of its paths that have these contents on the branch already."""
+        """Paths to commit whose contents on the branch are already those of the directory."""
 
     def run(self) -> Committed:
         worktree, options = self._worktree, self._options
@@ -197,7 +197,7 @@ class _Committing:
     # -- bytes -------------------------------------------------------------------------------
 
     def _upload(self, scan: Scan, chosen: Mapping[bytes, LocalChange]) -> None:
-        """Upload the files to the namespace, and remember their entries."""
+        """Upload the chosen files to the namespace, and record the values to commit."""
         prefix = self._worktree.link.prefix
         options = self._options.uploading
         upload = Uploader(self._repository, self._branch, options)
@@ -227,7 +227,7 @@ class _Committing:
         done: dict[bytes, Ingested],
         path: bytes,
     ) -> None:
-        """Upload a file if its state is still the one that the scan has seen; else leave it out."""
+        """Upload a file, or add it to the files left out if it has changed since the scan."""
         problem = "the file changed while it was committed"
         try:
             with opener.open(self._worktree.path_of(path)) as file:
@@ -298,11 +298,12 @@ class _Committing:
         return [path[prefix:] for path in paths]
 
     def _changed_there(self, view: View) -> list[bytes]:
-        """Return the paths to commit that conflict with the branch: others have changed them there.
+        """Return paths of the branch that conflict with the commit, since others have changed them.
 
-        The contents of these paths on the branch differ from both the base and the directory. New
+        At these paths the contents on the branch differ from both the base and the directory. New
         paths on the branch are included if they cannot be files beside the directory's files. If
-        the branch has the same contents, its entry stays, whatever its content type.
+        the contents on the branch and in the directory are equal, the branch's entry is kept,
+        whatever its content type.
         """
         worktree = self._worktree
         lost = []
@@ -321,7 +322,7 @@ class _Committing:
         return lost
 
     def _staged(self, view: View) -> Iterator[bytes]:
-        """Yield the paths to commit whose staged value is neither the new nor the committed one."""
+        """Yield the paths to commit at which others have staged a different change."""
         prefix = self._worktree.link.prefix
         branch = view_of_branch(self._repository, view.txn, self._branch)
         changes = self._values

@@ -71,11 +71,11 @@ def clone(
 ) -> Brought:
     """Link an empty or missing directory with a path of a ref, and download its objects.
 
-    If it was killed, repeating it continues.
+    If a call was killed, repeating it continues the download.
 
     Raises:
-        Refused: the directory is not empty, or for the reasons of `init`.
-        UsageError: for the reasons of `init`.
+        Refused: the directory is not empty; or as raised by `init`.
+        UsageError: as raised by `init`.
     """
     Selection(include, exclude)  # or a pattern is refused
     src, head = link_target(repository, uri)
@@ -108,7 +108,7 @@ def clone(
 def link_target(repository: Repository, uri: LakeUri) -> tuple[LakeUri, Commit]:
     """Return the URI to link a directory with, and the commit that the URI names now.
 
-    A branch or tag stays a name; any other expression is replaced by its commit.
+    The name of a branch or tag is kept; any other ref expression is replaced by its commit.
     """
     expression = ref_of(uri)
     with repository.lake.kv.read() as txn:

@@ -1,11 +1,11 @@
 """Fetching objects into the incoming directory of a working directory, verified.
 
-The incoming directory is a temporary directory in the root of the working directory. A file's name
-there depends on its path and object, so the next command can use files that a killed command has
-downloaded from a bucket. If the namespace is a local directory, small files are copied, and larger
-files are linked to their objects if the file system allows it. Copies for a directory that does not
-exist yet wait together in one incoming directory under their final names; that directory is then
-renamed as a whole.
+The incoming directory is a temporary directory in the root of the working directory. The name of a
+file in it depends on the file's path and object, so the next command can use files that a killed
+command has downloaded from a bucket. If the namespace is a local directory, small files are copied,
+and larger files are linked to their objects if the file system allows it. The copies for a
+directory that does not exist yet are written with their final names into one subdirectory of the
+incoming directory; the subdirectory is then renamed as a whole.
 
 `WantedFile` is a file to write, and `WriteReport` the result for many files.
 """
@@ -64,22 +64,22 @@ from lakecli.worktree.worktree import LinkMode, Worktree
 OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 REFUSED: Final = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
-"""The disk refuses a name."""
+"""Error codes with which a file system refuses the name of a file."""
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _TOGETHER: Final = b"directory-"
-"""Names of incoming directories begin with this."""
+"""The prefix of the names of subdirectories of the incoming directory."""
 
 _AT_ONCE: Final = 1_024
-"""Files that are copied together: they wait in memory."""
+"""The largest number of files that are copied together; their bytes are in memory meanwhile."""
 
 _PLACE_OF: Final = attrgetter("directory", "file_name")
 _ADDRESS_OF: Final = attrgetter("entry.physical_address")
 
 
 class Expected(Enum):
-    """What the scan has found at a path."""
+    """Which file a new file may replace: none, or a file with the bytes of the base."""
 
     ABSENT = "absent"
     BASE = "base"
@@ -90,12 +90,13 @@ class WantedFile:
 
     Attributes:
         path: the path relative to the working directory.
-        entry: the entry of its object.
-        expected: the file that it may replace; a state means the file with that state.
+        entry: the entry of the file's object.
+        expected: the file that may be replaced; a `FileState` means a file with this state.
         directory: the directory of the path.
         file_name: the last component of the path.
-        digest: the BLAKE3 of its bytes, if the address of its object contains it.
-        place: the incoming directory in which the file waits under its final name; ``b""``: none.
+        digest: the BLAKE3 of the file's bytes, if the address of its object contains it.
+        place: the subdirectory of the incoming directory in which the file has its final name;
+            ``b""``: none.
         state: the state of the file, if it was written together with others.
     """
 
@@ -123,7 +124,7 @@ class WantedFile:
 
     @property
     def name(self) -> bytes:
-        """The temporary name of the file, relative to the directory of incoming files."""
+        """The temporary name of the file, relative to the incoming directory."""
         if self.place:
             return b"%b/%b" % (self.place, self.file_name)
         if not self._name:
@@ -135,7 +136,10 @@ class WantedFile:
 
 
 def _time_of_tiny(wanted: WantedFile) -> int | None:
-    """Return the modification time of a tiny file; ``None`` if it cannot be copied with others."""
+    """Return the modification time for a tiny file that may be copied together with others.
+
+    Return ``None`` for any other file.
+    """
     entry = wanted.entry
     if wanted.digest is None or entry.size > TINY or PERMISSIONS in entry.metadata:
         return None
@@ -154,12 +158,12 @@ class WriteReport:
         downloaded: the number of files written.
         removed: the number of files removed.
         size: bytes of the files written.
-        kept: paths of files that changed meanwhile, or were not known; they are as they were.
+        kept: paths of files that were left unchanged, since they were not the expected files.
         blocked: (path, reason) of objects with another file or directory in their way.
         impossible: (path, reason) of objects that cannot be files here.
         failures: (path, reason) of objects that could not be fetched.
-        can_repeat: whether the store has refused some of these, or did not answer, so that a
-            repetition may fetch them.
+        can_repeat: whether repeating the command may help, since the store refused some objects or
+            did not answer.
     """
 
     directory: Path
@@ -174,22 +178,22 @@ class WriteReport:
 
 
 class _Incoming(NamedTuple):
-    """The directory of incoming files, the names present at the start, and its directories."""
+    """The incoming directory, the names in it at the start, and its subdirectories."""
 
     destination: Destination
     descriptor: int
     present: set[str]
     places: dict[bytes, bytes]
-    """Where files for a directory wait under their own names; ``b""``: nowhere."""
+    """For each new directory, the subdirectory that will be renamed to it; ``b""``: none."""
 
     def remove(self, name: bytes) -> None:
-        """Remove the leftover of a killed command under a name; it may be a link to an object."""
+        """Remove a killed command's file with this name; it may be a link to an object."""
         if os.fsdecode(name) in self.present:
             os.unlink(name, dir_fd=self.descriptor)
 
 
 class Fetcher:
-    """Fetches objects into the directory of incoming files.
+    """Fetches objects into the incoming directory.
 
     Args:
         report: the report to which failures are added.
@@ -206,12 +210,12 @@ class Fetcher:
         self._budget = FailureBudget()
         self._report = report
         self._is_new: dict[bytes, bool] = {}
-        """Whether a directory in the root was absent when it was asked for first."""
+        """For each name in the root, whether it was absent when it was first needed."""
 
     def fetch_all(
         self, waiting: list[WantedFile], incoming: Destination, descriptor: int
     ) -> list[WantedFile]:
-        """Fetch objects into the incoming directory; return the fetched, grouped by directory."""
+        """Fetch objects into the incoming directory; return fetched files, grouped by directory."""
         place = _Incoming(incoming, descriptor, set(os.listdir(descriptor)), {})
         for name in place.present:
             if name.startswith(_TOGETHER.decode()):  # of a killed command
@@ -257,7 +261,7 @@ class Fetcher:
             self._fetch(wanted, place)
 
     def _fetch(self, wanted: WantedFile, place: _Incoming) -> None:
-        """Download an object, unless an earlier command has downloaded it."""
+        """Download an object, unless an earlier command has already downloaded it."""
         entry, name = wanted.entry, wanted.name
         if os.fsdecode(name) in place.present:
             here = place.destination.state_of(
@@ -270,7 +274,7 @@ class Fetcher:
         self._progress.advance(items=1)
 
     def _links(self, entry: Entry) -> bool:
-        """Return whether a file is linked to its object in a local namespace instead of copied."""
+        """Return whether a file is linked to its object in a local namespace, instead of copied."""
         mode = self._worktree.linking
         if mode is LinkMode.COPY:
             return False
@@ -310,7 +314,7 @@ class Fetcher:
     def _copy_together(
         self, store: DirectoryStore, files: list[WantedFile], place: _Incoming
     ) -> None:
-        """Copy tiny objects together; unusual objects and all errors are left to `_try`."""
+        """Copy tiny objects together; files that this does not write are left to `_try`."""
         core = native.core()
         if core is None or self._worktree.linking not in {LinkMode.AUTO, LinkMode.COPY}:
             return
@@ -341,7 +345,7 @@ class Fetcher:
         self._progress.advance(items=len(done), size=sum(done))
 
     def _copy(self, wanted: WantedFile, place: _Incoming) -> None:
-        """Copy a small object of a local namespace into the incoming directory, verified."""
+        """Copy a small object of a local namespace into the incoming directory, and verify it."""
         entry, name = wanted.entry, wanted.name
         uri, key = self._worktree.repository.uri, entry.physical_address
         data = read_small(uri, self._store, key, size=entry.size, digest=wanted.digest)
@@ -355,11 +359,11 @@ class Fetcher:
         self._progress.advance(items=1, size=entry.size)
 
     def _place_of(self, directory: bytes, place: _Incoming) -> bytes:
-        """Make an incoming directory that will be renamed to `directory`, if its top level is new.
+        """Make a subdirectory of the incoming directory that will be renamed to a new directory.
 
-        Return its name, or ``b""`` if it is not made. The top level of a new directory is in the
-        root of the working directory, as the directory of incoming files is. So the new directory
-        gets the same group and permissions as if it were created in place.
+        Return its name, or ``b""`` if the top level of `directory` exists already. The top level of
+        a new directory is in the root of the working directory, as the incoming directory is. So
+        the new directory gets the same group and permissions as if it were created in place.
         """
         known = place.places.get(directory)
         if known is None:
@@ -377,7 +381,7 @@ class Fetcher:
         """Fetch an object; record a failure that may concern only this object.
 
         Returns:
-            Whether it was fetched.
+            Whether the object was fetched.
         """
         try:
             self._bring(wanted, place)

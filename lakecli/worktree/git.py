@@ -1,4 +1,4 @@
-"""A Git repository around a working directory: ignoring files there, and its present commit."""
+"""A Git repository around a working directory: its ``.gitignore``, and its present commit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GitRepository(NamedTuple):
     """A Git repository that contains a directory.
 
     Attributes:
-        commit: the ID of its head; ``""`` if it has none.
+        commit: the ID of its HEAD commit; ``""`` if it has none.
         remote: the URL of its remote; ``""`` if it has none.
     """
 
@@ -33,7 +33,7 @@ class GitRepository(NamedTuple):
 
 
 def find_git(directory: Path, environ: Mapping[str, str]) -> GitRepository | None:
-    """Return the Git repository that contains a directory; ``None`` without one or without git."""
+    """Return the Git repository that contains a directory; ``None`` if there is none, or no git."""
     if not any(os.path.lexists(each / ".git") for each in (directory, *directory.parents)):
         return None
     root = _git(directory, environ, "rev-parse", "--show-toplevel")
@@ -64,7 +64,7 @@ def _git(directory: Path, environ: Mapping[str, str], *words: str) -> str:
 
 
 def commit_metadata(found: GitRepository, *, host: str) -> Mapping[str, str]:
-    """Return the metadata that lakectl records with a commit made in a Git repository.
+    """Return the metadata that lakectl adds to a commit made inside a Git repository.
 
     Args:
         host: the name of this machine's lake, which is part of the metadata key of the URL.

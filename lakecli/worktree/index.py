@@ -1,8 +1,9 @@
 """The index of a linked directory: which files are known to have the bytes of their objects.
 
-For each path of the base it has the state (`FileState`) in which the file had the base's bytes, so
-that a file in that state is not read again. The index is a cache: if it is missing, damaged or of
-another base, all files are read once more. Each directory has one index file in the home::
+For each path of the base the index has the state (`FileState`) in which the file had the base's
+bytes, so that a file in that state is not read again. The index is a cache: if it is missing,
+damaged or of another base, all files are read once more. Each directory has one index file in the
+home::
 
     magic, key, root         what the index is for, and the path of the directory
     per directory            sizes, its path, the names of its files joined by NUL, the records
@@ -14,8 +15,8 @@ Inode 0 means that no file was seen with these bytes. 32 zero bytes instead of a
 the base does not record the BLAKE3 of the object. A state is recorded only if the file cannot keep
 it through a later change: see `is_settled`.
 
-The index of a deleted directory is deleted. It stays if the directory may only be out of reach, for
-example on a disk that is not mounted.
+The index of a deleted directory is deleted. The index is kept if the directory may only be out of
+reach, for example on a disk that is not mounted.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ NO_DIGEST: Final = bytes(_DIGEST_SIZE)
 _LARGEST: Final = 2**63 - 1
 
 MAPPED_NS: Final = 30_000_000_000
-"""How long a page that a program has mapped may be written to without a new time of the file."""
+"""The longest time for which a write to a memory-mapped page may leave a file's time unchanged."""
 
 TICK_NS: Final = 20_000_000
-"""More than the resolution of the times that a kernel gives to files."""
+"""A time that is longer than the resolution of the times that a kernel gives to files."""
 
 
 class FileState(NamedTuple):
@@ -75,11 +76,11 @@ def state_of(status: os.stat_result) -> FileState:
 
 
 def is_settled(state: FileState, *, at_ns: int, is_own: bool = False) -> bool:
-    """Return whether a state proves from now on that the file has the bytes that were seen.
+    """Return whether a file in this state certainly still has the bytes that were seen.
 
     Args:
         at_ns: when the bytes were read or written, in unix nanoseconds.
-        is_own: whether lakecli has written the file itself, so that no program had it mapped.
+        is_own: whether lakecli has written the file itself, so that no program has it mapped.
     """
     if is_own:
         return state.ctime_ns <= at_ns - TICK_NS
@@ -91,7 +92,7 @@ class TrackedFile(NamedTuple):
 
     Attributes:
         state: the state in which a file was seen to have the bytes of the base; see `FileState`.
-        digest: the BLAKE3 of these bytes, or `NO_DIGEST`.
+        digest: the BLAKE3 of the base's bytes, or `NO_DIGEST`.
     """
 
     state: FileState
@@ -113,13 +114,13 @@ class TrackedDirectory:
         self.records = records
 
     def at(self, position: int) -> TrackedFile:
-        """Return the tracked file at a position."""
+        """Return the tracked file at an index of `names`."""
         start = position * RECORD_SIZE
         state = FileState(*STATE.unpack_from(self.records, start))
         return TrackedFile(state, bytes(self.records[start + STATE.size : start + RECORD_SIZE]))
 
     def find(self, name: bytes) -> int | None:
-        """Return the position of a file, or ``None``."""
+        """Return the index of a file in `names`, or ``None``."""
         position = bisect_left(self.names, name)
         if position < len(self.names) and self.names[position] == name:
             return position
@@ -153,25 +154,25 @@ class Index:
         return None if block is None or position is None else block.at(position)
 
     def put(self, path: bytes, state: FileState, digest: bytes) -> None:
-        """Track a path."""
+        """Record the state and the digest of a tracked file."""
         directory, _, name = path.rpartition(b"/")
         if max(map(abs, state)) > _LARGEST:
             state = FileState(0, min(state.size, _LARGEST))
         self._edits.setdefault(directory, {})[name] = STATE.pack(*state) + digest
 
     def drop(self, path: bytes) -> None:
-        """Stop tracking a path."""
+        """Stop tracking the file at a path."""
         directory, _, name = path.rpartition(b"/")
         self._edits.setdefault(directory, {})[name] = None
 
     def see(self, block: TrackedDirectory, position: int, state: FileState) -> None:
-        """Record that a file in this state has the bytes of the base."""
+        """Record that a tracked file has the bytes of the base while it is in this state."""
         if max(map(abs, state)) <= _LARGEST:
             STATE.pack_into(block.records, position * RECORD_SIZE, *state)
             self.has_changed = True
 
     def _merge(self) -> None:
-        """Apply the paths that were put and dropped."""
+        """Apply the pending calls of `put` and `drop` to `blocks`."""
         edits, self._edits = self._edits, {}
         for directory, changed in edits.items():
             self.has_changed = True
@@ -188,7 +189,7 @@ class Index:
                 self.blocks.pop(directory, None)
 
     def settle(self) -> None:
-        """Apply all changes to `blocks`."""
+        """Apply the pending calls of `put` and `drop` to `blocks`, which saves memory."""
         self._merge()
 
     def paths(self) -> Iterator[bytes]:
@@ -202,7 +203,7 @@ class Index:
     # -- the file ----------------------------------------------------------------------------
 
     def save(self, file: Path) -> None:
-        """Write the index file; after a crash it is the old, the new, or one that is refused."""
+        """Write the index file; after a crash it is the old, the new, or a file that is refused."""
         self._merge()
         make_private(file.parent)
         header = self.key.encode("utf-8", "surrogateescape")
@@ -257,7 +258,7 @@ class Index:
 
 
 def _field_at(data: bytes, at: int) -> tuple[bytes, int]:
-    """Return a field with a length before it, and the position of the next field."""
+    """Return the field whose length is stored at `at`, and the offset of the next field."""
     start = at + _LENGTH
     end = start + int.from_bytes(data[at:start])
     return data[start:end], end
@@ -281,16 +282,16 @@ def _records_of(block: TrackedDirectory) -> Iterator[bytes]:
 
 
 DIRECTORIES: Final = "directories"
-"""The directory of the index files, beside the local store."""
+"""The name of the directory of the index files; it is beside the local store."""
 
 _DAY_NS: Final = 24 * 3600 * 10**9
 
 UNUSED_NS: Final = 90 * _DAY_NS
-"""How long an index that nobody uses is kept, wherever its directory is."""
+"""How long an unused index file is kept, even if its directory may still exist."""
 
 
 def note_use(file: Path, *, now_ns: int) -> None:
-    """Record, at most once a day, that an index is used: set the time of its file."""
+    """Set the time of an index file to the present, at most once a day, to show that it is used."""
     with suppress(OSError):
         if file.stat().st_mtime_ns < now_ns - _DAY_NS:
             os.utime(file, ns=(now_ns, now_ns))
@@ -325,7 +326,7 @@ def _files(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _is_gone(root: bytes, name: str) -> bool:
-    """Return whether the directory with a device and inode is no longer at a path."""
+    """Return whether a path no longer has the directory whose device and inode are in `name`."""
     device, _, inode = name.partition("-")
     directory = Path(os.fsdecode(root))
     for place in (directory, *directory.parents):

@@ -1,9 +1,10 @@
 """Files that a command overwrites or deletes in a working directory on request, kept for `undo`.
 
 The bytes are uploaded to the storage namespace. One operation of the log records the entries as
-the staged records of an area that belongs to no branch. Undoing the operation stages them there,
-and `restore_kept` writes them back into the directory and empties the area. Before a redo,
-`overwrite_again` stages the present files there once more, for the next undo, and overwrites them.
+staged records of an area that belongs to no branch. Undoing the operation stages the entries in
+this area; then `restore_kept` writes the files back into the directory and empties the area. Before
+a redo, `overwrite_again` stages the present files in the area for the next undo, and overwrites
+them.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ PULL: Final = "local pull"
 RESTORE: Final = "restore"
 
 DIRECTORY: Final = "directory"
-"""Key of an operation's metadata: the working directory whose files it has kept."""
+"""Metadata key of an operation: the path of the working directory whose files it has kept."""
 
 IDENTITY: Final = "identity"
-"""Key of an operation's metadata: device and inode of that directory, which may be renamed."""
+"""Metadata key of an operation: device and inode of that directory, which may be renamed."""
 
 PREFIX: Final = "prefix"
-"""Key of an operation's metadata: the path in the repository that it was linked with."""
+"""Metadata key of an operation: the path in the repository that the directory was linked with."""
 
 COMMIT: Final = "commit"
-"""Key of an operation's metadata: the commit whose files took their place."""
+"""Metadata key of an operation: the commit whose files replaced the kept files."""
 
 RESOLVED: Final = "resolved"
-"""Key of an operation's metadata: the conflicts that it has resolved, as a list in JSON."""
+"""Metadata key of an operation: the paths at which it resolved conflicts, as a JSON list."""
 
 
 def keep(
@@ -70,7 +71,7 @@ def keep(
 
     Args:
         paths: the paths of the files, relative to the directory, in ascending order.
-        commit: the commit whose files replace them; ``None``: they are deleted.
+        commit: the commit whose files replace the kept files; ``None``: the files are deleted.
         resolves: whether the command resolves conflicts at these paths.
     """
     repository = worktree.repository
@@ -117,13 +118,13 @@ def _bring_in(worktree: Worktree, paths: Sequence[bytes], options: UploadOptions
 def claimed_files(
     worktree: Worktree, upload: Uploader, files: Mapping[bytes, Ingested]
 ) -> list[Change]:
-    """Make uploaded files durable, and claim them.
+    """Make the objects of uploaded files durable, and claim them.
 
     Args:
         files: the files by their paths, relative to the directory.
 
     Returns:
-        Paths in the repository, and encoded entries, which record the executable bit.
+        (path in the repository, encoded entry) of each file; the entry records the executable bit.
     """
     upload.ingest.flush(files.values())
     at = worktree.repository.lake.runtime.now()
@@ -138,19 +139,20 @@ def claimed_files(
 
 
 def _tree_of(worktree: Worktree, operation: Operation) -> MetarangeId:
-    """Return the tree whose files an operation has written."""
+    """Return the tree whose files an operation wrote over the kept files."""
     commit_id = operation.metadata.get(COMMIT)
     return worktree.commit(CommitId(commit_id)).metarange_id if commit_id else EMPTY_TREE
 
 
 class DirectoryGone(Refused):
-    """The directory whose files an operation has kept is not found, or its link has changed."""
+    """The directory of an operation's kept files is not found, or its link has changed."""
 
 
 def check_directory(repository: Repository, operation: Operation) -> None:
-    """Raise `DirectoryGone` if the files that an operation has kept cannot be written back.
+    """Before an operation is undone, check that the files that it kept can be written back.
 
-    Called before the operation is undone.
+    Raises:
+        DirectoryGone: the directory of the files is not found, or its link has changed.
     """
     if DIRECTORY in operation.metadata and _find_directory(repository, operation) is None:
         raise _gone(repository, operation)
@@ -168,10 +170,10 @@ def _gone(repository: Repository, operation: Operation) -> DirectoryGone:
 
 
 def _find_directory(repository: Repository, operation: Operation) -> Path | None:
-    """Return the directory of an operation, if it is linked with the same path as then.
+    """Return the directory of an operation if its link still has the same path, or ``None``.
 
-    It is the directory with the recorded device and inode. It is searched at its old path, at the
-    path where its index was used last, and in the parent directory. If it is not found, a directory
+    The directory is identified by the recorded device and inode. It is searched at its old path, at
+    the path where its index was last used, and beside its old path. If it is not found, a directory
     at the old path with the same link is used.
     """
     named = Path(operation.metadata[DIRECTORY])
@@ -185,7 +187,7 @@ def _find_directory(repository: Repository, operation: Operation) -> Path | None
 
 
 def _places(repository: Repository, named: Path, identity: str) -> Iterator[Path]:
-    """Yield the places where a directory with a former path may be now."""
+    """Yield paths at which a directory with the former path `named` may be now."""
     yield named
     seen = root_of(index_file_of(repository, identity)) if identity else None
     if seen is not None:
@@ -203,7 +205,7 @@ def _has_identity(place: Path, identity: str) -> bool:
 
 
 def _is_linked(repository: Repository, operation: Operation, place: Path) -> bool:
-    """Return whether a directory has the same link as the directory of an operation had."""
+    """Return whether a directory is linked with the path that an operation's directory had."""
     link = read_link(place)
     if link is None or link.src.repository != repository.name:
         return False
@@ -212,7 +214,7 @@ def _is_linked(repository: Repository, operation: Operation, place: Path) -> boo
 
 @contextmanager
 def _locked(repository: Repository, operation: Operation) -> Iterator[Worktree | None]:
-    """Lock the directory of an operation, if it is linked with the same path as then."""
+    """Lock and yield an operation's directory; ``None`` if its link no longer has the same path."""
     kept = DIRECTORY in operation.metadata
     root = _find_directory(repository, operation) if kept else None
     if root is None:
@@ -229,10 +231,10 @@ def restore_kept(
 ) -> WriteReport | None:
     """Write back the files that an undone operation had kept; return the report.
 
-    A file that has changed since the operation stays as it is. If the store refuses an object or
-    does not answer, or if the process is killed, the operation is unfinished and this call can be
-    repeated. A file that was a conflict counts as written back only when it is marked as a conflict
-    again.
+    A file that has changed since the operation is not overwritten. If the store refuses an object
+    or does not answer, or if the process is killed, the operation is unfinished and this call can
+    be repeated. A file that was a conflict counts as written back only when it is marked as a
+    conflict again.
 
     Returns:
         The report; ``None`` if the operation kept no files.
@@ -268,12 +270,12 @@ def restore_kept(
 def _write_back(
     worktree: Worktree, operation: Operation, writer: Writer
 ) -> tuple[set[bytes], set[bytes]]:
-    """Write the kept files that have not changed since.
+    """Write back the kept files, except where the present file has changed since the operation.
 
     Files of the operation's commit that are in the way are removed.
 
     Returns:
-        The paths that have the kept bytes already, and the paths that were in the way.
+        The paths that already have the kept bytes, and the paths of the removed files.
     """
     prefix = worktree.link.prefix
     changes = worktree.scan().changes
@@ -310,7 +312,7 @@ def _write_back(
 
 
 def _tracked_in_the_way(worktree: Worktree, path: bytes) -> list[bytes]:
-    """Return the files of the base where a directory of a path would be, or below the path."""
+    """Return the files of the base that prevent a file at a path: above the path, or below it."""
     above = [each for each in parents_of(path) if worktree.index.find(each) is not None]
     if above or not Path(os.fsdecode(worktree.path_of(path))).is_dir():
         return above
@@ -318,9 +320,9 @@ def _tracked_in_the_way(worktree: Worktree, path: bytes) -> list[bytes]:
 
 
 def _resolved(operation: Operation, paths: set[bytes]) -> set[bytes]:
-    """Return the paths in `paths` at which an operation has resolved conflicts.
+    """Return those of `paths` at which an operation has resolved conflicts.
 
-    All files that a pull has overwritten were conflicts.
+    If the operation is a pull, these are all paths: a pull overwrites only files in conflict.
     """
     if operation.kind == PULL:
         return paths
@@ -339,10 +341,10 @@ def is_unfinished(repository: Repository, operation: Operation) -> bool:
 def overwrite_again(
     repository: Repository, operation: Operation, options: DownloadOptions
 ) -> WriteReport | None:
-    """Overwrite again the files that an undone operation had kept; called before its redo.
+    """Before a redo, overwrite again the files that an undo has written back.
 
-    Only a file with the bytes that undo has written back is overwritten or removed, and its bytes
-    are kept first. If the process is killed, repeating the call continues.
+    A file is overwritten or removed only if it still has the bytes that the undo wrote, and these
+    bytes are kept first. If the process is killed, repeating the call continues.
 
     Returns:
         The report; ``None`` if the operation kept no files, or the directory is at another commit
@@ -397,8 +399,8 @@ def _as_kept(
 ) -> tuple[dict[bytes, tuple[bytes | None, FileState]], set[bytes]]:
     """Return the files that still have the kept bytes, each with the tree's value and its state.
 
-    Also return the paths that are as in the tree: an interrupted redo has overwritten them.
-    Other files are reported as kept.
+    Also return the paths that already have the tree's contents: an interrupted redo has overwritten
+    them. All other files are added to `WriteReport.kept`.
     """
     prefix = worktree.link.prefix
     wanted, done = {}, set()

@@ -3,17 +3,17 @@
 lakecli writes one value per line, as lakectl does, and parses such lines itself: with PyYAML every
 command in a linked directory would take a sixth longer. PyYAML parses all other YAML.
 
-lakectl knows ``src``, ``at_head`` and ``active_operation``. The other entries are lakecli's own,
-and lakectl ignores them:
+lakectl uses ``src``, ``at_head`` and ``active_operation``. It ignores the other entries, which only
+lakecli uses:
 
 ::
 
     src               lakefs://REPOSITORY/REF/[PREFIX/]
     at_head           the commit that the directory was last synced with: the base
     active_operation  the unfinished operation: clone, pull, checkout or commit
-    target            the commit that this operation brings the directory to
+    target            the commit to which this operation updates the directory
     include, exclude  the patterns of a sparse directory
-    unresolved        paths that were changed both here and there, percent-encoded
+    unresolved        paths that were changed both here and on the branch, percent-encoded
     left_out          paths that cannot be files here, percent-encoded
 """
 
@@ -40,10 +40,10 @@ from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
 from lakecli.repository.transfer.ignore_patterns import LINK_FILE
 
 MAX_SIZE: Final = 64 << 20
-"""Bytes of `.lakefs_ref.yaml`, at most, which can list many paths."""
+"""The largest size of a `.lakefs_ref.yaml`, in bytes; it can list many paths."""
 
 MAX_FOREIGN: Final = 64 << 10
-"""Bytes of one that this user does not own, at most."""
+"""The largest size of a `.lakefs_ref.yaml` that another user owns, in bytes."""
 
 _MAX_URI: Final = 4096
 _MAX_PATHS: Final = 1 << 20
@@ -79,11 +79,11 @@ class Link(NamedTuple):
         at_head: the commit that the directory was last synced with; ``None`` before its first
             checkout is complete.
         active: the operation that was begun and is not finished, or ``""``.
-        target: the commit that this operation brings the directory to; ``None`` if lakectl began
+        target: the commit to which this operation updates the directory; ``None`` if lakectl began
             the operation.
         include: patterns of a sparse directory: only matching paths are in the directory.
         exclude: patterns of paths that are not in the directory.
-        unresolved: paths, relative to the prefix, that were changed both here and there.
+        unresolved: paths, relative to the prefix, that were changed both here and on the branch.
         left_out: paths, relative to the prefix, that cannot be files in this directory.
     """
 
@@ -98,17 +98,17 @@ class Link(NamedTuple):
 
     @property
     def ref(self) -> str:
-        """The ref, as it was given."""
+        """The ref of the link, as the user gave it."""
         return ref_of(self.src)
 
     @property
     def prefix(self) -> bytes:
-        """The prefix of the paths of all objects of the directory."""
+        """The prefix that all objects of the directory have in the repository."""
         return self.src.path or b""
 
 
 def find_root(start: Path) -> Path | None:
-    """Return the linked directory that is, or contains, a directory; ``None`` if there is none."""
+    """Return the linked directory at or above a directory; ``None`` if there is none."""
     for directory in (start, *start.parents):
         if os.path.lexists(directory / _NAME):
             return directory
@@ -200,11 +200,11 @@ _UNPRINTED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters that JSON leaves unescaped and YAML does not print."""
 
 _WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
-"""Plain scalars that are no texts in YAML."""
+"""Plain scalars that YAML does not parse as text."""
 
 
 def _load(text: str) -> dict[str, Any]:
-    """Parse the entries of a file: strings, and lists of strings.
+    """Parse the text of a `.lakefs_ref.yaml` into its entries: strings, and lists of strings.
 
     Raises:
         Unparsable: the text is not a YAML mapping, or has two entries with the same name.
@@ -236,7 +236,7 @@ def _load(text: str) -> dict[str, Any]:
 
 
 def _dump(entries: Mapping[str, str | Sequence[str]]) -> str:
-    """Return the text of a file, with one value per line."""
+    """Return entries as the text of a `.lakefs_ref.yaml`, with one value per line."""
     lines = []
     for name, value in entries.items():
         if isinstance(value, str):
@@ -293,12 +293,11 @@ def write_link(root: Path, link: Link) -> None:
 
 
 class Linked(NamedTuple):
-    """A linked directory.
+    """A linked directory that a search has found.
 
     Attributes:
-        directory: relative to the directory where the search began.
-        link: what it is linked with; ``None`` if its `.lakefs_ref.yaml` is malformed, or another
-            user's.
+        directory: the path relative to the directory where the search began.
+        link: the link; ``None`` if the `.lakefs_ref.yaml` is malformed, or another user owns it.
     """
 
     directory: Path

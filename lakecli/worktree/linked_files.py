@@ -1,15 +1,15 @@
 """Files that are linked with objects of the namespace on the same file system; the executable bit.
 
-A reflink shares the blocks until one side is written to. A hard link is a second name of the
-object's file. It is made read-only, because writing to it would damage the repository. Root can
-write to it nevertheless; this changes the object, and so all commits that contain it.
-`restore_objects` repairs such an object: the file keeps the new bytes, and the object gets its old
-bytes back. They come from the beginning of the file, if bytes were only appended, or from the file
-that was uploaded.
+A reflink shares the blocks with the object until one of the two files is written to. A hard link is
+a second name of the object's file. The file is made read-only, because writing to it would damage
+the repository. Root can write to it nevertheless; this changes the object, and so all commits that
+contain it. `restore_objects` repairs such an object: the user's file keeps the new bytes, and the
+object gets its old bytes back. If bytes were only appended, the old bytes are the beginning of the
+file; otherwise they are read from the file that was uploaded.
 
 The executable bit is recorded in lakectl's metadata for POSIX permissions. The key begins with
-``::lakefs::``, so it does not count in the comparison of entries: a file of which only this bit has
-changed is not a change, and the bit is recorded with the file's next bytes.
+``::lakefs::``, so the comparison of entries ignores it: a file of which only this bit has changed
+counts as unchanged, and the bit is recorded when the file's bytes change.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lakecli.worktree.scan import LocalChange, ScanProblem
 from lakecli.worktree.worktree import Worktree
 
 _CLONE: Final = 0x40049409
-"""Linux's ``FICLONE``."""
+"""The request code ``FICLONE`` of Linux, which makes a reflink."""
 
 _CANNOT: Final = frozenset(
     {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM}
@@ -50,7 +50,7 @@ _WRITABLE: Final = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 def reflink(source: Path, name: bytes, directory: int) -> bool:
-    """Make a new file that shares the blocks of another; return whether the disk supports it."""
+    """Make a new file that shares the blocks of another; return ``False`` if unsupported."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with (
         closing(os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as origin,
@@ -100,7 +100,7 @@ def digest_at(name: bytes, directory: int) -> str:
 
 
 PERMISSIONS: Final = "::lakefs::posix-permissions"
-"""JSON with UID, GID and Mode, of which lakecli uses the executable bit of the owner."""
+"""Metadata key for JSON with UID, GID and Mode; lakecli uses only the owner's executable bit."""
 
 _MAX_SIZE: Final = 256
 
@@ -139,7 +139,7 @@ def make_executable(file: int | bytes, *, dir_fd: int | None = None) -> None:
 
 
 class _Overwritten(NamedTuple):
-    """A changed file that is also an object of the namespace, and the object's digest and size."""
+    """A changed file that is also an object of the namespace; with the object's digest and size."""
 
     path: bytes
     digest: DataDigest
@@ -147,18 +147,18 @@ class _Overwritten(NamedTuple):
 
 
 def problems_of(worktree: Worktree, changes: Mapping[bytes, LocalChange]) -> list[ScanProblem]:
-    """Return the changed files that are objects of the namespace, as problems."""
+    """Return the changed files that are also objects of the namespace, as problems."""
     reason = "a hard link; the object in the namespace was overwritten with it"
     return [ScanProblem(each.path, reason) for each in _overwritten(worktree, changes)]
 
 
 def restore_objects(worktree: Worktree, changes: Mapping[bytes, LocalChange]) -> list[bytes]:
-    """Give overwritten objects their own bytes again; return the paths of the files.
+    """Give overwritten objects their original bytes again; return the paths of the files.
 
     The files keep the new bytes. They are no longer hard links, which changes their states.
 
     Raises:
-        IntegrityError: the bytes of an object are nowhere on this machine.
+        IntegrityError: the original bytes of an object are nowhere on this machine.
     """
     found = list(_overwritten(worktree, changes))
     lost = [each.path for each in found if not _restore(worktree, each)]
@@ -192,7 +192,7 @@ def _overwritten(
 
 
 def _restore(worktree: Worktree, each: _Overwritten) -> bool:
-    """Write the original bytes of an object again; return whether it has them now."""
+    """Write the original bytes of an object again; return whether the object has them now."""
     from lakecli.repository.stored_objects import DamagedObject, check_object, repair_data
 
     repository = worktree.repository
@@ -207,7 +207,7 @@ def _restore(worktree: Worktree, each: _Overwritten) -> bool:
 
 
 def _beginning(file: bytes, each: _Overwritten) -> Iterator[bytes]:
-    """Yield the beginning of a file, as many bytes as the object has.
+    """Yield the first bytes of a file, as many as the object had, and verify them at the end.
 
     Raises:
         IntegrityError: after the last piece, if the bytes are not those of the object.

@@ -1,8 +1,8 @@
 """Obstacles to a file: a directory or a link at its path, or a file above it.
 
 Each command checks the paths that `.lakefs_ref.yaml` lists as left out. Such a path is *free* if a
-file can be there now, and *blocked* if files of the user are in its way, which is a conflict.
-Otherwise it cannot be a file here.
+file can be there now. It is *blocked* if files of the user are in the way, which is a conflict.
+Otherwise it cannot be a file on this machine.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def obstacle_at(root: bytes, relative: bytes) -> Obstacle | None:
 
 
 class InTheWay:
-    """Files of the user; finds which of them are in the way of another file."""
+    """A set of the user's files that finds which of them prevent a file at another path."""
 
     def __init__(self, files: Iterable[bytes]) -> None:
         self._files = {*files}
@@ -64,7 +64,7 @@ class InTheWay:
                 self._directories.setdefault(above, []).append(path)
 
     def of(self, path: bytes) -> list[bytes]:
-        """Return the files above `path`, where it needs directories, else the files below it."""
+        """Return the files in the way of a file at `path`: above it, or else below it."""
         above = [each for each in parents_of(path) if each in self._files]
         return above or sorted(self._directories.get(path, ()))
 

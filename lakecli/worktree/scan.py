@@ -1,7 +1,7 @@
 """How the files of a working directory differ from its base.
 
-The directory is walked once. A file whose state is in the index is not read. Other files of the
-base are compared by size, then by their bytes. Files that are not in the base are not read here.
+The scan walks the directory once. A file whose state is in the index is not read. Other files of
+the base are compared by size, then by their bytes. Files that are not in the base are not read.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from lakecli.worktree.index import (
 )
 
 _Directory = tuple[bytes, frozenset[tuple[int, int]]]
-"""The path of a directory, and device and inode of those that lead there."""
+"""The path of a directory, and device and inode of each directory above it."""
 
 _STATE_OF: Final = attrgetter("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
-"""Returns the fields of a `FileState`; a hundred thousand files are described without a loop."""
+"""Return the fields of a `FileState` from a ``stat`` result, without a loop in Python."""
 
 _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -62,14 +62,14 @@ class LocalChange(NamedTuple):
 
 
 class ScanProblem(NamedTuple):
-    """A file or directory that is neither compared nor counted as deleted, and the reason."""
+    """A file or directory that is not compared and does not count as deleted, and the reason."""
 
     path: bytes
     reason: str
 
 
 class Scan:
-    """The result of a walk.
+    """The result of walking a working directory.
 
     Attributes:
         changes: the changes by path, relative to the working directory.
@@ -84,10 +84,10 @@ class Scan:
 
 
 class Scanner:
-    """Walks a working directory.
+    """Walks a working directory to find how its files differ from the base.
 
     Args:
-        index: the index of the base; states of files that were read are recorded in it.
+        index: the index of the base; the states of files that were read are recorded in it.
         left_out: paths that cannot be files here.
         is_same: returns whether a file has the bytes of the base, if the index lacks the digest.
     """
@@ -215,7 +215,7 @@ class Scanner:
         return files, below
 
     def _leaves_alone(self, directory: bytes) -> bool:
-        """Return whether a directory is not visited: it is ignored, or lakecli's or Git's own."""
+        """Return whether not to visit a directory: it is ignored, or belongs to lakecli or Git."""
         if is_own(directory.rpartition(b"/")[2]):
             return True
         return directory not in self._tracked_directories and self._ignore.ignores(directory + b"/")
@@ -258,7 +258,7 @@ class Scanner:
     def _look(
         self, path: bytes, block: TrackedDirectory, position: int, found: os.stat_result
     ) -> None:
-        """Compare a file whose state is not in the index."""
+        """Compare a tracked file whose state differs from its state in the index."""
         tracked = block.at(position)
         if tracked.digest != NO_DIGEST and found.st_size != tracked.state.size:
             self._found.changes[path] = LocalChange(ChangeType.CHANGED, state_of(found))
@@ -285,7 +285,7 @@ class Scanner:
         return self._links is LinkPolicy.FOLLOW
 
     def _lost(self, path: bytes) -> None:
-        """Record a file that was listed, but whose state could not be read."""
+        """Record why a listed file's state could not be read: it was removed, or there is a problem."""
         try:
             os.stat(os.path.join(self._root, path), follow_symlinks=False)
         except FileNotFoundError:
@@ -296,7 +296,7 @@ class Scanner:
             self._found.problems.append(ScanProblem(path, reason))
 
     def _kind(self, entry: os.DirEntry[str]) -> str:
-        """Classify an entry that is neither a file nor a directory; the policy may follow links."""
+        """Return the kind of an entry that is no regular file or directory; links may be followed."""
         try:
             if self._follows and entry.is_file(follow_symlinks=True):
                 return "file"
@@ -310,7 +310,7 @@ class Scanner:
         return "a broken symbolic link" if self._follows else "a symbolic link"
 
     def _report(self, path: bytes, name: bytes, kind: str) -> None:
-        """Record a link or special file, unless it is to be skipped or is ignored."""
+        """Report a link or special file as a problem, unless it is to be skipped or is ignored."""
         is_ours = self._index.find(path) is not None or path in self._tracked_directories
         if self._links is not LinkPolicy.SKIP and (is_ours or self._is_new(path, name)):
             self._found.problems.append(ScanProblem(path, kind))
@@ -323,7 +323,7 @@ class Scanner:
 def _is_unchanged(block: TrackedDirectory, files: Mapping[bytes, os.DirEntry[str]]) -> bool:
     """Return whether a directory has exactly the base's names, all files in their recorded states.
 
-    A symbolic link that is followed is never in the state of its file.
+    A symbolic link that is followed never counts as being in its recorded state.
     """
     if len(files) != len(block.names):
         return False
@@ -335,7 +335,7 @@ def _is_unchanged(block: TrackedDirectory, files: Mapping[bytes, os.DirEntry[str
 
 
 def _is_below(path: bytes, places: list[bytes]) -> bool:
-    """Return whether a path is one of `places`, or is below one."""
+    """Return whether a path is one of `places`, or is below one of them."""
     return any(path == place or path.startswith(place + b"/") or not place for place in places)
 
 

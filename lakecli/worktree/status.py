@@ -16,13 +16,13 @@ from lakecli.worktree.worktree import Worktree
 
 
 class ChangedPath(NamedTuple):
-    """A path that differs from the base, here or there.
+    """A path that differs from the base, in the directory or at the ref.
 
     Attributes:
-        path: relative to the working directory.
-        here: how the file differs; ``None`` if it does not.
-        there: how the ref differs; ``None`` if it does not.
-        is_conflict: whether both changed, to different contents.
+        path: the path relative to the working directory.
+        here: how the file differs from the base; ``None`` if it does not.
+        there: how the ref differs from the base; ``None`` if it does not.
+        is_conflict: whether both differ, and have different contents.
     """
 
     path: bytes
@@ -35,9 +35,10 @@ class Status(NamedTuple):
     """The state of a working directory.
 
     Attributes:
-        base: the commit that it was last synced with; ``None`` before its first checkout.
-        head: the commit that its ref names now.
-        items: the changed paths, in their order; unresolved ones are among them, as conflicts.
+        base: the commit that the directory was last synced with; ``None`` before its first
+            checkout.
+        head: the commit that the ref of the directory names now.
+        items: the changed paths, in path order, including unresolved paths, as conflicts.
     """
 
     base: CommitId | None
@@ -49,10 +50,11 @@ class Status(NamedTuple):
 def differences(
     worktree: Worktree, items: Sequence[ChangedPath], *, has_values: bool
 ) -> Iterator[Difference]:
-    """Yield how files differ from the base, as differences of two trees.
+    """Yield how files differ from the base, in the form of differences of two trees.
 
     Args:
-        has_values: give each side as an entry; this reads new and changed files.
+        has_values: whether to include both entries of each difference; this reads new and changed
+            files.
     """
     tree = worktree.base_tree
     for item in items:
@@ -89,7 +91,7 @@ def _left_out(worktree: Worktree, tree: MetarangeId, found: Scan) -> Iterator[Ch
 
 
 def status(worktree: Worktree, *, local: bool, selection: Selection) -> Status:
-    """Compare the files, the base and the ref now.
+    """Compare the files, the base and the present commit of the ref.
 
     Args:
         local: compare files and base only.

@@ -1,4 +1,4 @@
-"""An opened linked directory: its base, its ref now, its files, and the lock for writing."""
+"""An opened linked directory: its base, its ref's present commit, its files, and its lock."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class Busy(Refused):
 
 
 class LinkMode(StrEnum):
-    """How to make files of a working directory if the namespace is a local directory."""
+    """How to create files of a working directory if the namespace is a local directory."""
 
     AUTO = "auto"
-    """A reflink where that works, else a copy."""
+    """A reflink if the file system supports reflinks, otherwise a copy."""
     REFLINK = "reflink"
     HARDLINK = "hardlink"
     COPY = "copy"
@@ -77,10 +77,10 @@ class Worktree:
 
     Attributes:
         scanned_ns: when the files were compared last, in unix nanoseconds.
-        own: paths of the compared trees whose names are Git's, lakecli's or the system's own.
+        own: paths of the compared trees whose names are reserved for Git, lakecli or the system.
         nameless: paths that no file can have, such as a path that ends in a slash.
-        free: left-out paths where a file can be now, as of the last scan.
-        blocked: left-out paths with files of the user in their way.
+        free: paths that were left out, and where the last scan found that a file can be now.
+        blocked: paths that were left out, and that have files of the user in their way.
     """
 
     def __init__(
@@ -128,22 +128,22 @@ class Worktree:
             yield
 
     def relink(self, **changes: object) -> None:
-        """Change the link, durably."""
+        """Change fields of the link, and write the link durably."""
         self.link = self.link._replace(**changes)  # type: ignore[arg-type]
         write_link(self.root, self.link)
 
     @cached_property
     def selection(self) -> Selection:
-        """The selection of paths, relative to the directory, that it includes."""
+        """The selection of paths, relative to the directory, that the directory includes."""
         return Selection(self.link.include, self.link.exclude)
 
     @cached_property
     def ignore(self) -> Ignore:
-        """The rules for files that are not in the base."""
+        """The rules that decide which files are ignored; files of the base are never ignored."""
         return Ignore(os.fsencode(self.root))
 
     def takes(self, relative: bytes) -> bool:
-        """Return whether the directory includes an object, by its path below the prefix."""
+        """Return whether the directory includes an object, given its path below the prefix."""
         return (
             is_possible(relative)
             and self.selection.takes(relative)
@@ -155,13 +155,13 @@ class Worktree:
         return os.path.join(os.fsencode(self.root), relative)
 
     def is_link(self, relative: bytes) -> bool:
-        """Return whether there is a symbolic link at a path; nothing overwrites it."""
+        """Return whether a path is a symbolic link, which lakecli never overwrites."""
         return os.path.islink(self.path_of(relative))
 
     # -- commits -----------------------------------------------------------------------------
 
     def commit(self, commit_id: CommitId) -> Commit:
-        """Return a commit."""
+        """Return a commit by its ID."""
         with self.repository.lake.kv.read() as txn:
             commit = RefStore(txn, self.repository.key).find_commit(commit_id)
         if commit is None:
@@ -178,7 +178,7 @@ class Worktree:
         return EMPTY_TREE if at_head is None else self.commit(at_head).metarange_id
 
     def head(self) -> Commit:
-        """Return the commit that the ref of the link names now."""
+        """Return the present commit of the ref of the link."""
         with self.repository.lake.kv.read() as txn:
             return commit_at(self.repository, txn, self.link.ref)
 
@@ -190,7 +190,7 @@ class Worktree:
         return None if found is None else found.name
 
     def follow_back(self) -> None:
-        """If the branch was moved back behind the base, make the branch's head the base.
+        """If the branch was moved back to an ancestor of the base, make the branch's head the base.
 
         This happens when a commit is undone. The changes of the commit are then changes of the
         directory again; no file changes.
@@ -235,7 +235,7 @@ class Worktree:
         return find(self.repository.trees, tree, self.link.prefix + relative)
 
     def excludes(self, tree: MetarangeId, relative: bytes) -> bool:
-        """Return whether other objects of a tree, above or below a path, exclude a file there."""
+        """Return whether objects of a tree, above or below a path, prevent a file at the path."""
         above = filter(self.takes, parents_of(relative))
         if any(self.find(tree, each) is not None for each in above):
             return True
@@ -246,7 +246,7 @@ class Worktree:
         )
 
     def unseen(self, value: bytes) -> TrackedFile:
-        """Return the index record of an encoded entry with which no file was compared yet."""
+        """Return the index record for an encoded entry that no file was compared with yet."""
         try:
             return unseen_file(decode_entry(value))
         except IntegrityError:
@@ -256,7 +256,7 @@ class Worktree:
 
     @property
     def index_file(self) -> Path:
-        """The path of the index file: in the home, by device and inode of the directory."""
+        """The path of the index file in the home; its name has the directory's device and inode."""
         return index_file_of(self.repository, identity_of(self.root))
 
     def _key(self, tree: MetarangeId) -> str:
@@ -267,7 +267,7 @@ class Worktree:
 
     @property
     def index(self) -> Index:
-        """The index of the base; it is made from the tree if there is none."""
+        """The index of the base; it is made from the base's tree if it cannot be loaded."""
         if self._index is None:
             key = self._key(self.base_tree)
             file = self.index_file
@@ -298,9 +298,9 @@ class Worktree:
         clear_unused(self.index_file.parent, now_ns=self.clock_ns())
 
     def scan(self) -> Scan:
-        """Return the differences from the base, without those of an interrupted command.
+        """Return the user's changes: differences from the base, except by interrupted commands.
 
-        A file that an interrupted command has brought to its target is not a change.
+        A file that has the bytes of the interrupted command's target is not a change.
         """
         found = self.scan_all()
         if self.link.target is not None:
@@ -313,7 +313,7 @@ class Worktree:
         return found
 
     def scan_all(self) -> Scan:
-        """Return the differences from the base, and save the states that were added to the index.
+        """Return the differences from the base, and save the file states that were newly recorded.
 
         A path that is blocked by files of the user counts as a removed file.
         """
@@ -337,7 +337,7 @@ class Worktree:
         return found
 
     def _look_at_left_out(self) -> None:
-        """Sort the left-out paths by the obstacles that are in their way now."""
+        """Find which left-out paths are free, blocked or impossible now."""
         self.free, self.blocked, self.impossible = set(), set(), {}
         root, tree = os.fsencode(self.root), self.base_tree if self.link.left_out else EMPTY_TREE
         for path in self.link.left_out:
@@ -350,11 +350,11 @@ class Worktree:
                 self.impossible[path] = obstacle.reason
 
     def clock_ns(self) -> int:
-        """Return the present in unix nanoseconds."""
+        """Return the present time in unix nanoseconds."""
         return int(self.repository.lake.runtime.clock().timestamp() * 10**9)
 
     def digest(self, relative: bytes, change: LocalChange) -> str:
-        """Return the BLAKE3 of a changed file, read it if necessary; ``""`` if that fails."""
+        """Return the BLAKE3 of a changed file, which may be read; ``""`` if that fails."""
         if change.digest or change.state is None:
             return change.digest
         root, follow = os.fsencode(self.root), self.links is LinkPolicy.FOLLOW
@@ -364,7 +364,10 @@ class Worktree:
             return ""
 
     def equals(self, relative: bytes, change: LocalChange, value: bytes | None) -> bool:
-        """Return whether a changed file has the bytes of an entry; ``None``: there is no entry."""
+        """Return whether a changed file has the bytes of an entry.
+
+        With ``None`` for the entry, return whether the file is absent.
+        """
         if change.state is None or value is None:
             return change.state is None and value is None
         entry = decode_entry(value)
@@ -380,7 +383,7 @@ class Worktree:
         return self.equals(relative, change, self.find(self.base_tree, relative))
 
     def _has_bytes(self, relative: bytes, entry: Entry, mtime_ns: int) -> bool:
-        """Compare a file with an entry of the same size whose BLAKE3 is not known.
+        """Return whether a file has the bytes of an entry of equal size and unknown BLAKE3.
 
         If the entry records another digest, the digest decides. Otherwise the modification time
         decides, since a download sets the time that the entry records.
@@ -397,7 +400,7 @@ class Worktree:
 
 
 def unseen_file(entry: Entry) -> TrackedFile:
-    """Return the index record of an entry with which no file was compared yet."""
+    """Return the index record for an entry that no file was compared with yet."""
     digest = digest_of(entry)
     known = NO_DIGEST if digest is None else bytes.fromhex(digest)
     return TrackedFile(FileState(0, entry.size), known)
@@ -410,16 +413,16 @@ def identity_of(root: Path) -> str:
 
 
 def index_file_of(repository: Repository, identity: str) -> Path:
-    """Return the path of the index file of the directory with this identity."""
+    """Return the path of the index file of the directory with this device and inode."""
     return Path(repository.lake.home.store).with_name(DIRECTORIES) / f"{identity}.index"
 
 
 @contextmanager
 def lock(root: Path) -> Iterator[None]:
-    """Hold the lock of a directory.
+    """Hold the lock of a working directory.
 
     Raises:
-        Busy: another process holds it.
+        Busy: another process holds the lock.
     """
     try:
         descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -2,7 +2,7 @@
 
 Files are first fetched into the incoming directory. A file is replaced or removed only if it is
 still the file that the scan has seen, so a file that was written meanwhile is not lost. A directory
-that does not exist yet appears at once with all its files.
+that does not exist yet is made by one rename, with all its files.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from lakecli.worktree.scan import hash_file
 from lakecli.worktree.worktree import Worktree, unseen_file
 
 CHUNK: Final = 16_384
-"""Files that become durable together."""
+"""The largest number of files that are made durable together."""
 
 CHUNK_BYTES: Final = 4 << 30
-"""Bytes that become durable together, if they are reached first."""
+"""The largest number of bytes that are made durable together."""
 
 _NOT_AS_A_WHOLE: Final = frozenset(
     {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EXDEV, errno.EPERM, *REFUSED}
 )
-"""The name of a directory is taken, or the disk does not move directories."""
+"""Error codes if a directory's name is taken, or the file system cannot rename directories."""
 
 FEW: Final = 32
-"""Files that are synced one by one, at most; see `lakecli.stores.local.batch`."""
+"""The largest number of files synced one by one; see `lakecli.stores.local.batch`."""
 
 
 class Writer:
@@ -63,7 +63,7 @@ class Writer:
 
     Args:
         worktree: the working directory; its index is changed, but not saved.
-        keeps_bit: an executable file stays executable, even if its object does not record that.
+        keeps_bit: an executable file stays executable, even if its new object does not record that.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Writer:
     # -- writing -----------------------------------------------------------------------------
 
     def add(self, wanted: WantedFile) -> None:
-        """Add a file to write; the next `flush` writes it at the latest."""
+        """Add a file to write; it is written by the next `flush` or earlier."""
         self._waiting.append(wanted)
         self._size += wanted.entry.size
         if len(self._waiting) >= CHUNK or self._size >= CHUNK_BYTES:
@@ -164,7 +164,7 @@ class Writer:
                 sync_file(descriptor)
 
     def _publish_files(self, fetched: list[WantedFile], incoming: int) -> None:
-        """Move fetched files to their final names; they are grouped by directory."""
+        """Move fetched files, which are grouped by directory, to their final names."""
         with Destination(self._root) as destination:
             for directory, group in groupby(fetched, key=attrgetter("directory")):
                 self._on_step("publish directory")
@@ -187,9 +187,9 @@ class Writer:
     def _publish_together(
         self, name: bytes, files: list[WantedFile], destination: Destination, incoming: int
     ) -> list[WantedFile]:
-        """Rename the incoming directory to its final name; return the files that are not in it.
+        """Rename a subdirectory of the incoming directory to `name`; return the files not in it.
 
-        If the name is taken, return all files.
+        If a directory or file with this name exists, return all files.
         """
         place = next((each.place for each in files if each.place), b"")
         if not place:
@@ -287,7 +287,7 @@ class Writer:
 
 
 def _may_get_bit(found: os.stat_result | None, temporary: bytes, incoming: int) -> bool:
-    """Return whether a file replaces an executable file, and is not a hard link to an object."""
+    """Return whether a file replaces an executable file and is not a hard link to an object."""
     if found is None or not found.st_mode & stat.S_IXUSR:
         return False
     return os.stat(temporary, dir_fd=incoming, follow_symlinks=False).st_nlink == 1
