@@ -285,7 +285,7 @@ class Scanner:
         return self._links is LinkPolicy.FOLLOW
 
     def _lost(self, path: bytes) -> None:
-        """Record why a listed file's state could not be read: it was removed, or there is a problem."""
+        """Record that the state of a listed file could not be read, or that it was removed."""
         try:
             os.stat(os.path.join(self._root, path), follow_symlinks=False)
         except FileNotFoundError:
@@ -296,7 +296,7 @@ class Scanner:
             self._found.problems.append(ScanProblem(path, reason))
 
     def _kind(self, entry: os.DirEntry[str]) -> str:
-        """Return the kind of an entry that is no regular file or directory; links may be followed."""
+        """Return the kind of an entry that is not a regular file or directory."""
         try:
             if self._follows and entry.is_file(follow_symlinks=True):
                 return "file"

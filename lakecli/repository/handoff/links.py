@@ -145,7 +145,8 @@ class Presigner(NamedTuple):
         """Return a URL that reads an entry's bytes without credentials.
 
         The URL sets the content type and the file name of the response, since one data object may
-        be at many paths. Browsers save objects of unknown type, and objects whose code they would run.
+        be at many paths. Browsers save objects of unknown type, and objects whose code they would
+        run.
 
         Raises:
             Unsupported: the store has no presigned URLs.

@@ -424,7 +424,7 @@ _PROGRAM: Final = page.program("download_all.js")
 
 
 def _file_name(name: bytes) -> str:
-    """Return the suggested file name of a download, without directories and invisible characters."""
+    """Return the file name to suggest for a download; directories are removed from it."""
     shown = readable(name.removesuffix(b"/").rpartition(b"/")[2])
     return escape(shown.replace("\\", "_"))
 

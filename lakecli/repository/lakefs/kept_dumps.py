@@ -76,7 +76,7 @@ class KeptDump(NamedTuple):
 
     Attributes:
         key: the key of the dump's record or manifest, whose date counts.
-        since: the date of the object at `key`, by the store's clock.
+        since: the date of the dump's record or manifest, by the store's clock.
         by_lakefs: whether lakeFS wrote the dump, at some time before that date.
         made_at: when the dump was made, according to its record; ``None``: an old version wrote the
             record, without this time.

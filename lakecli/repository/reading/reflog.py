@@ -77,7 +77,7 @@ class Past:
         return self._repository.lake.runtime.now()
 
     def find_kind(self, name: str) -> RefKind | None:
-        """Return the kind of a ref seen in the bucket, a branch if both exist; ``None`` if unseen."""
+        """Return the kind of a ref that was seen in the bucket, branches first, or ``None``."""
         tracking = TrackingStore(self._txn, self._repository.key)
         for kind in NAMED_KINDS:
             if is_ref_name(kind, name) and tracking.find(kind, name) is not None:
