@@ -1,8 +1,8 @@
 """The operations: one module for each verb, named as its command.
 
-Committed trees, refs and staging meet only here. May import `committed`, `refs`, `staging`,
-`remote`, `doctor` and what is below. Re-exports nothing. Start at `contract`. Each row of this list
-imports only the rows below it, types included::
+Only this package uses committed trees, refs and staging together. May import `committed`, `refs`,
+`staging`, `remote`, `doctor` and what is below. Re-exports nothing. Start at `contract`. Each row
+of this list imports only the rows below it, types included::
 
     verbs           repositories: repo
                     refs: branch, tag, reflog
@@ -10,20 +10,20 @@ imports only the rows below it, types included::
                     log, with rev-parse and show commit
                     objects: stat, du, rm, mv; ls, with find; cp, with update-metadata;
                     cp_between_repositories, with mv
-                    workspace: staged changes that nobody sees before they are one commit
+                    workspace: changes that are private until they become one commit
                     transfers: upload, upload_tree, download, download_tree; doctor
                     collaboration: clone, open_remote, push, pull; refs_dump, for lakeFS
     undo            the operation log, undo and redo
     sharing, handoff, lakefs   refs and commits in the bucket; data for people without lakecli;
                     lakeFS's refs dumps
-    stored_objects, transfer   an index of all data objects, and damaged ones restored from copies;
+    stored_objects, transfer   index all data objects, and restore damaged ones from copies;
                     uploads and downloads
     commit_attempts the protocol by which every commit on a branch is made
     handle          opening and closing lakes and repositories; the claim of a namespace
     staged          uncommitted changes
     guard           objects and commits claimed against garbage collection
-    reading         what a ref reads as, and where its bytes are
-    journal         the operation log, moves that were begun, moves that the bucket has yet to get
+    reading         the contents of a ref, and where the bytes of its objects are
+    journal         the operation log, moves of refs that were begun, moves to send to the bucket
     contract        `Repository`, the first argument of every verb that changes something
-    readable, runtime   `Refs` and `Trees`, the parts of it that reading needs; clocks and stores
+    readable, runtime   `Refs` and `Trees`, all that reading needs; clocks and stores
 """

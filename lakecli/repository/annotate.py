@@ -2,11 +2,11 @@
 
 One walk goes from the ref to older commits and handles all paths together. A commit passes each
 path to the first parent that has the path unchanged, as ``git blame`` does. If no parent has it
-unchanged, the commit itself changed the path. Ranges that a commit and its parent share are not
-opened, nor ranges without a path whose commit is still unknown.
+unchanged, the commit itself changed the path. The walk reads neither the ranges that a commit
+shares with its parent nor ranges that contain none of the remaining paths.
 
-If a merge takes changes below one common prefix from both sides, the merge did not make these
-changes: the newest commit of both sides counts.
+If a merge combines changes below one common prefix from both sides, the result is the newest commit
+that made such a change, not the merge.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from lakecli.repository.reading.view import (
 )
 
 PAGE: Final = 1 << 17
-"""Items that one walk takes along, at most."""
+"""The most items that one walk handles together."""
 
 FEW: Final = 64
-"""So many items are taken out of a sorted list, or put into it, one by one."""
+"""The most items that are removed from a sorted list, or inserted into it, one by one."""
 
 
 class Annotation(NamedTuple):
@@ -69,9 +69,9 @@ def annotate(
         ref: a ref expression; uncommitted changes are ignored.
         path: the path of an object; or a prefix, below which objects and common prefixes are
             annotated as ``ls`` lists them.
-        recursive: annotate all objects under the prefix instead.
-        first_parent: follow first parents only. A change that a merge brought then counts as made
-            by the merge.
+        recursive: annotate every object under the prefix, and no common prefixes.
+        first_parent: follow first parents only. Then a change that came with a merge counts as made
+            by the merge commit.
 
     Raises:
         NotFound: the ref does not exist, or nothing is at or below the path.
@@ -144,11 +144,11 @@ def _annotations(
 
 
 class _Pending(NamedTuple):
-    """Paths and prefixes that were last changed by a commit or one of its ancestors.
+    """A commit that the walk has yet to visit, and the paths that it has to examine there.
 
     Attributes:
-        present: the objects and prefixes that the commit has, in ascending order.
-        gone: common prefixes that a later merge has, but below which the commit has nothing.
+        present: objects and common prefixes that exist in the commit, in ascending order.
+        gone: common prefixes of a later merge that do not exist in the commit.
     """
 
     commit: Commit
@@ -190,7 +190,7 @@ class _AncestorWalk:
         return self._found
 
     def _add(self, commit: Commit, items: list[bytes], gone: Iterable[bytes] = ()) -> None:
-        """Add items to those that wait for the visit of a commit."""
+        """Add items to examine when the walk visits a commit."""
         known = self._waiting.get(commit.id)
         if known is None:
             heappush(self._heap, (-commit.generation, commit.id))
@@ -201,7 +201,7 @@ class _AncestorWalk:
             self._waiting[commit.id] = known._replace(present=_union(many, few))
 
     def _visit(self, pending: _Pending) -> None:
-        """Pass items to the parents that have them unchanged; record the commit for the others."""
+        """Pass unchanged items on to a parent; record the commit for all other items."""
         commit, items, gone = pending
         ids = dict.fromkeys(commit.parents[:1] if self._first_parent else commit.parents)
         parents = [get_parent(self._refs, commit, each) for each in ids]
@@ -232,7 +232,7 @@ class _AncestorWalk:
                 self._record(item, commit)
 
     def _split(self, parents: Sequence[Commit], prefixes: Sequence[bytes]) -> set[bytes]:
-        """Pass common prefixes that a merge took from several sides to all of its parents.
+        """Pass the prefixes in which a merge combined several sides on to all its parents.
 
         Returns:
             The prefixes that no parent has: the merge itself created them.
@@ -259,7 +259,7 @@ class _AncestorWalk:
 
 
 def _without(items: list[bytes], left_out: Collection[bytes]) -> list[bytes]:
-    """Return sorted items without some of them; may change the list that is passed in."""
+    """Return a sorted list without the items in `left_out`; may change the list in place."""
     if len(left_out) > FEW:
         between = slice(bisect_left(items, min(left_out)), bisect_right(items, max(left_out)))
         items[between] = [item for item in items[between] if item not in left_out]
@@ -270,7 +270,7 @@ def _without(items: list[bytes], left_out: Collection[bytes]) -> list[bytes]:
 
 
 def _union(many: list[bytes], few: list[bytes]) -> list[bytes]:
-    """Return the union of two sorted lists, sorted; may change the first list."""
+    """Return the sorted union of two sorted lists; may change the first list in place."""
     if len(few) > FEW:
         return sorted({*many, *few})
     for item in few:

@@ -1,7 +1,7 @@
 """Search history for the commit that introduced a problem.
 
-The state of a session is one row of the local store for each repository: the verdicts about
-commits. Everything else is computed from the verdicts and the commits each time.
+A repository has at most one session: a row in the local store, with the verdicts about commits.
+Everything else is computed from the verdicts and the commits when it is needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BAD: Final = "bad"
 SKIP: Final = "skip"
 
 WORDS: Final = {GOOD: "old", BAD: "new"}
-"""The other words for verdicts, as in Git: the search is then for a change, not for a problem."""
+"""Alternative words for verdicts, as in Git, to search for a change that is not a problem."""
 
 _MAX_SAID: Final = 1 << 20
 
@@ -42,16 +42,16 @@ class BisectVerdict(NamedTuple):
 
 
 class Session(NamedTuple):
-    """A session, and the state that follows from its verdicts.
+    """A bisect session, and the state of the search that follows from the verdicts.
 
     Attributes:
         said: all verdicts, in the order in which they were given.
-        bad: the last commit that was called bad.
-        good: the commits that were called good.
+        bad: the commit that was marked as bad last.
+        good: the commits that were marked as good.
         skipped: the commits that cannot be tested.
         state: the state of the search; ``None`` until a good and a bad commit are known.
-        is_old_new: whether the user says old and new, not good and bad; ``None`` before the first
-            verdict.
+        is_old_new: whether the user's words are ``old`` and ``new`` instead of ``good`` and
+            ``bad``; ``None`` before the first verdict.
     """
 
     said: tuple[BisectVerdict, ...]
@@ -62,7 +62,7 @@ class Session(NamedTuple):
     is_old_new: bool | None = None
 
     def word(self, verdict: str) -> str:
-        """Return the user's word for a verdict."""
+        """Return the word that the user uses for a verdict, such as ``old`` for ``good``."""
         return WORDS.get(verdict, verdict) if self.is_old_new else verdict
 
 
@@ -79,7 +79,7 @@ _RECORD: Final = Record(
 
 
 def start(repository: Repository, *, bad: str | None, good: Sequence[str]) -> Session:
-    """Begin a session, in place of an earlier one.
+    """Begin a session, which replaces an earlier session of the repository.
 
     Args:
         bad: a ref expression of a bad commit, if one is known.
@@ -102,13 +102,14 @@ def say(
 
     Args:
         verdict: ``good``, ``bad`` or ``skip``.
-        refs: ref expressions; empty for the commit that is to be tested next.
-        is_old_new: whether the user says old and new, not good and bad; ``None``: as before.
+        refs: ref expressions of the commits; if empty, the commit that is to be tested next.
+        is_old_new: whether the user's words are ``old`` and ``new`` instead of ``good`` and
+            ``bad``; ``None``: the words of the session.
 
     Raises:
         NotFound: there is no session, or a ref expression names nothing.
-        UsageError: no ref is given, and no commit is to be tested; or the session uses the other
-            pair of words.
+        UsageError: no ref is given, and no commit is to be tested next; or the session uses the
+            other pair of words.
         Refused: the bad commit would be an ancestor of a good one.
         LostRace: another command recorded a verdict meanwhile.
     """
@@ -174,10 +175,10 @@ class _Row(NamedTuple):
 
 
 def _keep(repository: Repository, before: _Row | None, row: _Row) -> Session:
-    """Record the verdicts of a session, if they allow a search.
+    """Record the verdicts of a session; first check that they do not contradict each other.
 
     Args:
-        before: the row when it was read; ``None`` for a new session.
+        before: the row as it was read; ``None`` for a new session.
         row: the row to write.
 
     Raises:

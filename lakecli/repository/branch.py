@@ -1,7 +1,7 @@
 """Create, list, show, delete and reset branches.
 
-Functions that change branches import the modules that only they need when they are called, because
-scripts often call the functions that list branches.
+Functions that change branches import some modules only when they are called, so that scripts that
+only list branches start faster.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def create(repository: Repository, name: str, *, source: str) -> Branch:
-    """Create a branch at the commit of a ref expression; uncommitted changes are not copied.
+    """Create a branch at the commit that `source` names; uncommitted changes are not copied.
 
     Raises:
-        UsageError: an illegal name or expression.
-        NotFound: the source names nothing.
+        UsageError: the name or the expression is illegal.
+        NotFound: `source` does not name a commit.
         Gone: the tree of that commit is no longer in the bucket.
         AlreadyExists: a branch or a tag has this name.
     """
@@ -62,7 +62,7 @@ def claim_ref(repository: Repository, expression: str) -> ClaimedCommit:
 
 
 def check_free(refs: RefStore, name: str) -> None:
-    """Raise an error if a branch or a tag has a name; IDs of commits are not legal names.
+    """Raise an error if a branch or a tag has a name; a commit ID is not a legal name.
 
     Raises:
         AlreadyExists: a branch or a tag has the name.
@@ -74,13 +74,13 @@ def check_free(refs: RefStore, name: str) -> None:
 
 
 def iter_branches(repository: Repository, *, prefix: str = "", after: str = "") -> Iterator[Branch]:
-    """Yield branches ordered by name, from the first after `after`."""
+    """Yield branches ordered by name, starting with the first name after `after`."""
     with repository.lake.kv.read() as txn:
         yield from RefStore(txn, repository.key).iter_branches(prefix=prefix, after=after)
 
 
 def is_shared(repository: Repository) -> bool:
-    """Return whether this clone has ever seen a ref of the repository in the bucket."""
+    """Return whether this clone has ever seen a ref in the repository's bucket."""
     with repository.lake.kv.read() as txn:
         return next(txn.scan_keys(Table.TRACKING, prefix=repository.key), None) is not None
 
@@ -101,7 +101,8 @@ def delete(repository: Repository, name: str) -> Branch:
     Raises:
         NotFound: no such branch.
         Refused: it is the default branch.
-        LostRace: sharing is automatic, and the branch has commits in the bucket that are not here.
+        LostRace: sharing is automatic, and the branch in the bucket has commits that this machine
+            lacks.
         CommitUnderWay: another process is sending a commit of the branch to the bucket.
     """
     from lakecli.repository.journal import intents, operation_log, unsent_moves
@@ -125,12 +126,12 @@ def delete(repository: Repository, name: str) -> Branch:
 
 
 def check_delete(repository: Repository, name: str) -> Branch:
-    """Return a branch that `delete` would delete.
+    """Return a branch if `delete` would delete it; else raise the error of `delete`.
 
     Raises:
         NotFound: no such branch.
         Refused: it is the default branch.
-        LostRace: as of `delete`.
+        LostRace: as raised by `delete`.
     """
     with repository.lake.kv.read() as txn:
         branch = _not_default(repository, txn, name, "delete")
@@ -163,22 +164,25 @@ def reset(
     expected: CommitId | None = None,
     is_forced: bool = False,
 ) -> Branch:
-    """Discard everything uncommitted on a branch, and with `to` move it; undo restores both.
+    """Discard everything uncommitted on a branch; with `to`, also move the branch.
 
-    If there is nothing to discard and the branch does not move, nothing is recorded. If another
-    process is building a commit of the branch that was not sent to the bucket yet, that commit is
-    built again on the new head, without the discarded changes.
+    Undo restores the changes and the head. If there is nothing to discard and the branch does not
+    move, no operation is recorded. If another process is building a commit of the branch, and has
+    not sent it to the bucket yet, it builds the commit again on the new head, without the discarded
+    changes.
 
     Args:
         to: a ref expression of any commit, the new head; ``None``: the present head.
         expected: reset only if this is the present head; ``None``: whatever the head is.
-        is_forced: whether automatic sharing may leave commits behind in the bucket.
+        is_forced: with automatic sharing, allow a new head that lacks commits of the branch in the
+            bucket.
 
     Raises:
         LostRace: the head is not the expected one.
-        Refused: sharing is automatic, not forced, and would leave commits behind in the bucket.
+        Refused: sharing is automatic, `is_forced` is not set, and the new head lacks commits that
+            the branch has in the bucket.
         UsageError: `to` is malformed, or names a staging area.
-        NotFound: no such branch, or `to` names nothing.
+        NotFound: no such branch, or `to` does not name a commit.
         Gone: the tree of that commit is no longer in the bucket.
         CommitUnderWay: another process is sending a commit of the branch to the bucket.
     """
@@ -220,7 +224,7 @@ def reset(
 
 
 def _check_forward(txn: ReadTransaction, repository: Repository, name: str, head: CommitId) -> None:
-    """Raise `Refused` if a new head does not reach the branch's position in the bucket."""
+    """Raise `Refused` if a new head lacks commits that the branch has in the bucket."""
     from lakecli.kv.bucket import TrackingStore
 
     there = TrackingStore(txn, repository.key).position(RefKind.BRANCH, name)
@@ -237,11 +241,11 @@ def rename(
     """Give a branch another name, in one operation.
 
     Args:
-        expected: a commit that the head must be or reach; ``None``: any.
+        expected: a commit that must be the head or one of its ancestors; ``None``: no condition.
 
     Raises:
-        LostRace: the head does not reach the expected commit; or sharing is automatic, and the
-            branch has commits in the bucket that are not here.
+        LostRace: the expected commit is neither the head nor one of its ancestors; or sharing is
+            automatic, and the branch in the bucket has commits that this machine lacks.
         UsageError: the new name is illegal.
         NotFound: no such branch.
         AlreadyExists: a branch or a tag has the new name.
@@ -288,7 +292,7 @@ def rename(
 
 
 def reset_prefix(repository: Repository, name: str, prefix: bytes) -> int:
-    """Discard the uncommitted changes below a prefix, and return how many.
+    """Discard the uncommitted changes below a prefix, and return their number.
 
     Raises:
         NotFound: no such branch.
@@ -314,7 +318,7 @@ def reset_object(repository: Repository, name: str, path: bytes) -> int:
 
 
 def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:
-    """Unstage paths. If a sealed area also has a path, stage the committed entry over it."""
+    """Unstage paths; if a sealed staging area has a path too, stage its committed entry."""
     from lakecli.repository.staged.stager import Stager
 
     repository.lake.runtime.on_step("unstage")

@@ -38,14 +38,14 @@ def cherry_pick(
     """Apply the change of a commit to a branch, keeping the commit's message and metadata.
 
     Args:
-        committer: the committer of the new commit; the original one is recorded in its metadata.
+        committer: the committer of the new commit, whose metadata records the original committer.
         parent_number: the number, from 1, of the parent with which the commit is compared; the
             first by default.
         allow_empty: commit even if nothing changes.
         decisions: of conflicts; the commit is the source, the branch the destination.
 
     Raises:
-        NotFound: no such branch, commit or parent; the initial commit has none.
+        NotFound: no such branch, commit or parent; the initial commit has no parent.
         DirtyBranch: the branch has uncommitted changes.
         MergeConflict: the branch changed the same paths differently, and no decision is given.
         NothingToDo: the branch would stay as it is.

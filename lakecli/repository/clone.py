@@ -1,10 +1,11 @@
-"""Clone a repository: everything in its bucket, as a repository of this machine.
+"""Clone a repository: create a repository on this machine from the one in a bucket.
 
-Every branch and tag of the bucket becomes a branch or tag here. Staged changes, commits that were
-never pushed and the operation log stay on the machine that made them.
+Every branch and tag of the bucket becomes a branch or tag on this machine. Staged changes, commits
+that were never pushed and the operation log stay on the machine that made them.
 
 Commits are written in batches first; nothing refers to them yet. Everything else is written in one
-transaction at the end. Repeating an interrupted clone finishes it, and reads no pack twice.
+transaction at the end. If a clone is interrupted, the same command finishes it, and reads no commit
+pack twice.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Cloned(NamedTuple):
 
     Attributes:
         commits: the number of commits that were new on this machine.
-        left_out: refs of the bucket that are not here, and why.
+        left_out: refs of the bucket that were not cloned, and why.
         damaged: malformed objects of the bucket, which were left out.
     """
 
@@ -62,7 +63,7 @@ class Cloned(NamedTuple):
 
 
 def clone(lake: OwnLake, storage_namespace: str, name: str) -> Repository:
-    """Return a new clone of the repository in a namespace; see `clone_counted`."""
+    """Clone the repository in a namespace; arguments and errors are those of `clone_counted`."""
     return clone_counted(lake, storage_namespace, name).repository
 
 
@@ -84,7 +85,7 @@ def clone_counted(
     Raises:
         UsageError: an illegal namespace.
         AlreadyExists: the name is taken, or this machine has the repository under another name.
-        NothingToDo: this machine has the repository under this name.
+        NothingToDo: this machine already has the repository under this name.
         NotFound: there is no repository in that namespace.
         Refused: the namespace belongs to lakeFS, or needs a newer lakecli.
     """
@@ -114,20 +115,22 @@ def clone_counted(
 def clone_known(
     lake: OwnLake, storage_namespace: str, name: str, *, take_over: bool, progress: Progress
 ) -> tuple[Repository, Cloned | None] | None:
-    """Return the existing repository that is to take a newer dump of lakeFS, or ``None``.
+    """Return the repository into which a newer dump of lakeFS is imported, or ``None``.
 
     Args:
         storage_namespace: a URI or an absolute path.
-        take_over: whether the namespace is to be claimed.
+        take_over: whether lakecli takes over the namespace from lakeFS.
         progress: counts the refs and commits that are read.
 
     Returns:
-        The repository of this name and namespace on this machine. If only the bucket has the
-        repository, the clone that was made now. ``None`` if the namespace belongs to lakeFS alone,
-        is being taken over by this machine, or the name is taken.
+        The repository of this name and namespace on this machine, without a report. If only the
+        bucket has the repository, a new clone with its report. ``None`` if the namespace still
+        belongs to lakeFS, another repository has the name, this machine has the namespace under
+        another name, or it has begun to take over the namespace.
 
     Raises:
-        Refused: `take_over` is set, and the repository here only reads a namespace of lakeFS.
+        Refused: `take_over` is set, and the repository on this machine only reads a namespace of
+            lakeFS.
     """
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
@@ -151,7 +154,7 @@ def clone_known(
 
 
 def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
-    """Refuse a second name for one repository: both would have the same refs and staging."""
+    """Refuse a second name for one repository: both names would share refs and staging."""
     check_name_free(txn, record.name, record.storage_namespace)
     for other in iter_repositories(txn):
         if other.uuid == record.uuid:
@@ -165,7 +168,7 @@ def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
 def _register(
     txn: WriteTransaction, repository: Repository, remote: RefsInBucket, unpacked: Unpacked
 ) -> tuple[list[Branch | Tag], tuple[RefUpdate, ...]]:
-    """Write the repository and its refs; return the refs, and the refs that were left out."""
+    """Write the repository and its refs; return the written refs and those left out."""
     record = repository.record
     refs = RefStore(txn, repository.key)
     before = _forget(txn, repository)
@@ -207,7 +210,7 @@ def _forget(
 ) -> dict[tuple[RefKind, str], Branch | Tag]:
     """Remove the refs that a deleted clone of the same repository left, and return them.
 
-    The commits of that clone stay. Its staging areas now belong to the operation of the new clone.
+    The commits and staging areas of that clone are kept: undoing the new clone restores its refs.
     """
     refs = RefStore(txn, repository.key)
     found: dict[tuple[RefKind, str], Branch | Tag] = {}

@@ -1,4 +1,4 @@
-"""Commit the staged changes of a branch, or a part of them."""
+"""Commit the staged changes of a branch, or only some of them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from lakecli.repository.staged.changes import iter_staged_conflicts
 from lakecli.repository.staged.partial_commit import StagedPart, copy_rest
 
 MAX_LISTED: Final = 1_000
-"""Conflicting paths that an error lists, at most."""
+"""The most conflicting paths that an error lists."""
 
 
 class StagedConflict(ConflictError):
-    """Others have changed staged paths on the branch since they were staged."""
+    """After paths were staged, others committed different changes of these paths on the branch."""
 
 
 def commit(
@@ -46,7 +46,7 @@ def commit(
     paths: Collection[bytes] = (),
     prefixes: Collection[bytes] = (),
 ) -> Commit:
-    """Commit the staged changes of a branch atomically, or a part of them.
+    """Commit the staged changes of a branch, or only some of them, atomically.
 
     Staging the same contents again does not count as a change. Changes that are staged while this
     runs are kept.
@@ -57,18 +57,19 @@ def commit(
         metadata: the user metadata, stored as given.
         allow_empty: commit even if nothing changed.
         created_at: the commit's date; ``None``: now.
-        strategy: which side wins for staged conflicts: ``source-wins`` keeps the staged change,
-            ``dest-wins`` the change that a pull or an automatic fetch brought.
+        strategy: decides paths whose staged change conflicts with a newer commit that came with a
+            pull or an automatic fetch: ``source-wins`` takes the staged change, ``dest-wins`` the
+            committed one.
         paths: commit only objects with one of these paths, or below one of them as a directory.
-        prefixes: commit only paths that begin with one of these. With neither `paths` nor
-            `prefixes` everything is committed; otherwise the rest stays staged.
+        prefixes: commit only paths that begin with one of these prefixes. With neither `paths` nor
+            `prefixes`, everything is committed; otherwise all other changes stay staged.
 
     Raises:
         UsageError: message, committer or metadata are not UTF-8.
-        StagedConflict: there are staged conflicts, and no strategy decides.
+        StagedConflict: staged changes conflict with newer commits, and no strategy decides.
         NotFound: no such branch.
         NothingToDo: there is no change.
-        LostRace: another commit took the staged changes.
+        LostRace: another commit contains the staged changes.
     """
     only = StagedPart.of(paths, prefixes) if paths or prefixes else None
     attempt: Attempt | None = None

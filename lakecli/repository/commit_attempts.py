@@ -1,33 +1,34 @@
-"""Moving a branch: the one protocol that commit, merge, revert and cherry-pick go through.
+"""The protocol by which commit, merge, revert and cherry-pick add a commit to a branch.
 
-1. **Seal** the staging area, if its changes are to be committed: new writes go to a fresh token,
-   which remembers the commit it was started on.
-2. **Build** the tree from the head and the sealed changes. Its ranges and its metarange are in
-   the storage namespace, durably, before anything refers to them.
+1. **Seal** the staging area, if its changes are to be committed: new writes go to a fresh staging
+   token, which records the head of that moment.
+2. **Build** the tree from the head and the sealed changes. Its ranges and its metarange are in the
+   storage namespace, durably, before anything refers to them.
 3. **Move** the branch, only if it still has the state from which the commit was built (head commit,
    exactly these sealed tokens), and append the operation in the same transaction of the local
    store.
 
-If sharing is automatic, `lakecli.repository.sharing.automatic.SharedMover` does step 3: it
-writes the commit and an intent, which holds the `LocalMove`, to the local store; moves the branch
-in the bucket by compare-and-set, which makes the commit durable for everybody; and lands it here
+If sharing is automatic, `lakecli.repository.sharing.automatic.SharedMover` does step 3: it writes
+the commit and an intent, which holds the `LocalMove`, to the local store; moves the branch in the
+bucket by compare-and-set, which makes the commit durable for everybody; and moves the local branch
 in the transaction that deletes the intent. A crash before the bucket's reply leaves the intent. The
-next command asks the bucket for the outcome of the move, and lands it or gives it up
-(`lakecli.repository.journal.intents`, the only module that lands commits).
+next command reads from the bucket whether the branch moved, and completes or discards the move
+(`lakecli.repository.journal.intents`, the only module that does so).
 
-A command that needs a branch without uncommitted changes seals it as well. The sealed records must
-be equal to the head, and step 3 removes their tokens: records that were staged before a move have
-no effect after it.
+A command that needs a branch without uncommitted changes seals the staging area as well. The sealed
+records must be equal to the head, and step 3 removes their tokens: records that were staged before
+a move have no effect after the move.
 
 A commit of a working directory (`attempt_on_top`) has no step 1: its changes are not staged, and
 staged changes stay on the branch.
 
-A commit of a part of the staged changes copies the rest before step 3
+A commit of some of the staged changes copies the other ones to a new area before step 3
 (`lakecli.repository.staged.partial_commit`).
 
-The store's write lock is held in steps 1 and 3 only. A crash between any two leaves garbage, never
-damage: sealed changes stay visible on the branch and the same command takes them up again.
-A command that loses the comparison builds again on the new head: a verb is a loop over attempts::
+The store's write lock is held in steps 1 and 3 only. A crash between two steps leaves garbage, but
+never damage: sealed changes stay visible on the branch, and the same command commits them later. If
+the branch has changed before step 3, the command builds the commit again on the new head. So a verb
+is a loop over attempts::
 
     for _ in range(MAX_ATTEMPTS):
         attempt = clean_attempt(repository, name, kind="merge")  # 1: seal
@@ -77,9 +78,9 @@ class Draft(NamedTuple):
     """A commit before it has an ID.
 
     Attributes:
-        parents: the parents, first parent first; claimed by `lakecli.repository.guard`.
+        parents: the parents, first parent first; `lakecli.repository.guard` has claimed them.
         created_at: the date of the commit; ``None``: now.
-        also_counts: commits that count for the generation without being parents.
+        also_counts: commits that are not parents, but count for the generation.
     """
 
     metarange_id: MetarangeId
@@ -99,7 +100,7 @@ def staged_attempt(repository: Repository, name: str, *, last: Attempt | None) -
 
     Raises:
         NotFound: no such branch.
-        LostRace: another commit took the staged changes.
+        LostRace: another commit contains the staged changes.
     """
     branch = seal(repository, name)
     gone = frozenset(() if last is None else last.branch.sealed_tokens)
@@ -132,12 +133,12 @@ def seal(repository: Repository, name: str) -> Branch:
 def _check_not_committed(
     repository: Repository, branch: Branch, gone: frozenset[StagingToken]
 ) -> None:
-    """Raise an error if another commit took the staged changes that this command had sealed.
+    """Raise an error if another commit contains the staged changes that this command had sealed.
 
-    If the changes were discarded or undone instead, the remaining ones are committed.
+    If some changes were discarded or undone instead, the remaining changes are committed.
 
     Raises:
-        LostRace: another commit took them; the message names the head.
+        LostRace: another commit contains the changes; the message names the head.
     """
     with repository.lake.kv.read() as txn:
         for operation in log.iter_operations(txn, repository.key):
@@ -155,10 +156,10 @@ def _check_not_committed(
 
 
 def clean_attempt(repository: Repository, name: str, *, kind: str) -> Attempt:
-    """Return an attempt at a commit on a branch without uncommitted changes.
+    """Return an attempt to commit on a branch that has no uncommitted changes.
 
-    Staged records that are equal to the head do not count as changes; the move takes them off the
-    branch. Changes that are staged meanwhile stay staged, on top of the new head.
+    Staged records that are equal to the head do not count as changes; the move of the branch
+    removes them. Changes that are staged meanwhile stay staged, on top of the new head.
 
     Args:
         kind: the kind of operation, as the log shows it.
@@ -171,10 +172,10 @@ def clean_attempt(repository: Repository, name: str, *, kind: str) -> Attempt:
 
 
 def _seal_clean(repository: Repository, name: str) -> Branch:
-    """Seal a branch that is clean, and return it; if nothing is staged, write nothing.
+    """Seal the staging area of a branch without uncommitted changes; return the branch.
 
-    A change that is staged between the check and the sealing is sealed too, so `Attempt.view`
-    checks again.
+    If nothing is staged, nothing is written. A change that is staged between the check and the
+    sealing is sealed too, so `Attempt.view` checks again.
     """
     with repository.lake.kv.read() as txn:
         branch = branch_at(repository, txn, name)
@@ -185,11 +186,11 @@ def _seal_clean(repository: Repository, name: str) -> Branch:
 
 
 def attempt_on_top(repository: Repository, name: str, *, kind: str) -> Attempt:
-    """Return an attempt at a commit that leaves the staged changes of a branch staged.
+    """Return an attempt to commit that leaves the staged changes of a branch staged.
 
     The caller refuses to commit paths that have staged changes. Staged records that equal the
-    present head would undo the commit; `lakecli.repository.staged.changes.unstage_equal` removes
-    them.
+    present head would hide changes of the commit; `lakecli.repository.staged.changes.unstage_equal`
+    removes these records.
 
     Raises:
         NotFound: no such branch.
@@ -210,10 +211,10 @@ class Attempt(NamedTuple):
     """One attempt to move a branch to a commit built from its head.
 
     Attributes:
-        branch: the branch from which the commit is built, with the sealed tokens that the move
-            takes off it.
+        branch: the branch as it was when the attempt began, with the sealed staging tokens that the
+            move removes.
         kind: the kind of operation, as the log shows it.
-        from_staging: whether the commit contains the changes of these tokens.
+        from_staging: whether the commit contains the sealed changes.
     """
 
     repository: Repository
@@ -223,7 +224,7 @@ class Attempt(NamedTuple):
 
     @contextmanager
     def sealed_view(self) -> Iterator[View]:
-        """Open the head with the sealed changes on top."""
+        """Open the head of the branch with the sealed changes on top."""
         repository, branch = self.repository, self.branch
         repository.lake.runtime.on_step("build")
         with repository.lake.kv.read() as txn:
@@ -232,10 +233,10 @@ class Attempt(NamedTuple):
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """Open the head without staged changes.
+        """Open the head of the branch without staged changes.
 
         Raises:
-            DirtyBranch: the sealed areas hold changes, staged before the branch was sealed.
+            DirtyBranch: the sealed staging areas contain changes.
         """
         with self.sealed_view() as view:
             if view.tokens:
@@ -246,12 +247,12 @@ class Attempt(NamedTuple):
         """Move the branch, in the bucket first if sharing is automatic; return the commit.
 
         Args:
-            left: staging tokens of the changes that stay staged; deleted if the branch does not
-                move.
+            left: tokens of new staging areas with the changes that stay staged; these areas are
+                deleted if the branch does not move.
 
         Returns:
-            The commit; ``None`` if the branch has changed since the commit was built from it, so
-            that the commit must be built again.
+            The commit; ``None`` if the branch has changed meanwhile, so that the commit must be
+            built again.
 
         Raises:
             UsageError: message, committer or metadata are not UTF-8.
@@ -280,12 +281,13 @@ class Attempt(NamedTuple):
     def unseal(self) -> bool:
         """Restore the staging area from before the attempt, because there is nothing to commit.
 
-        Sealed areas stay sealed if something was staged meanwhile, or a commit of them is on its
-        way to the bucket. The next move of the branch removes records that change nothing.
+        The area stays sealed if something was staged meanwhile, or if a commit of the sealed
+        changes is being sent to the bucket. The next move of the branch removes records that change
+        nothing.
 
         Returns:
-            Whether the branch is still the one from which the attempt would build; if not, there
-            may be changes now.
+            Whether the branch is unchanged since the attempt began; if it has changed, it may have
+            changes to commit now.
         """
         repository, branch, sealed = self.repository, self.branch, self.branch.sealed_tokens
         if not sealed:
@@ -308,7 +310,7 @@ class Attempt(NamedTuple):
 
 
 def check_texts(draft: Draft) -> None:
-    """Raise an error for texts of a new commit that other clones would not read.
+    """Raise an error if other clones would reject a text of a new commit.
 
     Raises:
         UsageError: a text is not UTF-8, or too long.
@@ -354,8 +356,8 @@ def describe_commit(
 
     Args:
         parents: the parents, first parent first.
-        also_counts: commits that count for the generation without being parents: a squash merge
-            counts its source.
+        also_counts: commits that are not parents, but count for the generation, such as the source
+            of a squash merge.
         message: the message, stored as given.
         committer: the committer, stored as given.
         created_at: the date; the ID depends on whole seconds only.
@@ -385,7 +387,7 @@ def describe_commit(
 
 
 def initial_commit(created_at: datetime) -> Commit:
-    """Return the commit with which every repository starts: lakeFS's, with the empty tree."""
+    """Return the first commit of every repository: that of lakeFS, with the empty tree."""
     return describe_commit(
         parents=(),
         metarange_id=EMPTY_TREE,

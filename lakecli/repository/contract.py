@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class OwnLake(Protocol):
-    """The lake of a repository: its local store, directories, clocks and access to stores."""
+    """A lake: the repositories of one home, with their local store, directories and clocks."""
 
     home: "Home"
     kv: LocalStore
@@ -35,13 +35,13 @@ class OwnLake(Protocol):
         """Close the local store; safe to repeat."""
 
     def tidy(self, repository: "Repository") -> None:
-        """Delete some expired records, more than were written; called after each operation."""
+        """Delete more expired records than an operation writes; called after each operation."""
 
     def forgotten(self, txn: ReadTransaction) -> "Iterator[Repository]":
         """Yield the repositories that were deleted here and can still be restored."""
 
     def forget(self, txn: WriteTransaction, repository: "Repository") -> None:
-        """Delete the record of a deleted repository, which then cannot be restored any more."""
+        """Delete the record of a deleted repository, so that it can no longer be restored."""
 
     def repository(self, name: str) -> "Repository":
         """Return another repository of this lake.
@@ -58,15 +58,15 @@ class Repository(Readable, Protocol):
     """One repository of a lake: the first argument of each verb that changes something."""
 
     lake: OwnLake
-    """The lake that it belongs to."""
+    """The lake to which the repository belongs."""
     name: str
-    """The name on this machine."""
+    """The name of the repository on this machine."""
     mover: "BranchMover | None"
-    """Moves its branches in the bucket first; ``None``: they move here only."""
+    """Moves branches in the bucket before they move locally; ``None``: they only move locally."""
     notices: "list[Notice]"
-    """What verbs found out, for the caller to show and to clear."""
+    """Messages of verbs, which the caller shows and then removes."""
     store_in_use: "ObjectStore | None"
-    """The storage namespace if it was used already, else ``None``."""
+    """The store of the namespace if it was used already, else ``None``."""
     reads: "Reads | None"
     """How many reads of trees each tier answered; ``None`` if there were none."""
 
@@ -75,7 +75,7 @@ class Repository(Readable, Protocol):
         """Whether sharing is automatic: moves of refs reach the bucket without a push."""
 
     def notify(self, notice: "Notice") -> None:
-        """Add a notice for the caller, unless it is there already."""
+        """Add a notice for the caller, unless the same notice was added before."""
 
     def is_here(self) -> bool:
         """Return whether this machine still has the repository, under this name."""
@@ -88,7 +88,7 @@ class Repository(Readable, Protocol):
         """Save the counts of tree reads since the last call, for `lakecli doctor`."""
 
     def forget_trees(self) -> None:
-        """Drop the cached trees in memory: a table that could not be read may exist now."""
+        """Drop the trees cached in memory, because a table that could not be read may exist now."""
 
     @property
     def guard(self) -> "Guard":
@@ -99,7 +99,7 @@ class AddressResolver(Protocol):
     """Opens the objects to which the entries of one repository refer.
 
     Attributes:
-        compared: what `lakecli.repository.reading.recorded` remembers of objects.
+        compared: results of comparisons that `lakecli.repository.reading.recorded` remembers.
     """
 
     compared: dict[Any, str]
@@ -145,8 +145,8 @@ class CaughtUp:
     """The outcome of moves that earlier commands left unfinished.
 
     Args:
-        finished: moves whose outcome was not recorded.
-        unsent: why refs that were moved here are not in the bucket.
+        finished: moves whose outcome had not been recorded, with the outcome.
+        unsent: errors, one for each move made on this machine that could not be sent to the bucket.
     """
 
     def __init__(self, finished: tuple[FinishedMove, ...], unsent: tuple[LakeError, ...]) -> None:
@@ -155,32 +155,34 @@ class CaughtUp:
 
 
 class BranchMover(Protocol):
-    """Moves branches in the bucket to new commits, before the branches move here.
+    """Moves branches to new commits in the bucket, before they move on this machine.
 
     The implementation is `lakecli.repository.sharing.automatic.SharedMover`, made when a command or
     the library opens the repository.
 
     Attributes:
-        resumed: notes of earlier commands that `catch_up` sent or gave up. Each has the reason why
-            the bucket refused it, or ``None`` if the bucket accepted it. The caller that reports
-            them clears the list.
+        resumed: moves of earlier commands that `catch_up` sent or gave up, each with the error by
+            which the bucket refused the move, or ``None`` if the bucket accepted it. The caller
+            that reports the moves clears the list.
     """
 
     resumed: "list[tuple[UnsentMove, LakeError | None]]"
 
     @property
     def command_id(self) -> bytes:
-        """Random bytes that identify the command whose moves are sent to the bucket."""
+        """Random bytes that identify, in the bucket, the command that moved a ref."""
 
     def catch_up(self, repository: Repository) -> CaughtUp:
-        """Finish moves that earlier commands left, fetch, and let local refs follow the bucket.
+        """Finish moves of earlier commands, fetch, and let local refs follow the bucket.
 
-        Moves that earlier commands made here and could not send are sent. If one of them cannot be
-        sent, its error is in the result, and the others are still tried.
+        Moves that earlier commands made on this machine, but could not send to the bucket, are sent
+        now. If a move cannot be sent, its error is in the result, and the next moves are still
+        tried.
 
         Raises:
-            Unreachable: the store does not answer; nothing has changed here.
-            PermissionDenied: reading or listing is not allowed; nothing has changed here.
+            Unreachable: the store does not answer; nothing has changed on this machine.
+            PermissionDenied: reading or listing is not allowed; nothing has changed on this
+                machine.
         """
 
     def move(
@@ -188,8 +190,9 @@ class BranchMover(Protocol):
     ) -> bool:
         """Move a branch to a commit, and return whether it moved.
 
-        If it did not move, another process or machine moved it first, and the commit has to be
-        built again. By then the branch here has followed the bucket as far as it could.
+        If the branch did not move, another process or machine moved it first, and the commit has to
+        be built again. In this case the local branch already follows the bucket, as far as
+        possible.
 
         Args:
             branch: the branch as it was when the commit was built from it.
@@ -199,17 +202,17 @@ class BranchMover(Protocol):
         Raises:
             NotFound: the branch was deleted meanwhile.
             CommitUnderWay: another process is sending a commit of the branch to the bucket.
-            LostRace: the branch has commits that were never pushed, so it cannot follow.
-            OutcomeUnknown: the next command finds out whether it moved.
-            Unreachable: nothing moved.
+            LostRace: the branch has commits that were never pushed, so it cannot follow the bucket.
+            OutcomeUnknown: the next command finds out whether the branch moved.
+            Unreachable: the bucket cannot be reached; nothing moved.
         """
 
     def finish(self, repository: Repository) -> None:
-        """Send the noted moves that were made here; called when the command has succeeded.
+        """Send noted local moves to the bucket; called when the command has succeeded.
 
         Raises:
-            LostRace, AlreadyExists: a move would undo moves of others; it was not sent.
-            OutcomeUnknown: the next command finds out.
+            LostRace, AlreadyExists: a move would undo moves of others, and was not sent.
+            OutcomeUnknown: the next command finds out whether the ref moved.
             Unreachable, PermissionDenied, …: a move was not sent; the next command tries again.
         """
 
@@ -218,7 +221,7 @@ class Notice(NamedTuple):
     """A message of a verb, for its caller to show.
 
     Attributes:
-        hint: what to do about it, or ``None``.
+        hint: what the user can do about it, or ``None``.
     """
 
     message: str

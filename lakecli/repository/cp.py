@@ -112,12 +112,12 @@ def _same() -> UsageError:
 def update_metadata(
     repository: Repository, branch: str, paths: Iterable[bytes], attributes: NewAttributes
 ) -> None:
-    """Stage objects with other attributes, all of them or none; equal attributes change nothing.
+    """Stage objects with new attributes, all or none; equal attributes change nothing.
 
     Raises:
         NotFound: no such branch or object.
         Gone: an object is no longer in the bucket.
-        LostRace: the objects kept changing.
+        LostRace: other processes kept changing the objects.
     """
     check_branch(repository, branch)
     ordered = sorted(set(paths))

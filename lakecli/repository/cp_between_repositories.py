@@ -2,15 +2,15 @@
 
 An object that is named by its contents keeps its name and its checksum. If both namespaces are in
 one store, the store copies the object: no bytes pass through this machine, and only the size is
-compared. Otherwise the object is read, and verified while it is written. Objects of lakeFS, which
-have other names, are read and get lakecli's names.
+compared. Otherwise this machine reads the object, and verifies it while writing. Objects of lakeFS,
+which have other names, are read and get lakecli's names.
 
-An object outside the namespace, which was imported in place, is not copied: both repositories then
-refer to it. If the target repository could not read it there, it is copied into the target's
-namespace.
+An object that was imported in place is outside the namespace, and is not copied: both repositories
+refer to it. If the target repository may not read the object at its address, the object is copied
+into the target's namespace.
 
-A move stages the removal last: the copies are staged, and their bytes durable, before anything is
-removed, so a crash in between leaves both. Each repository has its own operation log, so each half
+A move stages the removal last: before anything is removed, the copies are durable and staged. So a
+crash leaves both the source and the copies. Each repository has its own operation log, so each half
 of a move is undone in its own repository.
 """
 
@@ -72,7 +72,7 @@ from lakecli.stores.streams import PieceReader
 from lakecli.stores.uri import is_local
 
 BATCH: Final = 1_024
-"""Objects that become durable, and are staged, together."""
+"""Objects that are made durable and staged together."""
 
 _OF_ONE_OBJECT: Final = (
     PermissionDenied,
@@ -103,7 +103,8 @@ class AcrossReport:
 
     Attributes:
         objects: the number of objects that were copied.
-        copied_by_store: the number of those that the store copied itself.
+        copied_by_store: the number of objects that the store copied, without passing through this
+            machine.
         failures: (path, reason), in path order.
     """
 
@@ -125,12 +126,12 @@ def cp_across(
 
     Args:
         progress: counts objects and bytes.
-        moves: remove the object from the source, unless another one is uploaded there meanwhile.
+        moves: remove the object from the source, unless another object is uploaded there meanwhile.
 
     Raises:
         NotFound: no such ref, branch or source, or its bytes are missing.
         IntegrityError: the object is damaged; nothing is staged.
-        LostRace: the source kept changing; the object was copied, but not removed.
+        LostRace: other processes kept changing the source; the object was copied, but not removed.
     """
     check_path(target.path)
     stager, remover = _stagers(source, target, moves=moves)
@@ -161,7 +162,7 @@ def cp_tree_across(
 ) -> AcrossReport:
     """Copy or move everything below a directory to another repository; report what fails.
 
-    If an object fails, the others are copied, and nothing is removed.
+    If an object fails, all other objects are copied, and nothing is removed.
 
     Args:
         source: the directory; a missing trailing slash is added.
@@ -174,7 +175,8 @@ def cp_tree_across(
     Raises:
         NotFound: no such ref or branch, or nothing below the source.
         UsageError: a resulting path is too long; nothing is staged.
-        LostRace: the objects kept changing; all are copied, some of them not removed.
+        LostRace: other processes kept changing the objects; all are copied, and some are not
+            removed.
     """
     below, to = as_directory(source.path), as_directory(target.path)
     stager, remover = _stagers(source, target, moves=moves)
@@ -202,7 +204,7 @@ def cp_tree_across(
 def _stagers(
     source: RepositoryPath, target: RepositoryPath, *, moves: bool
 ) -> tuple[Stager, Stager | None]:
-    """Return the stager for the copies, and for a move also the one for the removals.
+    """Return the stager for the copies; for a move, also the stager for the removals.
 
     Raises:
         NotFound: no such branch.
@@ -216,14 +218,14 @@ def _stagers(
 
 
 class Across:
-    """Brings objects of one repository into another.
+    """Copies objects of one repository into another.
 
     Args:
         parallelism: number of objects that are copied at a time.
         progress: counts objects and bytes.
 
     Attributes:
-        report: the report of all copies so far; the caller counts the objects that it stages.
+        report: the report of all copies so far, except `objects`, which the caller counts.
     """
 
     def __init__(
@@ -240,7 +242,7 @@ class Across:
         self.ingest = Ingest(target.store, target.guard, progress=progress, parallelism=parallelism)
 
     def bring(self, values: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """Bring in the objects of some entries, several at a time, and claim them.
+        """Copy the objects of some entries, several at a time, and claim the copies.
 
         Args:
             values: paths, and encoded entries of the source.
@@ -276,22 +278,23 @@ class Across:
         return sorted(done)
 
     def flush(self, brought: Sequence[Ingested]) -> None:
-        """Make all objects so far durable and claim them; allow the places that they use."""
+        """Make copied objects durable and claim them; let the target read imported objects."""
         self.ingest.flush(brought)
         if self._places:
             remember(self._target, sorted(self._places))
             self._places.clear()
 
     def bring_one(self, value: bytes) -> tuple[bytes, Ingested | None]:
-        """Bring in the object of one encoded entry; call `flush` afterwards.
+        """Copy the object of one encoded entry, if necessary; call `flush` afterwards.
 
         Returns:
-            The encoded entry for the target, and what was brought in, if anything.
+            The encoded entry for the target, and the object in the target's namespace; ``None`` if
+            the object stays outside.
 
         Raises:
             NotFound: the object does not exist.
             IntegrityError: the object is damaged.
-            OutsideAddress: the object is in a place that this user has not allowed.
+            OutsideAddress: the object is at an address that this user has not allowed.
         """
         entry = decode_entry(value)
         if is_external(entry) and self._stays(entry):
@@ -339,7 +342,7 @@ class Across:
         return trust_of(self._source)
 
     def _known(self, entry: Entry, digest: str) -> Ingested:
-        """Bring in an object that is named by its contents."""
+        """Copy an object that is named by its contents, unless the target has it."""
         if self.ingest.has(digest, entry.size):
             self._progress.advance(size=entry.size)
             return Ingested(digest, entry.size)

@@ -25,7 +25,7 @@ from lakecli.repository.staged.changes import compare_staged, uncommitted
 def diff_uncommitted(
     repository: Repository, branch: str, *, prefix: bytes = b""
 ) -> Iterator[Iterator[Difference]]:
-    """Open the stream of a branch's uncommitted changes; for other refs the stream is empty.
+    """Open the stream of a branch's uncommitted changes; it is empty for a tag or a commit.
 
     Args:
         prefix: only paths that start with this prefix.
@@ -99,11 +99,11 @@ def diff_refs(
         right: a ref expression; without `two_way`, the source.
         prefix: only paths that start with this prefix.
         two_way: compare the two trees directly.
-        compare: compares committed trees; by default this process does.
+        compare: the function that compares committed trees; by default, `compare_here`.
 
     Raises:
-        NotFound: one of the refs names nothing.
-        UsageError: ``$`` where a commit is needed.
+        NotFound: one of the refs does not name a commit.
+        UsageError: a ref expression has ``$`` where a commit is needed.
         Refused: the refs have no common ancestor, and `two_way` is not set.
     """
     if compare is None:

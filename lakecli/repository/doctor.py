@@ -68,7 +68,7 @@ NO_SPACE: Final = 10**8
 """Free bytes on a disk; fewer are an error."""
 
 FULL_MAP: Final = 0.8
-"""The used share of the local store's memory map from which on it is a warning."""
+"""The used share of the local store's memory map above which the check is a warning."""
 
 
 FAMILIES: Final[tuple[type[LakeError], ...]] = (
@@ -85,7 +85,7 @@ FAMILIES: Final[tuple[type[LakeError], ...]] = (
     NothingToDo,
     LakeError,
 )
-"""Kinds of errors, the most serious first: an earlier one hides the later ones."""
+"""Kinds of errors, the most serious first: only the most serious one is raised."""
 
 
 class Purpose(NamedTuple):
@@ -94,8 +94,9 @@ class Purpose(NamedTuple):
     Attributes:
         name: the name of the check that reports whether the commands can work.
         needs: the names of the checks that must not have failed.
-        commands: the commands, for people.
-        parts: for names of other checks, the feature that does not work if that check has failed.
+        commands: the commands, as shown to users.
+        parts: a map from the name of another check to the feature that does not work if that check
+            has failed.
     """
 
     name: str
@@ -122,7 +123,7 @@ PURPOSES: Final = (
         "gc run",
     ),
 )
-"""A row for each group of commands; each becomes one of the last checks."""
+"""The groups of commands; each of them becomes one of the last checks."""
 
 
 TRAILING: Final = ("claim", "shared", "sharing", *(purpose.name for purpose in PURPOSES))
@@ -138,7 +139,7 @@ _REFS_READ: Final = 8
 """How many of the refs in the bucket are read."""
 
 _RANGES_READ: Final = 8
-"""How many ranges are read, to find objects outside the namespace."""
+"""How many ranges are read to find objects outside the namespace."""
 
 _SHOWN: Final = 5
 
@@ -346,7 +347,7 @@ def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check
 
 
 def _existing(place: str) -> str:
-    """Return the directory itself, or the nearest existing one above it."""
+    """Return a directory if it exists, or else the nearest existing directory above it."""
     while not os.path.isdir(place) and place != "/":  # noqa: PTH112 - namespaces are text
         place = os.path.dirname(place)  # noqa: PTH120 - as above
     return place
@@ -362,10 +363,10 @@ def _with_claim(
     """Yield the checks of a probe, then those of the owner, of sharing, and of the commands.
 
     Args:
-        repository: the expected owner. ``None``: there may be none, and a directory that `lakecli
-            repo create` would make may be missing.
-        examiner: who runs `lakecli doctor`. If there is a repository to which this version may
-            write, the result of the sharing check is recorded in its namespace.
+        repository: the expected owner of the namespace. ``None``: the namespace may have no owner,
+            and a directory that `lakecli repo create` would make may be missing.
+        examiner: who runs `lakecli doctor`. The result of the sharing check is recorded in the
+            namespace if it has a repository to which this version may write.
     """
     claim = _claim_of_anybody if repository is None else partial(_claim_of, repository)
     missing_fix = _made_by_create(looking.store.uri) if repository is None else ""
@@ -481,7 +482,7 @@ def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
 
 
 def _outside(repository: Repository) -> Check:
-    """Report places outside the namespace to which entries refer; only a few ranges are read."""
+    """Report locations outside the namespace to which entries refer; only a few ranges are read."""
     try:
         found = look(repository, ranges=_RANGES_READ)
     except LakeError:
@@ -514,9 +515,9 @@ def verdict_of(checks: Iterable[Check]) -> CheckVerdict:
 
 
 def problem_of(checks: Sequence[Check]) -> LakeError | None:
-    """Return an error for the failed checks, of the most serious kind among them, or ``None``.
+    """Return an error of the most serious kind among the failed checks, or ``None``.
 
-    Its hint is the fix of the first check of that kind.
+    The hint of the error is the fix of the first check of that kind.
     """
     problems = [check for check in checks if check.verdict is CheckVerdict.FAILED]
     for family in FAMILIES:

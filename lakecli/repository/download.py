@@ -31,7 +31,7 @@ ACTIONS: Final = {
     FileComparison.SAME: PathAction.UNCHANGED,
     FileComparison.DIFFERENT: PathAction.CHANGED,
 }
-"""What a download does with an object, by the file that is there."""
+"""What a download does with an object, depending on the existing file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class DownloadOptions:
 
     Attributes:
         parallelism: number of concurrent requests or copies.
-        part_size: size in bytes of the parts in which large objects of a bucket are fetched: those
-            larger than two parts. The next download with the same part size resumes one that was
-            killed.
+        part_size: size in bytes of the parts in which an object of a bucket is fetched if it is
+            larger than two parts. If a download is killed, the next one with the same part size
+            resumes it.
         selection: which of the objects below a directory are downloaded.
         deletes: given the relative name of a file without an object, returns whether the file is
             deleted; ``None``: no file is deleted.
         max_delete: refuse to delete more files than this.
-        progress: gets the number and size of the objects of a directory as they are found; counts
-            objects and bytes.
+        progress: receives the number and size of the objects of a directory as they are found;
+            counts the objects and bytes that are done.
     """
 
     parallelism: int = 1
@@ -74,8 +74,8 @@ def download_object(
     """Download one object to a file, verified; a failed download leaves no file.
 
     Args:
-        listed: if given, nothing is written: it is called with the step that would be taken. A file
-            that has the size of the object is read and compared.
+        listed: a dry run: nothing is written, and `listed` is called with the step that would be
+            taken. An existing file that has the size of the object is read and compared.
 
     Raises:
         NotFound: the ref, the path or its data does not exist.

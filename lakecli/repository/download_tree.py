@@ -51,7 +51,7 @@ from lakecli.stores.contract import BucketNotFound
 from lakecli.stores.uri import is_local
 
 LOOK_AHEAD: Final = 1_024
-"""Objects that are announced to the progress together."""
+"""Objects that are reported to the progress together."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,8 @@ class DownloadReport:
         unchanged: number of objects whose file existed with the same contents.
         size: bytes of the objects written.
         excluded: number of objects that the selection leaves out.
-        left_out: paths of objects whose names are Git's, lakecli's or the system's own.
+        left_out: paths of objects that are not downloaded, because Git, lakecli or the system uses
+            their names.
         deleted: number of files that were deleted, because the ref has no object for them.
         failures: (path, reason), in path order.
     """
@@ -92,10 +93,10 @@ def download_tree(
     written outside `target`, whatever the paths of the objects are and whatever symbolic links are
     in `target`.
 
-    With `options.deletes`, the other files of the directory are deleted afterwards, unless an
-    object fails. If a file is in the way of an object, the file is deleted first, and the object is
-    downloaded after all others. Files that the selection leaves out stay, and so do files that
-    change meanwhile, special files, and everything outside the directory: a symbolic link is
+    With `options.deletes`, files of the directory that have no object are deleted afterwards,
+    unless an object fails. If a file is in the way of an object, the file is deleted first, and the
+    object is downloaded after all others. Files that the selection leaves out stay, and so do files
+    that change meanwhile, special files, and everything outside the directory: a symbolic link is
     deleted itself and never followed.
 
     Args:
@@ -105,14 +106,14 @@ def download_tree(
         target: the directory to which files are written.
         options: how to download.
         names: names of objects relative to the prefix; ``None`` for all.
-        listed: if given, nothing is written, and the report stays empty: it is called with each
-            step that would be taken, in path order, deletions last. A file that has the size of its
-            object is read and compared.
+        listed: a dry run: nothing is written, the report stays empty, and `listed` is called with
+            each step that would be taken, in path order, deletions last. A file that has the size
+            of its object is read and compared.
 
     Raises:
         NotFound: the ref does not exist, or there is nothing below the prefix.
         Refused: too many files would be deleted; or files would be deleted although the prefix has
-            no object; or the directory holds files that a repository needs. Nothing is written.
+            no object; or the directory contains files that a repository needs. Nothing is written.
         UsageError: `target` cannot be a directory.
     """
     report = DownloadReport()
@@ -146,7 +147,8 @@ class _Place(NamedTuple):
 
     Attributes:
         below: the directory whose objects are downloaded; their names are relative to it.
-        surplus: files that will be deleted; objects with one in their way are downloaded last.
+        surplus: the files to delete. An object whose path is blocked by such a file is downloaded
+            last.
     """
 
     view: View
@@ -175,7 +177,7 @@ class _TreeDownload:
 
     Args:
         sink: executes the decisions, or lists them.
-        workers: the threads that compare, and in which the sink is called.
+        workers: the threads that compare files and call the sink.
     """
 
     def __init__(self, place: _Place, sink: _Writing | _DryRun, workers: Workers) -> None:
@@ -190,7 +192,7 @@ class _TreeDownload:
             self._fail(path, reason)
 
     def records(self, names: Sequence[bytes] | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Return the objects below the directory, or those with some names.
+        """Return all objects below the directory, or only those with the given names.
 
         A name without an object is recorded as a failure.
 
@@ -218,11 +220,11 @@ class _TreeDownload:
         return no_such_path(self._view.repository, self._view.name, path)
 
     def bring(self, records: Iterator[tuple[bytes, bytes]]) -> None:
-        """Decide and act on objects, in several threads."""
+        """Decide what is done with each object, and pass it to the sink, in several threads."""
         self._workers.for_each(self._selected(records), self._one)
 
     def delete_surplus(self) -> None:
-        """Delete the surplus files, then write the objects that had one of them in their way.
+        """Delete the surplus files, then write the objects whose paths they blocked.
 
         Nothing is deleted if anything has failed.
         """
@@ -235,7 +237,7 @@ class _TreeDownload:
         self._workers.for_each(sorted(self._sink.waiting, key=lambda item: item[0]), self._one)
 
     def _selected(self, records: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, Entry]]:
-        """Yield the selected objects, and announce them to the progress in batches."""
+        """Yield the selected objects; report their number and size to the progress in batches."""
         selection, below = self._options.selection, len(self._below)
         while batch := list(islice(records, LOOK_AHEAD)):
             selected = []
@@ -257,7 +259,7 @@ class _TreeDownload:
             yield from selected
 
     def _one(self, item: tuple[bytes, Entry]) -> None:
-        """Decide and act on one object; an error that concerns only this object is recorded."""
+        """Decide what is done with one object; record an error that concerns only this object."""
         path, entry = item
         name = path[len(self._below) :]
         try:
@@ -347,7 +349,7 @@ class _Writing:
         self._place.destination.make_directory(name)
 
     def delete(self, _step: PathStep, name: bytes, seen: FileStamp) -> None:
-        """Delete a file, unless it has changed, and the directories that are empty without it."""
+        """Delete a file unless it has changed, and the directories that become empty."""
         view, below = self._place.view, self._place.below
         try:
             self._report.deleted += self._place.destination.delete(
@@ -436,7 +438,7 @@ class _Surplus(NamedTuple):
         return found
 
     def blocks(self, name: bytes) -> bool:
-        """Return whether one of the files is in the way of an object."""
+        """Return whether one of the files blocks the path of an object."""
         at = name.find(b"/")
         while at != -1:
             if self._has(name[:at], name[:at]):

@@ -1,4 +1,4 @@
-"""Sum up how much space objects take, by prefix: as they are listed, and as they are stored.
+"""Sum up the sizes of objects by prefix, both as listed and as stored.
 
 Several paths may share one object: after a copy, or because equal bytes are stored once. Such an
 object is counted for the first path only, as ``du`` counts a file with several names. The objects
@@ -24,7 +24,7 @@ from lakecli.repository.reading.view import View, open_view
 
 _DIGEST: Final = 16
 _CACHE: Final = "PRAGMA cache_size = -16384"
-"""16 MiB."""
+"""Limits the page cache of SQLite to 16 MiB."""
 
 
 class PrefixUsage:
@@ -32,8 +32,8 @@ class PrefixUsage:
 
     Attributes:
         prefix: the prefix of the paths, with its slash; ``None`` for all paths.
-        size: bytes of all paths.
-        physical: bytes of the objects that no earlier path shares.
+        size: total bytes of the objects, counted for each path.
+        physical: total bytes of the objects that were not counted for an earlier path.
         shared: the part of `physical` that another branch or tag has, too; 0 if not requested.
     """
 
@@ -116,7 +116,7 @@ def _usage_of(entry: Entry, database: sqlite3.Connection) -> PrefixUsage:
 
 
 def _iter_others(view: View) -> Iterator[tuple[bytes]]:
-    """Yield the objects of all other branches and tags; a range of several trees is read once."""
+    """Yield the objects of all other branches and tags; a range in several trees is read once."""
     repository, trees = view.repository, view.repository.trees
     refs = RefStore(view.txn, repository.key)
     own = (parse_expression(view.name).base, view.commit.id)

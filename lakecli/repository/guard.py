@@ -1,31 +1,33 @@
 """Claim objects and commits against garbage collection before anything refers to them.
 
-An object in the bucket may be garbage to every other clone, condemned, or deleted already. Before
-this clone refers to an object, this module checks that the object exists and claims it. Only then
-does the value get the type that staging areas require: only this module makes `ClaimedValue`, and
-`ClaimedCommit` for commits, branches and tags.
+An object in the bucket may be garbage to every other clone, condemned (listed for deletion), or
+deleted already. Before this clone refers to an object, this module checks that the object exists
+and claims it. The types enforce that: staging areas accept only a `ClaimedValue`, and commits,
+branches and tags refer only to a `ClaimedCommit`. Only this module makes values of these types.
 
-If nothing was ever collected, a claim costs one GET of the state. Code that writes to the bucket or
-stages fails without the bucket.
+If garbage collection has never run, a claim costs one GET of the state. Code that writes to the
+bucket or stages fails if the bucket cannot be reached.
 
 A claimed tree protects everything to which it refers: a sweep follows the trees that are recent or
-kept, and deletes trees before the objects to which they refer. Refs are local: without the bucket,
-branches and tags are created and operations undone without claims; a push finds out what was lost.
+kept, and deletes trees before the objects to which they refer. Refs are local: if the bucket cannot
+be reached, branches and tags are created, and operations undone, without claims. A later push
+detects objects that were lost.
 
-Only this clone knows commits that were never pushed, and pushed commits may no longer be reached by
-a ref in the bucket. Once their trees are old, a collector treats them as garbage. Before building
-on them, this clone claims them.
+A collector treats an old tree as garbage if no ref in the bucket reaches its commit. That concerns
+commits that were never pushed, and pushed commits that no ref reaches any more. So this clone
+claims such trees before it builds on their commits.
 
-`GcGuard`, which uploads and the writing of trees call, too, follows the protocol of
+`GcGuard`, which uploads and the writing of trees use, too, follows the protocol of
 `lakecli.remote.gc_protocol`:
 
-- One GET returns the state. If there never was a collection, that is all.
-- An object older than half the grace period gets a new time, so that it is not a candidate for now.
-- While objects are condemned, the used ones are first kept, then the state is read again.
+- One GET returns the state. If garbage collection has never run, nothing else is needed.
+- An object older than half the grace period gets a new modification time, so that it is not a
+  candidate for deletion for now.
+- While objects are condemned, the guard first records the used objects as kept, then reads the
+  state again.
 - While a sweep runs, the guard waits. After a sweep, it checks that everything still exists.
 
-The guard trusts a state that it has read for `MAX_STATE_AGE`, and the collector waits that much
-longer.
+The guard reuses a state for `MAX_STATE_AGE` after reading it; the collector waits that much longer.
 """
 
 from __future__ import annotations
@@ -62,26 +64,26 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 ClaimedCommit = NewType("ClaimedCommit", Commit)
-"""A commit that refs and other commits may stand on: its tree is claimed."""
+"""A commit to which refs and other commits may refer, because its tree is claimed."""
 
 Change = tuple[bytes, ClaimedValue]
 """A path, and the value to stage there."""
 
 BATCH: Final = 5_000
-"""Values claimed together."""
+"""Values that are claimed together."""
 
 MAX_LISTED: Final = 1_000
-"""Paths that an error lists, at most."""
+"""The most paths that an error lists."""
 
 MAX_EXAMINED: Final = 1_000
-"""Commits examined at most; of more commits that were never pushed, the oldest are not claimed."""
+"""The most commits examined; if more commits were never pushed, the oldest are not claimed."""
 
 PARALLELISM: Final = 16
-"""Objects checked, or given a new time, at once."""
+"""Objects that are checked, or get a new time, in parallel."""
 
 
 class Gone(IntegrityError):
-    """An object that is needed is no longer in the bucket."""
+    """A needed object is no longer in the bucket."""
 
 
 class Swept(LostRace):
@@ -100,14 +102,14 @@ def claim_entry(repository: Repository, path: bytes, entry: Entry) -> ClaimedVal
     Raises:
         Gone: the object is not in the bucket, or has another size.
         Swept: the object was deleted just now.
-        SweepRunning: a sweep does not end.
+        SweepRunning: a sweep did not end in time.
     """
     ((_, value),) = claim_values(repository, [(path, encode_entry(entry))])
     return value
 
 
 def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> list[Change]:
-    """Claim the objects of some values, and return the values as changes that may be staged.
+    """Claim the objects of some values; return the values as changes that may be staged.
 
     Objects outside the namespace are never collected, and are not checked.
 
@@ -115,9 +117,9 @@ def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) 
         values: paths, each with an encoded entry or a tombstone.
 
     Raises:
-        Gone: some objects are not in the bucket, or have another size; the error has their paths.
+        Gone: some objects are not in the bucket, or have another size; the error lists their paths.
         Swept: an object was deleted just now.
-        SweepRunning: a sweep does not end.
+        SweepRunning: a sweep did not end in time.
     """
     claimed = list(values)
     gone: list[bytes] = []
@@ -150,7 +152,7 @@ def claim_below(view: View, *, prefix: bytes) -> Iterator[Change]:
     Raises:
         Gone: some objects are not in the bucket.
         Swept: some objects were deleted just now.
-        SweepRunning: a sweep does not end.
+        SweepRunning: a sweep did not end in time.
     """
     found = view.scan(prefix=prefix)
     first = next(found, None)
@@ -165,13 +167,13 @@ def claim_below(view: View, *, prefix: bytes) -> Iterator[Change]:
 
 
 def committed_value(head: View, path: bytes) -> ClaimedValue:
-    """Return the committed value of a path, or a tombstone; the head must be claimed before."""
+    """Return the committed value of a path, or a tombstone; the head must have been claimed."""
     value = head.find_committed(path)
     return TOMBSTONE if value is None else ClaimedValue(value)
 
 
 def same_area(records: Iterable[tuple[bytes, bytes]]) -> Iterator[Change]:
-    """Yield records of a staging area that move to another area of the same branch.
+    """Yield the records of a staging area as changes for another area of the same branch.
 
     Their objects were claimed when the records were staged, and stay in use.
     """
@@ -179,7 +181,7 @@ def same_area(records: Iterable[tuple[bytes, bytes]]) -> Iterator[Change]:
 
 
 class Reclaimed:
-    """Claims the trees and objects that undone operations bring back, if they still exist.
+    """Claims trees and objects that come into use again by an undo, if they still exist.
 
     Attributes:
         gone: the number of trees and objects that no longer exist.
@@ -190,11 +192,11 @@ class Reclaimed:
         self.gone = 0
 
     def add_commit(self, txn: ReadTransaction, commit: Commit) -> None:
-        """Claim a commit to which a ref is moved back."""
+        """Claim a commit to which undo moves a ref back."""
         self.gone += not claim_history(txn, self._repository, commit)
 
     def add_values(self, values: Iterator[tuple[bytes, bytes]]) -> None:
-        """Claim the objects of values that are staged again.
+        """Claim the objects of values that undo stages again.
 
         Args:
             values: paths, each with an encoded entry or a tombstone.
@@ -207,7 +209,7 @@ class Reclaimed:
             self.gone += len(_claim(self._repository, batch))
 
     def value(self, image: bytes) -> ClaimedValue:
-        """Return a value that was added, with the type that staging areas require."""
+        """Return a value claimed by `add_values`, with the type that staging areas require."""
         return ClaimedValue(image)
 
 
@@ -238,24 +240,24 @@ def _object_of(repository: Repository, value: bytes) -> tuple[str, int] | None:
 def claim_head(view: View) -> ClaimedCommit:
     """Return the head of a branch as the parent of a new commit.
 
-    Trees of its history that only this clone knows are claimed if they exist. A push detects the
-    missing ones, which can be uploaded again.
+    The guard claims the existing trees of the history that only this clone knows. A push detects
+    the missing trees, which can be uploaded again.
 
     Raises:
         Swept: a tree was deleted just now.
-        SweepRunning: a sweep does not end.
+        SweepRunning: a sweep did not end in time.
     """
     claim_history(view.txn, view.repository, view.commit)
     return cast("ClaimedCommit", view.commit)
 
 
 def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
-    """Return a commit to which a ref of this clone may point, even without the bucket.
+    """Claim a commit if the bucket can be reached; return it for a ref of this clone.
 
     Raises:
         Gone: the commit's tree is no longer in the bucket.
         Swept: the tree was deleted just now.
-        SweepRunning: a sweep does not end.
+        SweepRunning: a sweep did not end in time.
     """
     with unless_away():
         claim_commit(txn, repository, commit)
@@ -264,7 +266,7 @@ def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -
 
 @contextmanager
 def unless_away() -> Iterator[None]:
-    """Suppress errors of a bucket that cannot be read in the block, but not `SweepRunning`."""
+    """Suppress errors in the block if the bucket cannot be read, except `SweepRunning`."""
     try:
         yield
     except SweepRunning:
@@ -274,12 +276,12 @@ def unless_away() -> Iterator[None]:
 
 
 def claim_commit(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
-    """Claim a commit and its history; return the commit, to which refs and commits may refer.
+    """Claim a commit and its history; return it, so that refs and commits may refer to it.
 
     Raises:
         Gone: the commit's tree is no longer in the bucket.
         Swept: the tree was deleted just now.
-        SweepRunning: a sweep does not end.
+        SweepRunning: a sweep did not end in time.
     """
     if not claim_history(txn, repository, commit):
         raise Gone(
@@ -296,7 +298,7 @@ def claim_trees(repository: Repository, trees: Iterable[MetarangeId]) -> None:
     Raises:
         Gone: a tree is no longer in the bucket.
         Swept: a tree was deleted just now.
-        SweepRunning: a sweep does not end.
+        SweepRunning: a sweep did not end in time.
     """
     if not repository.guard.begin():
         return
@@ -310,7 +312,7 @@ def claim_trees(repository: Repository, trees: Iterable[MetarangeId]) -> None:
 
 
 def claim_history(txn: ReadTransaction, repository: Repository, commit: Commit) -> bool:
-    """Claim the trees of a history that only this clone knows.
+    """Claim the trees of a commit's history that only this clone knows.
 
     Returns:
         Whether the tree of `commit` exists.
@@ -392,8 +394,8 @@ class GcGuard:
             Whether there ever was a collection, so that existing objects need protection.
 
         Raises:
-            PermissionDenied: reading the state is not allowed, and it may exist.
-            SweepRunning: a sweep does not end.
+            PermissionDenied: reading the state is not allowed, and the state may exist.
+            SweepRunning: a sweep did not end in time.
         """
         with self._lock:
             self._begin()
@@ -406,17 +408,17 @@ class GcGuard:
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False
     ) -> None:
-        """Make sure that objects outlive a collection; call this before anything refers to them.
+        """Make sure that a collection keeps objects; call this before anything refers to them.
 
         Args:
             found: keys of objects that existed already, or may have.
             written: keys of all other objects; they are durable by now.
-            whole: the objects may refer to others not listed here; raise `Swept` instead of
-                rechecking them after a sweep.
+            whole: the listed objects may refer to unlisted ones; after a sweep, raise `Swept`
+                instead of checking the listed objects again.
 
         Raises:
             Swept: an object has been deleted.
-            SweepRunning: a sweep does not end.
+            SweepRunning: a sweep did not end in time.
         """
         with self._lock:
             is_stale = False
@@ -448,15 +450,15 @@ class GcGuard:
                 return
 
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
-        """Make sure that those of some objects that exist outlive a collection.
+        """Make sure that a collection keeps some objects, as far as they exist.
 
         Returns:
-            The sizes of the existing objects; ``None`` if nothing was ever collected, and therefore
+            The sizes of the existing objects; ``None`` if garbage collection has never run, so that
             nothing was checked.
 
         Raises:
             Swept: an object was deleted just now.
-            SweepRunning: a sweep does not end.
+            SweepRunning: a sweep did not end in time.
         """
         if not keys:
             return {}
@@ -522,7 +524,7 @@ class GcGuard:
             self._read()
 
     def _keep(self, state: GcState, keys: set[str]) -> bool:
-        """Write a record that keeps objects; return whether the state is unchanged."""
+        """Record objects as kept; return whether the state is still the same."""
         # Named by its content: keeping the same objects twice writes one record.
         keep_id = blake3_of("\n".join(sorted(keys)).encode("ascii")).hex()[:32]
         gc_protocol.write_keep(self._store, state.epoch, keep_id, keys)
@@ -530,7 +532,7 @@ class GcGuard:
         return (now.phase, now.epoch) == (state.phase, state.epoch)
 
     def _refresh(self, keys: Collection[str], limit: timedelta) -> None:
-        """Give objects that are older than `limit` a new time.
+        """Give objects that are older than `limit` a new modification time.
 
         Raises:
             Swept: an object is gone.
@@ -546,7 +548,7 @@ class GcGuard:
         return dict(zip(keys, self._for_each(self._store.head, keys), strict=True))
 
     def _renew(self, infos: Mapping[str, ObjectInfo], limit: timedelta) -> None:
-        """Give objects that are older than `limit` a new time."""
+        """Give objects that are older than `limit` a new modification time."""
         if not infos:
             return
         now = self._now()
@@ -555,7 +557,7 @@ class GcGuard:
             self._for_each(self._touch, old)
 
     def _now(self) -> datetime:
-        """Return the time by the store's clock, which is requested once."""
+        """Return the time by the store's clock, which is read only once."""
         if self._clock is None:
             self._clock = gc_protocol.store_now(self._store), self._monotonic()
         then, at = self._clock

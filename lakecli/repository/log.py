@@ -51,13 +51,13 @@ class LogOptions(NamedTuple):
 
 @contextmanager
 def log(repository: Readable, ref: str, options: LogOptions) -> Iterator[Iterator[Commit]]:
-    """Open the stream of the commits that a ref expression reaches: children first, then newest.
+    """Open the stream of the commits that a ref reaches: children before parents, newest first.
 
     ``A..B`` means the commits that B reaches and A does not.
 
     Raises:
-        NotFound: one of the expressions names nothing.
-        UsageError: the expression is a range of another kind.
+        NotFound: one of the expressions does not name a commit.
+        UsageError: the expression is another kind of range, such as ``A...B``.
     """
     with repository.lake.kv.read() as txn:
         commits = _walk(repository, txn, ref, options)
@@ -68,10 +68,10 @@ def log(repository: Readable, ref: str, options: LogOptions) -> Iterator[Iterato
 def log_graph(repository: Readable, ref: str, options: LogOptions) -> Iterator[Iterator[GraphLine]]:
     """Open the drawing of the commits that `log` yields.
 
-    Commits that are not shown still connect those that are.
+    Lines connect shown commits across the commits that are not shown.
 
     Raises:
-        NotFound: one of the expressions names nothing.
+        NotFound: one of the expressions does not name a commit.
     """
     with repository.lake.kv.read() as txn:
         commits = _walk(repository, txn, ref, options)
@@ -121,7 +121,7 @@ def _is_shown(
 def _touches(
     repository: Readable, txn: ReadTransaction, commit: Commit, options: LogOptions
 ) -> bool:
-    """Return whether a commit changed one of the paths; ranges in both trees are not read."""
+    """Return whether a commit changed one of the paths; unchanged ranges are not read."""
     from lakecli.committed.diff import diff, differs_at
 
     if len(commit.parents) != 1:
@@ -138,7 +138,7 @@ def _touches(
 
 
 def rev_parse(repository: Refs, ref: str) -> "Resolved":
-    """Return what a ref expression names, with each modifier's step.
+    """Resolve a ref expression; the result has one step for each modifier.
 
     Raises:
         UsageError: the expression is malformed.

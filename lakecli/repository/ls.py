@@ -1,4 +1,4 @@
-"""List objects: all of them, or those of a name, size or time."""
+"""List objects: all objects, or only those with a given name, size or time."""
 
 import os
 import re

@@ -26,7 +26,7 @@ from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 
 MERGE_STRATEGY: Final = ".lakefs.merge.strategy"
-"""The key of a merge commit's metadata that has its strategy."""
+"""The key of the strategy in the metadata of a merge commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,11 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
 
 
 def _points(repository: Repository, view: View, source: str, options: MergeOptions) -> MergePoints:
-    """Return the three commits of a merge into a view.
+    """Return the source, the destination and their merge base for a merge into a view.
 
     Raises:
-        NothingToDo: the source brings nothing, and an empty merge is not allowed; or the source
-            is the head of the destination.
+        NothingToDo: the source has no changes, and an empty merge is not allowed; or the source is
+            the head of the destination.
     """
     points = find_merge_points(repository, view.txn, source=source, destination=view.commit.id)
     if points.source.id == view.commit.id:
@@ -129,7 +129,7 @@ def _brings_nothing(repository: Repository, points: MergePoints) -> bool:
 def preview(
     repository: Repository, source: str, destination: str, options: MergeOptions
 ) -> Iterator[Iterator[Difference]]:
-    """Open the stream of what `merge` with these options would change on its destination.
+    """Open the stream of the changes that `merge` with these options would make.
 
     Conflicts are included if the decisions leave them open.
 
@@ -137,7 +137,7 @@ def preview(
         OutdatedPlan: as `merge` does, at the end of the stream.
         NotFound: the source or the branch does not exist.
         DirtyBranch: the destination has uncommitted changes.
-        NothingToDo: the source brings nothing that the destination lacks.
+        NothingToDo: the source has no changes that the destination lacks.
     """
     with repository.lake.kv.read() as txn:
         view = view_of_branch(repository, txn, destination)

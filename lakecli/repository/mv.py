@@ -1,4 +1,4 @@
-"""Move objects: stage the same entries at other paths, and their deletion where they were."""
+"""Move objects: stage the same entries at the new paths, and deletions at the old paths."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from lakecli.staging.area import TOMBSTONE
 def mv(
     repository: Repository, *, source_branch: str, source: bytes, branch: str, path: bytes
 ) -> Entry:
-    """Stage at `path` the entry that a branch has at `source`, and the deletion of `source`.
+    """Move an object: stage its entry at `path`, and the deletion of `source`.
 
-    An object that is uploaded to `source` while this runs is either moved or stays there.
+    An object that is uploaded to `source` while this runs is either moved or kept at `source`.
 
     Raises:
         NotFound: no such branch or source.
         UsageError: source and destination are the same path.
         Gone: the object of the source is no longer in the bucket.
-        LostRace: the source kept changing.
+        LostRace: other processes kept changing the source.
     """
     check_path(path)
     if (source_branch, source) == (branch, path):
@@ -45,16 +45,18 @@ def mv(
 def mv_tree(
     repository: Repository, *, source_branch: str, source: bytes, branch: str, path: bytes
 ) -> int:
-    """Stage below `path` everything that a branch has below `source`, and its deletion there.
+    """Move all objects below `source` to paths below `path`; return their number.
 
-    Objects that are uploaded below `source` while this runs are either moved or stay there.
+    The new entries and the deletions are staged. Objects that are uploaded below `source` while
+    this runs are either moved or kept.
 
     Raises:
         NotFound: no such branch, or nothing below the source.
         UsageError: one of the two paths is inside the other, or a resulting path is too long;
             nothing is staged.
         Gone: an object below the source is no longer in the bucket.
-        LostRace: the objects kept changing; objects that were moved before stay moved.
+        LostRace: other processes kept changing the objects; moves that were staged before stay
+            staged.
     """
     below, target = as_directory(source), as_directory(path)
     if source_branch == branch and (below.startswith(target) or target.startswith(below)):
@@ -77,7 +79,7 @@ def _move(
     source: tuple[str, bytes],
     target: tuple[str, bytes],
 ) -> int:
-    """Move records from one directory of a branch to another; return how many.
+    """Move records from one directory of a branch to another; return their number.
 
     If a record has changed since the view was opened, its present state is moved.
     """
@@ -98,7 +100,7 @@ def _move(
 def _parts(
     moved: Sequence[Change], removed: Iterable[bytes], branch: str, source_branch: str
 ) -> Parts:
-    """Return what to stage on each branch for a move."""
+    """Return the changes to stage on each branch for a move."""
     deletions = [(path, TOMBSTONE) for path in removed]
     if branch == source_branch:
         return [(branch, sorted([*moved, *deletions]))]

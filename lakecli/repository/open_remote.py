@@ -5,11 +5,11 @@ closed, a local store in a temporary directory. Staged changes and operation log
 only, so the handle has none. A verb that would write raises `Refused`.
 
 The local store of such a handle fetches records when they are first read, with the code of clone
-and fetch. When a ref is looked up, it is read by its key, with the pack that its last move names.
-When refs are listed, they are read with all their packs. When a commit is looked up, packs are read
-from the largest on until the commit is found. So the first read of a ref takes a few requests,
-however long the history is. Records are added and never change, so a handle shows one state of each
-ref.
+and fetch. When a ref is looked up, it is read by its key, with the commit pack that its last move
+names. When refs are listed, all refs are read with all their packs. When a commit is looked up,
+packs are read, the largest first, until the commit is found. So the first read of a ref takes a few
+requests, however long the history is. Records in the local store are added and never changed, so a
+handle shows one state of each ref.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ _NO_STAGING: Final = StagingToken(bytes(OWNER_SIZE))
 def open_remote(home: Home, runtime: Runtime, storage_namespace: str) -> RemoteRepository:
     """Open the repository of a storage namespace for reading.
 
-    This takes one request for the repository's description, and one more for the bucket's region if
-    buckets of this store have one.
+    This takes one request for the repository's description, and another one for the bucket's region
+    if buckets of this store have regions.
 
     Args:
         home: only its cache is used; no directory of it is created before something is cached.
@@ -109,7 +109,7 @@ class OnDemandStore(LocalStore):
     Safe to share between threads.
 
     Args:
-        refuse: raises the error of an attempt to write.
+        refuse: a function that raises the error for an attempt to write.
 
     Raises:
         Unreachable: there is no space for a temporary directory.
@@ -126,12 +126,12 @@ class OnDemandStore(LocalStore):
                 hint="set TMPDIR to a directory on a disk with free space",
             ) from error
         self.filled = LocalStore.open(directory, durable=False)
-        """The same store, for what fills it."""
+        """The same store, writable, for the records that are fetched."""
         super().__init__(self.filled.usable())
         self._remove = finalize(self, _discard, self.filled, directory, os.getpid())
         self._refuse = refuse
         self.fetching: Fetching | None = None
-        """Fetches what is read."""
+        """Fetches the records that are read."""
 
     def read(self) -> ReadTransaction:
         """Return a read transaction, which also sees records that are fetched while it is open."""
@@ -160,7 +160,7 @@ def _discard(store: LocalStore, directory: str, owner: int) -> None:
 
 
 class _Reading(ReadTransaction):
-    """A read transaction that fetches missing records; it sees them as they are when fetched."""
+    """A read transaction that fetches missing records, and then sees them."""
 
     def __init__(self, store: OnDemandStore, fetch: Fetching) -> None:
         super().__init__(store.usable())
@@ -203,7 +203,7 @@ class Fetching:
     """Fetches the refs and commits of a repository, each at most once.
 
     Args:
-        repository: a handle of the repository whose local store is the one to fill; it shares its
+        repository: a handle of the repository, whose local store is filled. This handle shares its
             notices with the user's handle.
     """
 

@@ -1,7 +1,7 @@
 """Bring a branch up to date with the bucket: Git's ``pull``, a fetch and a merge.
 
-A branch without commits of its own is fast-forwarded, and keeps its staged changes, unless the new
-commits change a staged path. A branch with commits of its own is merged. As for every merge, it
+A branch without unpushed commits is fast-forwarded, and keeps its staged changes; if the new
+commits change a staged path, the pull is refused. A branch with unpushed commits is merged, and
 must not have uncommitted changes.
 """
 
@@ -63,9 +63,9 @@ class Pulling(StrEnum):
     MERGED = "merged"
     UP_TO_DATE = "up to date"
     AHEAD = "ahead"
-    """It has what the bucket has and more, so there is nothing to pull."""
+    """The branch has all commits of the bucket and more, so there is nothing to pull."""
     TAG = "tag"
-    """It is a tag, which needs fetching only."""
+    """The ref is a tag, which is only fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class PullOptions:
         message: the message of a merge commit; ``None``: ``Merge remote B``.
         decisions: decide paths that both sides changed differently; the bucket is the source.
         ff_only: refuse a pull that needs a merge.
-        dry_run: fetch, and only find out what would be done.
+        dry_run: fetch, and only report what would be done.
     """
 
     committer: str
@@ -92,9 +92,10 @@ class PullReport(NamedTuple):
 
     Attributes:
         fetched: the report of the fetch, which covers all refs.
-        before: the position of the branch before; ``None``: the branch did not exist here.
-        after: the position of the branch now. With `PullOptions.dry_run`, the position that it
-            would have; for a merge, the commit in the bucket.
+        before: the head of the branch before the pull; ``None``: the branch did not exist on this
+            machine.
+        after: the head of the branch after the pull. With `PullOptions.dry_run`, the head that the
+            branch would get; for a merge, the commit in the bucket.
     """
 
     fetched: FetchReport
@@ -113,21 +114,21 @@ def pull(
 ) -> PullReport:
     """Fetch, then bring a branch up to date with the bucket.
 
-    A branch or tag that only the bucket has is created here.
+    A branch or tag that only the bucket has is created on this machine.
 
     Args:
         name: the name of the branch or tag.
         progress: counts the refs and commits that were read.
 
     Raises:
-        NotFound: there is no such ref in the bucket, or it was deleted there.
+        NotFound: the ref is not in the bucket, or was deleted there.
         IncomingConflict: the new commits change staged paths; nothing moved.
         DirtyBranch: a merge is needed, and the branch has uncommitted changes.
         MergeConflict: both sides changed the same paths differently, and the decisions leave
             some open.
         NonFastForward: a merge is needed, and `PullOptions.ff_only` is set.
-        CommitUnderWay: another process is pushing the branch, which was moved back here.
-        Unreachable, PermissionDenied, …: as `fetch` does.
+        CommitUnderWay: another process is pushing the branch, which was moved back on this machine.
+        Unreachable, PermissionDenied, …: as raised by `fetch`.
     """
     finish_pending(repository)
     fetched = fetch(repository, progress=progress)
@@ -166,7 +167,7 @@ def _pull_branch(
 def _pull_tag(
     repository: Repository, fetched: FetchReport, there: Tracked, *, dry_run: bool
 ) -> PullReport:
-    """Create a tag here that was fetched before and has been deleted here since."""
+    """Create a tag again that was fetched before and has been deleted on this machine since."""
     assert there.commit_id is not None
     with repository.lake.kv.read() as txn:
         tag = RefStore(txn, repository.key).find_tag(there.name)
@@ -195,7 +196,7 @@ def _make_tag(repository: Repository, tag: Tag) -> None:
 
 
 def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked:
-    """Return the branch with a name in the bucket; if there is none, the tag."""
+    """Return the bucket's branch with a name; if there is no such branch, the tag."""
     positions = TrackingStore(txn, repository.key)
     found = [positions.find(kind, name) for kind in NAMED_KINDS]
     for tracked in found:
@@ -220,7 +221,7 @@ def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked
 def _compare(
     txn: ReadTransaction, repository: Repository, name: str, there: CommitId
 ) -> tuple[CommitId | None, Pulling]:
-    """Return a branch's position here, and what a pull has to do to bring it to a commit."""
+    """Return the head of a local branch, and how a pull brings the branch to a commit."""
     refs = RefStore(txn, repository.key)
     branch = refs.find_branch(name)
     if branch is None:
@@ -238,11 +239,12 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
     """Create or fast-forward a branch.
 
     Args:
-        planned: the position of the branch when the move was planned; ``None``: it did not exist.
-        there: the new position.
+        planned: the head of the branch when the move was planned; ``None``: the branch did not
+            exist.
+        there: the new head, which the branch has in the bucket.
 
     Returns:
-        ``False`` if the branch or its staged changes have changed since.
+        ``False`` if the branch or its staged changes have changed since the move was planned.
     """
     lake, staged = repository.lake, None
     if planned is not None:
@@ -273,7 +275,7 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
 def _check_staged(
     repository: Repository, name: str, there: CommitId, *, ignores_unchanged: bool = False
 ) -> bytes:
-    """Return a digest of a branch's staged changes, unless the move changes staged paths.
+    """Return a digest of a branch's staged changes, or raise an error if a move conflicts.
 
     Args:
         there: the commit to which the branch moves.
@@ -310,7 +312,7 @@ def _fingerprint(view: View) -> bytes:
 
 
 def _merge(repository: Repository, report: PullReport, options: PullOptions) -> PullReport:
-    """Merge the bucket's branch into a branch that has commits of its own."""
+    """Merge the bucket's branch into a local branch that has unpushed commits."""
     uri = f"{repository.uri}/{report.name}"
     if options.ff_only:
         raise NonFastForward(

@@ -1,8 +1,9 @@
-"""Move refs in the bucket to their positions here: Git's ``push``.
+"""Move refs in the bucket to their commits on this machine: Git's ``push``.
 
-A branch moves forward only, to a commit that reaches its position in the bucket. Any other move is
-refused, and `pull` merges. With a lease, a ref is moved or deleted only if it is still where this
-clone last saw it, or where the caller says. A tag is created once, and moved only with a lease.
+A branch only moves forward: the new commit must be a descendant of the branch's commit in the
+bucket. Any other move is refused, and `pull` merges. With a lease, a ref may move anywhere or be
+deleted, if it still points to the commit at which this clone saw it last, or to a commit that the
+caller names. A tag is created once, and moved only with a lease.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from lakecli.repository.undo.remote_undo import put_back
 
 SAME_NAME: Final = "a branch has the same name here and in the bucket: `push BRANCH`"
 MAX_ATTEMPTS: Final = 8
-"""How often others may move a ref while it is pushed, each time to an ancestor of it."""
+"""How many times a push compares and tries again because others move the ref meanwhile."""
 
 
 class Pushing(StrEnum):
@@ -55,14 +56,14 @@ class Pushing(StrEnum):
     DELETED = "deleted"
     UP_TO_DATE = "up to date"
     BEHIND = "behind"
-    """The bucket has it and more, so there is nothing to push."""
+    """The bucket has all commits of the ref and more, so there is nothing to push."""
 
 
 class PushLease(NamedTuple):
-    """The position that a ref must have in the bucket for a forced move.
+    """The commit to which a ref in the bucket must point, so that a forced move is allowed.
 
     Attributes:
-        commit_id: the commit; ``None``: where this clone last saw the ref.
+        commit_id: the commit; ``None``: the commit at which this clone saw the ref last.
     """
 
     commit_id: CommitId | None = None
@@ -75,7 +76,7 @@ class PushOptions:
     Attributes:
         who: ``Name <email>``, for the shared reflog.
         lease: allows moves that are not fast-forwards; ``None``: they are refused.
-        dry_run: only find out what would be done.
+        dry_run: only report what would be done.
     """
 
     who: str
@@ -89,8 +90,9 @@ class RefPush(NamedTuple):
     Attributes:
         kind: branch or tag.
         name: name of the branch or tag.
-        before: its commit in the bucket before; null if it was not there.
-        after: its commit there now; null if it was deleted.
+        before: the ref's commit in the bucket before the push; null if the bucket did not have the
+            ref.
+        after: the ref's commit in the bucket after the push; null if the ref was deleted.
         state: created, updated, forced, deleted, up to date or behind.
     """
 
@@ -130,20 +132,20 @@ def push(
     options: PushOptions,
     moved: tuple[CommitId, CommitId] | None = None,
 ) -> RefPush:
-    """Move a branch or a tag in the bucket to its position here.
+    """Move a branch or a tag in the bucket to its commit on this machine.
 
     Args:
         kind: a branch or a tag; ``None``: whichever exists, a branch first.
-        moved: the branch's positions here before and after the move that is to be pushed; another
-            process may have reversed this move since.
+        moved: the commits of the local branch before and after the move that is to be pushed;
+            another process may have reversed this move since.
 
     Raises:
-        LostRace: another process has reversed the move here.
-        NotFound: no such ref here; the message names an interrupted push of it.
-        NonFastForward: the bucket has commits that the branch does not reach.
-        StaleLease: the ref is not where the lease says.
+        LostRace: another process has reversed the move on this machine.
+        NotFound: no such ref on this machine; the message mentions an interrupted push of the ref.
+        NonFastForward: the branch in the bucket has commits that the local branch lacks.
+        StaleLease: the ref in the bucket does not point to the commit of the lease.
         AlreadyExists: the tag is in the bucket already, at another commit.
-        CannotShare, NewerRepository, NotInBucket, OutcomeUnknown, …: as `publish` does.
+        CannotShare, NewerRepository, NotInBucket, OutcomeUnknown, …: as raised by `publish`.
     """
     finished = _finish(repository)
     check_readable(repository)
@@ -161,18 +163,19 @@ def push_reset(
 ) -> tuple[Branch, RefPush]:
     """Discard everything uncommitted on a branch, and move it to a commit here and in the bucket.
 
-    If the bucket refuses the move, nothing changes here: the bucket is asked first. If somebody
-    moves the branch there after that, the reset is undone here.
+    The bucket is checked first: if it would refuse the move, nothing changes on this machine. If
+    somebody moves the branch in the bucket after this check, the reset is undone on this machine.
 
     Args:
         branch: the branch as the caller has seen it.
         to: the commit.
 
     Raises:
-        LostRace: the branch is not where it was seen, here or in the bucket.
-        OutcomeUnknown, Unverified: the branch has moved here; the next command finds out whether it
-            has moved in the bucket.
-        LakeError: as of `reset` and `push`; nothing has changed, unless the message says so.
+        LostRace: the branch has moved since the caller saw it, on this machine or in the bucket.
+        OutcomeUnknown, Unverified: the branch has moved on this machine; the next command finds out
+            whether it has moved in the bucket.
+        LakeError: as raised by `reset` and `push`; unless the message says otherwise, nothing has
+            changed.
     """
     push(repository, branch.name, kind=RefKind.BRANCH, options=replace(options, dry_run=True))
     moved = reset(repository, branch.name, to=to, expected=branch.commit_id, is_forced=True)
@@ -195,12 +198,13 @@ def push_all(
     *,
     progress: Progress = NO_PROGRESS,
 ) -> PushReport:
-    """Move every branch and every tag in the bucket to its position here.
+    """Move every branch and every tag in the bucket to its commit on this machine.
 
-    Each ref moves independently: if one is refused, the others are still pushed.
+    Each ref moves independently: if a ref is refused, all other refs are still pushed.
 
     Args:
-        options: how to push; a lease means the position where this clone last saw each ref.
+        options: how to push; with a lease, each ref must point to the commit at which this clone
+            saw it last.
         progress: counts the refs that were pushed.
 
     Raises:
@@ -234,15 +238,16 @@ def push_all(
 def push_deletion(
     repository: Repository, name: str, *, kind: RefKind | None = None, options: PushOptions
 ) -> RefPush:
-    """Delete a branch or a tag in the bucket, if it is still where this clone last saw it.
+    """Delete a ref in the bucket if it still points to the commit that this clone saw last.
 
-    The ref on this machine stays.
+    The branch or tag on this machine stays.
 
     Raises:
         NotFound: no such ref in the bucket.
         Refused: it is the default branch.
-        StaleLease: somebody else has moved the ref since, or it is not where the lease says.
-        OutcomeUnknown, Unreachable, …: as `publish` does.
+        StaleLease: somebody else has moved the ref since this clone saw it, or the ref does not
+            point to the commit of the lease.
+        OutcomeUnknown, Unreachable, …: as raised by `publish`.
     """
     _finish(repository)
     check_readable(repository)
@@ -272,7 +277,7 @@ def push_deletion(
 
 
 def _finish(repository: Repository) -> list[FinishedMove]:
-    """Find out the outcome of moves that interrupted commands began, and add notices about them."""
+    """Find out the outcome of moves that interrupted commands began; add notices about it."""
     finished = finish_pending(repository)
     for each in finished:
         repository.notify(Notice(each.text()))
@@ -289,11 +294,11 @@ def _push(
     moved: tuple[CommitId, CommitId] | None = None,
     has_fetched: bool = False,
 ) -> RefPush:
-    """Move a ref in the bucket; if it moved meanwhile, here or there, compare and try again.
+    """Move a ref in the bucket; if it moved meanwhile, locally or in the bucket, try again.
 
     Args:
-        expected: the position last seen before this command, for a lease.
-        moved: as of `push`.
+        expected: for a lease, the commit of the ref in the bucket as seen before this command.
+        moved: as for `push`.
         has_fetched: whether this command has fetched all refs.
     """
     for _ in range(MAX_ATTEMPTS):
@@ -337,9 +342,9 @@ def _push(
 def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:
     """Read a ref in the bucket, fetch its commits, and return it.
 
-    The position is not recorded as seen yet: after a push that moves nothing, a lease still means
-    the position of the last fetch. If the ref shows that the bucket went back in time, all refs are
-    fetched.
+    The commit is not recorded as seen yet: after a push that moves nothing, a lease still refers to
+    the commit of the last fetch. If the ref shows that the bucket was restored to an older state,
+    all refs are fetched.
     """
     ref = find_ref(repository.store, kind, name)
     if tracking.shows_rollback(repository, kind, name, ref):
@@ -363,8 +368,8 @@ def _compare(
     """Return what a push would do to a ref; ``None`` if it needs a lease.
 
     Args:
-        before: the position in the bucket; ``None``: the ref is not there.
-        after: the position here.
+        before: the commit of the ref in the bucket; ``None``: the bucket does not have the ref.
+        after: the commit of the ref on this machine.
     """
     refs = RefStore(txn, repository.key)
     if before == after:
@@ -385,7 +390,7 @@ def _is_put_back(
     moved: CommitId,
     now: CommitId,
 ) -> bool:
-    """Return whether a move of a branch here was reversed, perhaps with new commits on top."""
+    """Return whether a move of a local branch was reversed, even if new commits followed."""
     refs = RefStore(txn, repository.key)
     if now == moved:
         return False
@@ -400,7 +405,7 @@ def _check_lease(
     lease: PushLease,
     expected: CommitId | None,
 ) -> None:
-    """Raise `StaleLease` if a ref in the bucket is not where the lease says."""
+    """Raise `StaleLease` if a ref in the bucket does not point to the commit of the lease."""
     if present != (expected if lease.commit_id is None else lease.commit_id):
         raise stale(repository, name, present)
 
@@ -408,7 +413,7 @@ def _check_lease(
 def _local(
     txn: ReadTransaction, repository: Repository, kind: RefKind | None, name: str
 ) -> tuple[RefKind, CommitId]:
-    """Return the kind and the position of a ref here.
+    """Return the kind and the commit of a ref on this machine.
 
     Raises:
         NotFound: no such ref.
@@ -426,7 +431,7 @@ def _local(
 def _interrupted(
     repository: Repository, kind: RefKind | None, name: str, finished: Sequence[FinishedMove]
 ) -> NotFound | None:
-    """Return the error for a ref that no longer exists here, if a push of it was interrupted."""
+    """Return the error for a ref that is gone on this machine, if its push was interrupted."""
     for each in finished:
         if each.intent.name == name and kind in (None, each.intent.kind):
             uri = quote(f"{repository.uri}/{name}")

@@ -1,7 +1,7 @@
 """The parts of a repository that reading needs: its refs with their history, and committed trees.
 
-A function that takes only these parts moves no ref and writes no object. It can be understood
-without the modules that do; `lakecli.repository.contract.Repository` can do both.
+A function that takes only these parts moves no ref and writes no object.
+`lakecli.repository.contract.Repository` has the other parts, too.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """A clock."""
+    """A clock that returns the present time."""
 
     def now(self) -> datetime:
-        """Return the present in whole seconds."""
+        """Return the present time in whole seconds."""
 
 
 class LakeOfRefs(Protocol):
@@ -41,11 +41,11 @@ class Refs(Protocol):
     """The branches, tags and commits of a repository."""
 
     record: RepositoryRecord
-    """What the local store holds of it."""
+    """The record of the repository in the local store."""
     uri: str
-    """``lakefs://name``; of a repository that is read without a clone, that of its namespace."""
+    """``lakefs://name``; if the repository is read without a clone, the URI of its namespace."""
     key: bytes
-    """The 16 bytes that its rows in the local store begin with."""
+    """The 16 bytes with which the keys of the repository's rows in the local store begin."""
 
     @property
     def lake(self) -> LakeOfRefs:
@@ -53,7 +53,7 @@ class Refs(Protocol):
 
     @property
     def store(self) -> ObjectStore:
-        """The storage namespace; the first use imports its adapter, and sends no request."""
+        """The store of the namespace; the first use imports its adapter, but sends no request."""
 
     def at(self, ref: str, path: str = "") -> str:
         """Return the URI of a path, or of a whole ref, as users type it."""

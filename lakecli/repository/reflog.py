@@ -15,7 +15,7 @@ from lakecli.repository.reading.reflog import LoggedMove, Past
 
 
 def iter_reflog(repository: Refs, name: str) -> Iterator[LoggedMove]:
-    """Yield the moves of a branch or a tag, newest first; a deleted one has some too.
+    """Yield the moves of a branch or a tag, newest first; deleted refs have moves, too.
 
     Raises:
         NotFound: there never was such a branch or tag, as far as this clone knows.
@@ -41,9 +41,10 @@ def is_shared(repository: Refs, name: str) -> bool:
 
 
 def _kind_of(repository: Refs, txn: ReadTransaction, past: Past, name: str) -> RefKind:
-    """Return whether a name is that of a branch or a tag.
+    """Return the kind of the ref that has, or had, a name: branch or tag.
 
-    Refs here come first, then present and former refs in the bucket, then former refs here.
+    Refs on this machine are looked up first, then present and former refs in the bucket, then
+    former refs on this machine.
     """
     refs = RefStore(txn, repository.key)
     if is_branch_name(name) and refs.find_branch(name) is not None:

@@ -1,8 +1,8 @@
-"""Writing a refs dump, from which lakeFS restores the commits, branches and tags of a repository.
+"""Write a refs dump, from which lakeFS restores commits, branches and tags of a repository.
 
-lakeFS cannot represent everything that lakecli can, and a dump contains less than a repository.
-Everything that would be lost is listed. The dump is refused unless the caller leaves these kinds of
-losses out by name.
+lakeFS cannot represent everything that lakecli can, and a dump contains less than a repository. All
+data that would be lost is listed. The dump is refused unless the caller accepts each kind of loss
+by name.
 
 The tables are in lakeFS's own format: properties ``type``, ``entity`` and the schema of the
 messages, besides ``writer``. They are written create-only below ``_lakefs/`` and named by lakecli's
@@ -44,7 +44,7 @@ from lakecli.sstable.writer import TableWriter
 from lakecli.staging import area
 
 MAX_LISTED: Final = 100
-"""Problems of one kind that are listed."""
+"""The most problems of one kind that are listed."""
 
 
 class Loss(StrEnum):
@@ -57,7 +57,7 @@ class Loss(StrEnum):
 
 
 class LostItem(NamedTuple):
-    """One thing that is missing in the dump, or differs from its state here.
+    """One item that the dump lacks, or contains in another state than this machine.
 
     Attributes:
         what: the ref; for a path, the ref and the path.
@@ -71,8 +71,8 @@ class Dumped(NamedTuple):
     """A dump that was written.
 
     Attributes:
-        lost: everything that is missing in the dump, with the caller's consent.
-        kept_until: when garbage collection may delete the dump, by the bucket's clock.
+        lost: everything that is missing in the dump, all accepted by the caller.
+        kept_until: the time, by the bucket's clock, until which garbage collection keeps the dump.
     """
 
     manifest: RefsManifest
@@ -84,7 +84,7 @@ class Dumped(NamedTuple):
 
 
 class NotDumped(Refused):
-    """A dump would lose something that the caller has not left out; nothing was written."""
+    """A dump would lose data whose loss the caller has not accepted; nothing was written."""
 
     def __init__(self, lost: Sequence[LostItem]) -> None:
         kinds = sorted({each.loss for each in lost})
@@ -121,7 +121,7 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
         leave_out: kinds of data that may be missing in the dump.
 
     Raises:
-        NotDumped: the dump would lose something that is not in `leave_out`.
+        NotDumped: the dump would lose data of a kind that is not in `leave_out`.
         Refused: the namespace belongs to a lakeFS.
         NotText: a commit holds bytes that are not text.
         Gone: garbage collection has deleted the tree of a branch or tag.
@@ -183,7 +183,7 @@ def _uncommitted(txn: ReadTransaction, branches: Iterable[Branch]) -> Iterator[L
 def _unpushed(
     txn: ReadTransaction, repository: Repository, refs: dict[str, CommitId], kind: RefKind
 ) -> list[LostItem]:
-    """Move refs in `refs` to their positions in the bucket, and return those that differed.
+    """Replace the commits in `refs` by those in the bucket; return the refs that differed.
 
     Refs that are not in the bucket are removed from `refs`.
     """
@@ -236,7 +236,7 @@ def _is_utf8(data: bytes) -> bool:
 def _commits(
     repository: Repository, refs: RefStore, starts: set[CommitId]
 ) -> tuple[list[Commit], set[MetarangeId]]:
-    """Return the commits of a dump: those that refs reach, and others that are complete.
+    """Return the commits of a dump: those that refs reach, and other complete commits.
 
     A commit that no ref reaches is complete if its tree and its ancestors are in the namespace.
 
@@ -255,7 +255,7 @@ def _commits(
 
 
 _RANGE_RECORDS: Final = 20_000
-"""Records of a dump in one range, at most."""
+"""The most records of a dump in one range."""
 
 _PACKAGE: Final = "io.treeverse.lakefs.graveler"
 
@@ -288,8 +288,8 @@ _SCHEMAS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     ),
     "tag": ("TagData", {"id": "STRING", "commit_id": "STRING"}),
 }
-"""Name and fields of the message of each list: types in protobuf's words, or a message's name,
-which begins with a dot. A star marks a repeated field."""
+"""For each list, the name and the fields of its message. The type of a field is a type of protobuf,
+or the name of a message, which begins with a dot. A star marks a repeated field."""
 
 
 def write_dump(
@@ -300,10 +300,10 @@ def write_dump(
     tags: Mapping[str, CommitId],
     default_branch: str,
 ) -> RefsManifest:
-    """Write the three lists of a dump; repeating it with the same refs changes nothing.
+    """Write the lists of a dump: commits, branches and tags; the same refs give the same dump.
 
     Args:
-        commits: ascending by ID, each once.
+        commits: the commits in ascending order of their IDs, each once.
 
     Raises:
         NotText: a commit holds bytes that are not text.

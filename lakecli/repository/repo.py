@@ -56,11 +56,12 @@ def create(
         name: a name that `lakecli.base.uri` accepts.
         storage_namespace: a URI or an absolute path; a missing local directory is created.
         default_branch: name of the first branch, which cannot be deleted later.
-        range_entries: the tree parameter N: a power of two; ranges hold about 0.7 N entries.
+        range_entries: the tree parameter N, a power of two; ranges have about 0.7 N entries.
 
     Raises:
         UsageError: an illegal branch name, namespace or `range_entries`.
-        AlreadyExists: the name or the namespace is in use, or there is another repository below it.
+        AlreadyExists: the name or the namespace is in use, or there is another repository below the
+            namespace.
         NotFound: the bucket does not exist.
     """
     check_branch_name(default_branch)
@@ -78,11 +79,11 @@ def create(
 
 
 _OWN: Final = ("_lakecli/", layout.SSTABLES)
-"""Where a new repository has objects; anything below ``data/`` was there before."""
+"""The prefixes of the objects of a new repository; objects below ``data/`` existed before it."""
 
 
 def find_other_objects(repository: Repository) -> list[str]:
-    """Return keys that a new repository's namespace held before, of its first `LISTED` keys."""
+    """Return the keys of objects, among the first `LISTED`, that existed before the repository."""
     return [key for key in _first_keys(repository.store) if not key.startswith(_OWN)]
 
 
@@ -90,7 +91,7 @@ def _check_nothing_below(store: ObjectStore) -> None:
     """Raise an error if a namespace contains another one, whose data would look like garbage.
 
     Raises:
-        AlreadyExists: there is a repository below it, among the first `LISTED` objects.
+        AlreadyExists: there is a repository below the namespace, among the first `LISTED` objects.
     """
     for key in _first_keys(store):
         if key.endswith(f"/{layout.REPOSITORY}"):
@@ -151,7 +152,8 @@ def _check_intended(txn: ReadTransaction, record: RepositoryRecord) -> None:
     """Raise an error if another process has registered a repository meanwhile.
 
     Raises:
-        AlreadyExists: it exists under this name or another one, and may have commits by now.
+        AlreadyExists: the repository exists, under this name or another one, and may have commits
+            by now.
     """
     check_name_free(txn, record.name)
     intended = find_intention(txn, record.storage_namespace)

@@ -14,7 +14,7 @@ from lakecli.staging.area import TOMBSTONE
 
 
 def rm(repository: Repository, branch: str, path: bytes) -> bool:
-    """Stage the deletion of one object; return whether there was one.
+    """Stage the deletion of one object; return whether the object existed.
 
     Raises:
         NotFound: no such branch.
@@ -30,14 +30,15 @@ def rm_paths(
     must_exist: bool = False,
     listed: Listed | None = None,
 ) -> list[bytes]:
-    """Stage the deletion of objects, as one operation; return the paths without an object.
+    """Stage the deletion of objects in one operation; return the paths without an object.
 
     Args:
         repository: the repository.
         branch: the branch on which the deletions are staged.
         paths: the paths of the objects.
         must_exist: if a path has no object, raise an error and remove nothing.
-        listed: if given, nothing is staged: it is called with each object that would be removed.
+        listed: a dry run: nothing is staged, and `listed` is called with each object that would be
+            removed.
 
     Raises:
         NotFound: no such branch; or with `must_exist` no such object.
@@ -64,21 +65,22 @@ def rm_trees(
     must_exist: bool = False,
     listed: Listed | None = None,
 ) -> int:
-    """Stage the deletion of objects and of everything below them; return how many objects.
+    """Stage the deletion of objects and of everything below them; return their number.
 
     ``a`` means ``a`` and ``a/b``, but not ``ab``; ``a/`` means only the objects below it; ``b""``
-    means everything. Objects that are added or replaced there while this runs stay.
+    means everything. Objects that other processes add or replace at these paths meanwhile are kept.
 
     Args:
         repository: the repository.
         branch: the branch on which the deletions are staged.
         paths: the paths of objects and directories.
         must_exist: if there is nothing at a path, raise an error and remove nothing.
-        listed: if given, nothing is staged: it is called with each object that would be removed.
+        listed: a dry run: nothing is staged, and `listed` is called with each object that would be
+            removed.
 
     Raises:
         NotFound: no such branch; or with `must_exist` nothing at a path.
-        LostRace: the objects kept changing.
+        LostRace: other processes kept changing the objects.
     """
     stager = _stager(repository, branch, listed)
     check_branch(repository, branch)
@@ -120,7 +122,7 @@ def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> N
 
 
 def find_nearest(repository: Repository, branch: str, path: bytes) -> bytes | None:
-    """Return the existing path that was probably meant by one without an object, or ``None``."""
+    """Return the existing path that is most similar to a path without an object, or ``None``."""
     with open_view(repository, branch) as view:
         return view.nearest(path)
 

@@ -61,9 +61,9 @@ class Runtime(NamedTuple):
     """The clocks, random numbers and stores that a lake uses; tests replace them.
 
     Attributes:
-        clock: returns the present as an aware UTC datetime.
+        clock: returns the present time as an aware UTC datetime.
         new_id: returns 16 random bytes.
-        command: the command line that the operation log records; no secrets.
+        command: the command line that the operation log records, without secrets.
         on_step: called with the name of each step of a protocol before it is taken.
         trusted: given the name of a repository, returns the places outside its namespace that the
             configuration allows it to read; see `lakecli.repository.reading.addresses`.
@@ -75,8 +75,8 @@ class Runtime(NamedTuple):
         show_rebuild: given a number of entries, shows the progress of rebuilding a tree of lakeFS;
             see `lakecli.committed.writer`.
         account: given the name of a repository, returns the access settings of its S3 buckets.
-        on_answer: called with the answer of a verb, which the caller records as given once it has
-            been shown. By default, it is recorded at once.
+        on_answer: called with the answer of a verb. The caller shows the answer, and then records
+            that it was given. By default, that is recorded immediately.
     """
 
     clock: Callable[[], datetime]
@@ -93,7 +93,7 @@ class Runtime(NamedTuple):
     on_answer: Callable[[GivenLater], None] = _give_at_once
 
     def now(self) -> datetime:
-        """Return the present in whole seconds."""
+        """Return the present time in whole seconds."""
         return self.clock().replace(microsecond=0)
 
     def random_number(self) -> float:
@@ -111,7 +111,7 @@ class Runtime(NamedTuple):
         )
 
     def find_store(self, uri: str) -> tuple[ObjectStore, str]:
-        """Return the store of a namespace that exists, and the region of its bucket.
+        """Return the store of an existing namespace, and the region of its bucket.
 
         A missing directory is not created: it may be on a disk that is not mounted.
 
@@ -129,4 +129,4 @@ class GivenLater(Protocol):
         """Record that the answer was given."""
 
     def leave(self) -> None:
-        """Leave the answer to a later command."""
+        """Release the answer, so that a later command can give it."""

@@ -20,10 +20,11 @@ from lakecli.staging import area
 
 
 class Distance(NamedTuple):
-    """How far a branch is from its position in the bucket.
+    """The difference between a branch on this machine and the same branch in the bucket.
 
     Attributes:
-        upstream: commit of the branch in the bucket at the last fetch; null if it is not there.
+        upstream: commit of the branch in the bucket at the last fetch; null if the bucket did not
+            have the branch.
         ahead: commits that are only on this machine; 0 without an upstream.
         behind: commits that are only in the bucket.
         is_deleted: whether the branch was deleted in the bucket.
@@ -41,7 +42,7 @@ class BranchStatus(NamedTuple):
     Attributes:
         name: name of the branch.
         commit_id: the head of the branch.
-        distance: how far the branch is from its position in the bucket.
+        distance: the difference between the branch on this machine and in the bucket.
         added: number of new uncommitted objects.
         changed: number of changed uncommitted objects.
         removed: number of uncommitted removals.
@@ -89,9 +90,10 @@ def last_pushed(repository: Repository) -> datetime | None:
 
 
 def went_back(repository: Repository) -> list[tuple[RefKind, str]]:
-    """Return kind and name of refs that went back in the bucket and have not caught up since.
+    """Return kind and name of the refs that the bucket has in an older state than before.
 
-    If there are any, a notice says so.
+    That happens, for example, if the bucket was restored from a backup. If there are such refs, a
+    notice is added.
     """
     with repository.lake.kv.read() as txn:
         behind = list(bucket_state.iter_behind(txn, repository))
@@ -112,14 +114,14 @@ def only_in_bucket(repository: Repository) -> Iterator[tuple[str, CommitId]]:
 def with_distances(
     repository: Repository, branches: Iterable[Branch]
 ) -> Iterator[tuple[Branch, Distance]]:
-    """Yield branches, each with its distance from the bucket."""
+    """Yield branches, each with its difference from the branch in the bucket."""
     with repository.lake.kv.read() as txn:
         for branch in branches:
             yield branch, distance(txn, repository, branch)
 
 
 def distance(txn: ReadTransaction, repository: Repository, branch: Branch) -> Distance:
-    """Return the distance of a branch from the bucket."""
+    """Return the difference between a branch on this machine and in the bucket."""
     tracked = TrackingStore(txn, repository.key).find(RefKind.BRANCH, branch.name)
     if tracked is None or tracked.commit_id is None:
         return Distance(None, 0, 0, is_deleted=tracked is not None)

@@ -1,8 +1,8 @@
-"""The data objects of a namespace: an index of them, and damaged ones restored from intact copies.
+"""Index the data objects of a namespace, and restore damaged objects from intact copies.
 
-The index is a listing of ``data/`` on disk, for fast look-ups: its keys and sizes are in a
-temporary database of SQLite, which bounds the memory. Stores list keys in ascending order, so
-records are appended in the order of the table.
+The index has the keys and sizes of all objects below ``data/``. It is a temporary SQLite database
+on disk, so look-ups are fast and memory is bounded. Stores list keys in ascending order, so records
+are appended in the order of the table.
 
 Copies of data objects come from large files that this machine uploaded, found by the digests in the
 local store; from files below a given directory; and from another copy of the namespace. Copies of
@@ -49,7 +49,7 @@ MISSING: Final = "missing"
 
 
 class ObjectIndex(ABC):
-    """The data objects of a namespace; a check looks up in it the objects to which entries refer.
+    """An index of the data objects of a namespace, in which checks look up the objects of entries.
 
     Use it as a context manager, which releases its resources at the end.
 
@@ -71,8 +71,8 @@ class ObjectIndex(ABC):
     def problem_of(self, key: str, size: int) -> str | None:
         """Return the defect of the object to which an entry refers, or ``None``.
 
-        An object that is not in the index may have been written since the listing, so the store is
-        asked.
+        If the object is not in the index, it may have been written since the listing, so the store
+        is asked.
 
         Args:
             key: a physical address inside the namespace.
@@ -98,7 +98,7 @@ class ObjectIndex(ABC):
 
 
 class DataIndex(ObjectIndex):
-    """The index of one listing, on disk.
+    """An index of one listing, in a temporary database on disk.
 
     Attributes:
         count: the number of objects below ``data/`` that have been listed so far.
@@ -192,8 +192,8 @@ class DamagedObject:
     """A missing or damaged object.
 
     Attributes:
-        kind: the kind, as in findings of fsck.
-        size: bytes of a data object, if an entry says it.
+        kind: the kind of the finding of fsck.
+        size: size of a data object in bytes, if an entry records it.
     """
 
     kind: str
@@ -220,7 +220,7 @@ class Copy(NamedTuple):
     """An intact copy of a data object: a file, or an object of another namespace.
 
     Attributes:
-        shown: the location of the copy, for people.
+        shown: the location of the copy, as shown to users.
     """
 
     open: Callable[[], AbstractContextManager[Any]]
@@ -244,7 +244,7 @@ def repair_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
 
 
 def _is_damaged(file: Path, secret: bytes | None) -> bool:
-    """Return whether a file of the cache is not an intact table, table outline or commit pack."""
+    """Return whether a cached file (a table, a table outline or a commit pack) is damaged."""
     if file.name.endswith(OUTLINE_SUFFIX):
         return read_outline(str(file), secret) is None
     data = file.read_bytes()
@@ -282,7 +282,7 @@ def _copies_of_table(
 ) -> Iterator[tuple[Callable[[], bytes], str]]:
     """Yield possible copies of a range or metarange: a function that reads it, and its location.
 
-    The location is for people.
+    The location is shown to users.
     """
     cached = Path(repository.lake.home.cache) / repository.record.uuid / table_id
     yield cached.read_bytes, "the cache"
@@ -304,7 +304,7 @@ def repair_data(
     *,
     dry_run: bool,
 ) -> Iterator[Repaired]:
-    """Read data objects again, and restore damaged ones that have a copy.
+    """Check data objects again, and restore those that are damaged and have a copy.
 
     Args:
         places: directories with files that may be copies, and URIs of copies of the namespace.
@@ -327,7 +327,7 @@ def repair_data(
 def _find_copies(
     repository: Repository, wanted: Mapping[str, int | None], places: Collection[str]
 ) -> Iterator[tuple[str, Copy]]:
-    """Yield (key, copy) for data objects that have a copy, each once; the copies were verified.
+    """Yield (key, copy) once for each data object that has a copy; the copies are verified.
 
     Args:
         wanted: keys and, if known, sizes.

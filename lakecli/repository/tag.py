@@ -22,8 +22,8 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
         force: move the tag if it exists, in one step.
 
     Raises:
-        UsageError: an illegal name or expression.
-        NotFound: `ref` names nothing.
+        UsageError: the name or the expression is illegal.
+        NotFound: `ref` does not name a commit.
         Gone: the tree of that commit is no longer in the bucket.
         AlreadyExists: the name is in use.
     """
@@ -52,7 +52,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
 
 
 def iter_tags(repository: Repository, *, prefix: str = "", after: str = "") -> Iterator[Tag]:
-    """Yield tags ordered by name, from the first after `after`."""
+    """Yield tags ordered by name, starting with the first name after `after`."""
     with repository.lake.kv.read() as txn:
         yield from RefStore(txn, repository.key).iter_tags(prefix=prefix, after=after)
 
@@ -88,7 +88,7 @@ def check_delete(repository: Repository, name: str) -> None:
     """Raise the errors that `delete` would raise.
 
     Raises:
-        NotFound, LostRace: as of `delete`.
+        NotFound, LostRace: as raised by `delete`.
     """
     with repository.lake.kv.read() as txn:
         tag = _tag_at(repository, txn, name)

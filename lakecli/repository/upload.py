@@ -1,8 +1,8 @@
-"""Uploading a file or a stream: bytes into the namespace, then an entry into staging.
+"""Upload a file or a stream: write its bytes into the namespace, then stage its entry.
 
-`deposit` only writes an object, for callers that stage many objects together later, or none. The
-object is stored under the digest of its contents, and no entry refers to it until `stage_together`.
-If that never happens, garbage collection deletes the object after the grace period.
+`deposit` only writes an object, for callers that stage many objects together later, or not at all.
+The object is stored under the digest of its contents, and no entry refers to it until
+`stage_together` is called. Otherwise garbage collection deletes the object after the grace period.
 """
 
 from __future__ import annotations
@@ -45,12 +45,14 @@ class UploadOptions(NamedTuple):
     Attributes:
         selection: which of the files in a directory are uploaded.
         content_type: the content type of every object; ``None``: the one that its suffix implies.
-        metadata: user metadata of every object. If a file has the contents of an object of lakeFS
-            at its path, and none are given here, that object keeps its content type and metadata.
+        metadata: user metadata of every object. If neither metadata nor a content type is given,
+            and lakeFS has uploaded an object with the contents of the file at the same path, that
+            object keeps its content type and metadata.
         links: how to treat symbolic links and special files in a directory.
         parallelism: number of concurrent requests or copies.
-        progress: gets the number and size of the objects of a directory as they are found; counts
-            objects and bytes, also those that the namespace holds already.
+        progress: receives the number and size of the objects of a directory as they are found;
+            counts the objects and bytes that are done, including those that were in the namespace
+            before.
     """
 
     selection: Selection = EVERYTHING
@@ -61,7 +63,7 @@ class UploadOptions(NamedTuple):
     progress: Progress = NO_PROGRESS
 
     def entry(self, path: bytes, ingested: Ingested, *, at: datetime, has_mtime: bool) -> Entry:
-        """Return the entry of an object; with `has_mtime` it records the file's own time."""
+        """Return the entry of an object; `has_mtime`: it records when the file was modified."""
         metadata = dict(self.metadata)
         if has_mtime:
             metadata.setdefault(CLIENT_MTIME, str(ingested.mtime))
@@ -79,7 +81,7 @@ class UploadOptions(NamedTuple):
         return content_type_of(path) if self.content_type is None else self.content_type
 
     def check(self, at: datetime) -> None:
-        """Raise an error if an entry cannot record the options, before the first byte is read."""
+        """Raise an error if an entry cannot record the options; call this before reading files."""
         if self.metadata or self.content_type is not None:
             encode_entry(self.entry(b"", Ingested("0" * 64, 0), at=at, has_mtime=True))
 
@@ -97,7 +99,7 @@ def upload_file(
 
     Raises:
         NotFound: the file or the branch does not exist.
-        UsageError: it is a directory or a special file.
+        UsageError: `source` is a directory or a special file.
         FileChanged: the file was written to meanwhile; nothing was staged.
     """
     upload, present = _begin(repository, branch, path, options)
@@ -141,18 +143,19 @@ def deposit(
 ) -> bytes:
     """Write an object into the namespace, durably; return the encoded entry for its path.
 
-    If the branch has an object of lakeFS with these contents at the path, its entry is returned.
+    If lakeFS has uploaded an object with the same contents at the path, the present entry is
+    returned.
 
     Args:
-        branch: where the entry will be staged; it must exist.
-        path: where the entry will be staged; its suffix implies the content type.
+        branch: the branch on which the entry will be staged; it must exist.
+        path: the path at which the entry will be staged; its suffix implies the content type.
         source: a stream, read to its end, or a file, which must not change meanwhile.
         options: content type and metadata, and how many parts are sent at a time.
 
     Raises:
         NotFound: no such branch.
         UsageError: an illegal path.
-        FileChanged: the file changed.
+        FileChanged: the file changed while it was read.
     """
     upload, present = _begin(repository, branch, path, options)
     if isinstance(source, os.PathLike):
@@ -171,14 +174,14 @@ def _is_directory(source: StrPath) -> UsageError:
 def _begin(
     repository: Repository, branch: str, path: bytes, options: UploadOptions
 ) -> tuple[Uploader, bytes | None]:
-    """Begin the upload of one object; return it with the encoded entry at the path, if any."""
+    """Begin the upload of one object; return the upload and the encoded entry at the path."""
     check_path(path)
     (present,) = values_on(repository, branch, [path])
     return Uploader(repository, branch, options), present
 
 
 class BroughtIn(NamedTuple):
-    """An object that the namespace now holds, and the path at which it is to be staged.
+    """An object that is in the namespace now, and the path at which it is to be staged.
 
     Attributes:
         present: the encoded entry that the branch had at the path when the upload began.
@@ -189,7 +192,7 @@ class BroughtIn(NamedTuple):
     present: bytes | None
 
     def value(self, options: UploadOptions, *, at: datetime, has_mtime: bool) -> bytes:
-        """Return the encoded entry of the object; the present entry if its object is kept."""
+        """Return the encoded entry of the object, or the present entry if its object is kept."""
         if self.present is not None and self.ingested.is_kept:
             return self.present
         return encode_entry(options.entry(self.path, self.ingested, at=at, has_mtime=has_mtime))
@@ -213,9 +216,9 @@ def values_of(brought: Sequence[BroughtIn], options: UploadOptions, *, at: datet
 
 
 class Uploader:
-    """One upload: brings bytes into the namespace, makes entries of them and stages these.
+    """One upload: writes objects into the namespace, and stages their entries.
 
-    Several threads may bring files in; only one thread at a time may stage.
+    Several threads may write objects at a time; only one thread at a time may stage.
     """
 
     def __init__(self, repository: Repository, branch: str, options: UploadOptions) -> None:
@@ -234,18 +237,18 @@ class Uploader:
         )
 
     def file(self, file: OpenFile, path: bytes, present: bytes | None) -> BroughtIn:
-        """Bring in a file, unless the branch has its contents; raise the errors of `Ingest`."""
+        """Write a file into the namespace, unless the branch has its contents."""
         size = file.status.st_size
         expected = expected_object(self._repository, present, size, self.options)
         return BroughtIn(path, self.ingest.file(file, expected=expected), present)
 
     def stream(self, source: BinaryIO, path: bytes, present: bytes | None) -> BroughtIn:
-        """Bring in a stream, unless the branch has its contents."""
+        """Write a stream into the namespace, unless the branch has its contents."""
         expected = expected_object(self._repository, present, None, self.options)
         return BroughtIn(path, self.ingest.stream(source, expected=expected), present)
 
     def flush(self, brought: Sequence[BroughtIn]) -> None:
-        """Make new objects durable, and claim them and the objects that are kept."""
+        """Make new objects durable; claim the new objects and those that are kept."""
         self.ingest.flush([each.ingested for each in brought])
         kept = [(path, present) for path, done, present in brought if present and done.is_kept]
         claim_values(self._repository, kept)
@@ -292,7 +295,7 @@ class Uploader:
         return self._stager.write_planned(self._branch, paths, plan, kind="upload")
 
     def finish(self) -> None:
-        """Abort abandoned multipart uploads, at most once a day; called when all is staged."""
+        """Abort abandoned multipart uploads, at most once a day; called after staging."""
         if uploads_of(self._repository.store) is not None:
             from lakecli.repository.transfer.multipart_upload import drop_leftovers
 
@@ -302,7 +305,7 @@ class Uploader:
 def expected_object(
     repository: Repository, present: bytes | None, size: int | None, options: UploadOptions
 ) -> ExpectedObject | None:
-    """Return the object of an encoded entry, if the bytes to upload may be those of that object.
+    """Return the object of an encoded entry if the bytes to upload may be the same.
 
     Args:
         present: the encoded entry; ``None``: the branch has none.
@@ -336,7 +339,7 @@ def _own(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 class Removal(NamedTuple):
-    """The removal of an entry that was seen at a path; if the path has another entry, that is kept.
+    """The removal of an entry that was seen at a path; if the path has another entry, it is kept.
 
     Attributes:
         seen: the encoded entry to remove; ``b""``: any entry.
@@ -348,11 +351,11 @@ class Removal(NamedTuple):
 def stage_together(
     repository: Repository, branch: str, changes: Mapping[bytes, bytes | Removal], *, kind: str
 ) -> int:
-    """Stage encoded entries and removals by path, all at once; return how many changed.
+    """Stage encoded entries and removals by path, all or none; return how many paths changed.
 
-    Entries that the branch has already are not staged again. The objects of the others may have
-    been written long before, or belong to other paths of the repository, so all of them are
-    claimed.
+    Entries that the branch has already are not staged again. The objects of all other entries are
+    claimed, because they may have been written long before, or belong to other paths of the
+    repository.
 
     Raises:
         NotFound: no such branch; nothing is staged.

@@ -1,8 +1,9 @@
-"""Uploading many files: those of a directory, those that a list names, or several by their names.
+"""Upload many files: all files of a directory, those that a list names, or single files.
 
-Each file is compared with the entry that the branch has at its path. `upload_tree` brings in new
-files, by several threads, and stages them in chunks; in a dry run it only reports what would be
-done. With `delete`, the objects without a file in the directory are removed with the last files.
+Each file is compared with the entry that the branch has at its path. `upload_tree` writes new files
+into the namespace in several threads, and stages them in chunks; in a dry run it only reports what
+would be done. With `delete`, the objects without a file in the directory are removed with the last
+files.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ _Records = Sequence[tuple[bytes, bytes]]
 """Paths and encoded entries."""
 
 CHUNK: Final = 16_384
-"""Files made durable and staged together in a local namespace: each time syncs the disk."""
+"""Files that are staged together in a local namespace; each chunk syncs the disk once."""
 
 BUCKET_CHUNK: Final = 1_024
-"""Files staged together in a bucket, where each object is durable at once."""
+"""Files that are staged together in a bucket, where each object is durable immediately."""
 
 CHUNK_BYTES: Final = 4 << 30
-"""Bytes staged together, if they are reached first."""
+"""Bytes after which files are staged, even if their number is smaller than the limit."""
 
 LOOK_AHEAD: Final = 1_024
 """Files whose entries on the branch are read together."""
@@ -74,9 +75,10 @@ class UploadReport:
     Attributes:
         uploaded: number of objects staged because they are new or changed.
         unchanged: number of objects that the branch has with the same contents, type and metadata.
-        size: bytes of all these objects.
+        size: total bytes of the uploaded and the unchanged objects.
         excluded: number of files that the selection leaves out.
-        left_out: names below the directory that are Git's, lakecli's or the system's own.
+        left_out: names below the directory that are not uploaded, because Git, lakecli or the
+            system uses them.
         deleted: number of objects whose deletion is staged, because the directory lacks them.
         failures: (path on disk, reason), in path order.
     """
@@ -109,28 +111,28 @@ def upload_tree(
     deleted in the same operation, together with the last files. If a file fails, nothing is
     deleted, because its object may be meant to stay. Objects that the selection leaves out stay,
     and so do objects that somebody else changes meanwhile, and markers of directories that exist.
-    If the upload ends early, a notice tells how many objects are staged.
+    If the upload ends early, a notice says how many objects are staged.
 
     Args:
         repository: the repository.
         branch: the branch on which the objects are staged.
         prefix: the prefix of the paths.
-        source: the directory; or several files, which are uploaded under their own names. Symbolic
-            links among these are followed, because the caller named them.
+        source: the directory; or several files, which are uploaded under their own names. If such a
+            file is a symbolic link, the link is followed, because the caller named it.
         options: how to upload.
         names: names of files relative to the directory; ``None`` for all.
         delete: delete the objects below the prefix that the directory lacks.
         max_delete: refuse to delete more objects than this.
-        listed: if given, nothing is written, and the report stays empty: it is called with each
-            step that would be taken, in path order, deletions last, as far as this machine knows. A
-            file is read and compared if the branch has an object of the same size at its path.
-            Names that are not data are excluded.
+        listed: a dry run: nothing is written, the report stays empty, and `listed` is called with
+            each step that would be taken, in path order, deletions last, as far as this machine
+            knows the state of the branch. A file is read and compared if the branch has an object
+            of the same size at its path. Names that are not data are excluded.
 
     Raises:
         NotFound: no such directory or branch.
         Refused: the storage namespace is below the directory, and `names` does not exclude it; or
-            too many objects would be deleted; or the directory has no file; or it has much less
-            than the branch, and a second walk differs. Nothing is staged.
+            too many objects would be deleted; or the directory has no file; or it has far fewer
+            files than the branch, and a second walk finds other files. Nothing is staged.
         UsageError: two files have the same name.
     """
     target = _UploadTarget(repository, branch, as_directory(prefix), options)
@@ -185,7 +187,7 @@ class _UploadFiles(NamedTuple):
     Attributes:
         found: the files, in byte order of their names.
         root: the directory of the files; ``None``: they are in several directories.
-        surplus: the objects to delete, as known at the start.
+        surplus: the objects to delete, as found at the start.
         walked: with `delete`, all files of the directory.
     """
 
@@ -207,7 +209,7 @@ def _files(
     *,
     delete: bool,
 ) -> Iterator[_UploadFiles]:
-    """Check source and branch before anything is read, and return a context with the files."""
+    """Check source and branch before a file is read; return a context manager with the files."""
     repository, branch, prefix, options = target
     if not isinstance(source, Path):
         check_branch(repository, branch)
@@ -245,7 +247,7 @@ def _check_outside(repository: Repository, source: Path, names: Sequence[bytes] 
 def files_of(
     source: Path, names: Sequence[bytes] | None, options: UploadOptions
 ) -> Iterator[WalkedFile]:
-    """Yield the files below a directory, or those with some names."""
+    """Yield all files below a directory, or only those with the given names."""
     root = os.fsencode(source)
     return walk(root, options.links) if names is None else named(root, names, options.links)
 
@@ -254,10 +256,9 @@ class _Item(NamedTuple):
     """A file that was found.
 
     Attributes:
-        found: the file.
         present: the encoded entry that the branch has at its path.
         size: the size of the file in bytes.
-        refusal: why the file is not uploaded, as a step; ``None`` if it is uploaded.
+        refusal: the step that reports why the file is not uploaded; ``None`` if it is uploaded.
         content: the contents of the file, if it was read together with others.
     """
 
@@ -271,7 +272,7 @@ class _Item(NamedTuple):
 def _items(
     target: _UploadTarget, found: Iterator[WalkedFile], opener: FileOpener | None = None
 ) -> Iterator[_Item]:
-    """Yield files, each with the entry of the branch at its path, or the reason to leave it out.
+    """Yield files, each with the branch's entry at its path, or with a reason to leave it out.
 
     Args:
         opener: if given, reads tiny files that are new on the branch.
@@ -319,7 +320,7 @@ def _reason(error: OSError | LakeError) -> str:
 
 
 class _StagedUpload:
-    """An upload in which several threads bring files in; the files are staged in chunks."""
+    """An upload in which several threads write files; the files are staged in chunks."""
 
     def __init__(self, target: _UploadTarget, files: _UploadFiles) -> None:
         self._repository, self._branch, self._prefix, self._options = target
@@ -374,7 +375,7 @@ class _StagedUpload:
                 self._report.excluded += 1
 
     def _small_first(self, items: Iterator[_Item]) -> None:
-        """Bring in the small files of each batch in this thread, then the others in several.
+        """Write the small files of each batch in this thread, then all others in several threads.
 
         In a local namespace, threads with small files wait for the interpreter and for the
         directory in which all of them create files, so one thread is as fast as several.
@@ -385,7 +386,7 @@ class _StagedUpload:
                 self._workers.for_each(large, self._one)
 
     def _together(self, items: Sequence[_Item]) -> None:
-        """Bring in the files that were read together, then the others one by one."""
+        """Write the files whose contents were read already together, then all others one by one."""
         read = [item for item in items if item.content is not None]
         ingested = self._upload.ingest.together([item.content for item in read if item.content])
         brought = {
@@ -401,7 +402,7 @@ class _StagedUpload:
                 self._one(item)
 
     def _one(self, item: _Item) -> None:
-        """Bring in one file; an error that concerns only this file is recorded.
+        """Write one file into the namespace; record an error that concerns only this file.
 
         Raises:
             LakeError: the error concerns all files.
@@ -419,7 +420,7 @@ class _StagedUpload:
         self._add([brought])
 
     def _add(self, brought: list[BroughtIn]) -> None:
-        """Add files that were brought in to the pending ones; stage them when there are enough."""
+        """Add written files to the pending files; stage all pending files if there are enough."""
         size = sum(each.ingested.size for each in brought)
         self._options.progress.advance(items=len(brought))
         with self._lock:
@@ -462,7 +463,7 @@ def _list(target: _UploadTarget, files: _UploadFiles, listed: Listed) -> None:
     steps: list[tuple[bytes, PathStep]] = []
 
     def compare(item: _Item) -> PathStep:
-        """Compare a file; it is not read if other facts show that it differs."""
+        """Compare a file with the branch's object; read the file only if the sizes are equal."""
         found, present, size = item[:3]
         path = prefix + found.relative
         action = PathAction.NEW if present is None else PathAction.CHANGED
@@ -539,8 +540,8 @@ class _WalkedFiles:
     def absent(self, records: Iterable[tuple[bytes, bytes]], below: bytes) -> _Records:
         """Return the selected records for which the directory has no file.
 
-        Each path is checked in the directory again, so a file that the walk missed, or that was
-        made since, counts.
+        Each path is checked in the directory again, to find files that the walk missed, or that
+        were created after the walk.
 
         Args:
             records: paths and encoded entries.

@@ -1,11 +1,11 @@
-"""Work on a branch, unseen by others until it is one commit: begin, commit, discard a workspace.
+"""Begin, commit and discard a workspace: private changes of a branch that become one commit.
 
-A job begins a workspace on a branch, and reads and stages by the workspace's name, in any process
-of this machine (`lakecli.repository.journal.workspaces`). The workspace shows the branch as it was
-at the beginning, with its staged changes, and the job's own changes. At the end, exactly the job's
-changes are committed on top of the branch's present head. If others have changed the same paths
-meanwhile, committed or staged, nothing is committed. Changes that others stage on the branch are
-not committed and stay staged. Only a staged change that the commit replaces is unstaged with it.
+A job begins a workspace on a branch, and reads and stages under the workspace's name, in any
+process of this machine (`lakecli.repository.journal.workspaces`). The workspace shows the branch as
+it was at the beginning, with its staged changes, and the job's own changes. At the end, exactly the
+job's changes are committed on top of the branch's present head. If others have changed the same
+paths meanwhile, committed or staged, nothing is committed. Changes that others stage on the branch
+are not committed and stay staged, except staged changes that the commit replaces.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from lakecli.repository.staged.partial_commit import StagedPart, copy_rest, drop
 from lakecli.staging import area
 
 MAX_LISTED: Final = 1_000
-"""Conflicting paths that an error lists, at most."""
+"""The most conflicting paths that an error lists."""
 
 
 class WorkspaceConflict(ConflictError):
-    """Others have changed paths of a workspace on its branch since the workspace was begun."""
+    """Since a workspace was begun, others have changed the same paths on its branch."""
 
 
 def begin(repository: Repository, branch: str, *, owner: str = "") -> str:
     """Begin a workspace on a branch, and return its name.
 
     Args:
-        owner: an identifier of the job that begins it, for `find`.
+        owner: an identifier of the job that begins the workspace, by which `find` finds it.
 
     Raises:
         NotFound: no such branch.
@@ -61,7 +61,7 @@ def begin(repository: Repository, branch: str, *, owner: str = "") -> str:
 
 
 def find(repository: Repository, branch: str, owner: str) -> str | None:
-    """Return a workspace on a branch that this owner has begun, or ``None``."""
+    """Return the name of the workspace that an owner has begun on a branch, or ``None``."""
     with repository.lake.kv.read() as txn:
         return workspaces.find_of(txn, repository, branch, owner)
 
@@ -96,7 +96,7 @@ def commit(
     metadata: Mapping[str, str] | None = None,
     allow_empty: bool = False,
 ) -> Commit:
-    """Commit exactly the changes that were staged in a workspace, and end it, even after an error.
+    """Commit exactly the changes of a workspace; end the workspace, even after an error.
 
     Args:
         message: the message, stored as given.
@@ -110,7 +110,7 @@ def commit(
         NotFound: the branch is gone.
         WorkspaceConflict: others have changed the same paths of the branch.
         NothingToDo: there is no change.
-        LostRace: the branch kept moving.
+        LostRace: others kept moving the branch.
     """
     branch = workspaces.parts_of(name)[0]
     repository.lake.runtime.on_step("seal")
@@ -158,8 +158,8 @@ class _Mine:
     """The changes of a workspace, compared with the present state of its branch.
 
     Args:
-        there: the head of the branch, with the sealed changes of which the commit replaces some.
-        ended: the workspace, which has ended.
+        there: the head of the branch and its sealed changes, some of which the commit replaces.
+        ended: the workspace, which accepts no more changes.
     """
 
     def __init__(self, there: View, ended: Branch) -> None:
@@ -168,7 +168,7 @@ class _Mine:
         base = RefStore(txn, repository.key).get_commit(ended.commit_id)
         self._token = ended.staging_token
         self._seen = View(repository, txn, base, ended.sealed_tokens, ended.name)
-        """What the workspace has seen of the branch."""
+        """The branch as it was when the workspace was begun."""
 
     def changes(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield the changes as (path, value), in path order; ``None`` for a removal."""
