@@ -1,11 +1,11 @@
-"""A pattern of a ``.gitignore``, read as Git reads it, and matched in bounded time.
+"""Parse a pattern of a ``.gitignore`` as Git does, and match it in bounded time.
 
 A pattern is parsed into a list of components, each a regular expression for one component of a
 path. A set of positions in this list records where ``**`` allows any number of further path
 components. A path is matched in one pass over its components, which keeps the set of pattern
-components that may come next. Within a component nothing is tried twice: the text between two
-``*`` is searched from the left in an atomic group, because the next ``*`` matches whatever follows
-the first occurrence.
+components that may come next. Within a component there is no backtracking: the text between two
+``*`` is searched from the left in an atomic group, because the next ``*`` matches everything that
+follows the first occurrence.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from typing import Final, NamedTuple
 from lakecli.errors import UsageError
 
 MAX_SIZE: Final = 4096
-"""Bytes of a pattern, at most."""
+"""The maximum size of a pattern in bytes."""
 
 
 class Pattern(NamedTuple):
-    """A parsed pattern; a line that can be read in two ways has two.
+    """A parsed pattern; an ambiguous line has several of them.
 
     Attributes:
         line: the number of the line.
-        takes: whether a path that matches is selected; false if the pattern begins with ``!``.
+        takes: whether the pattern selects a path that matches; false if the pattern begins with
+            ``!``.
         is_directory: whether only directories match.
-        tests: pairs of a test for one path component, and the bit set of the positions in the
-            pattern that have this test.
+        tests: pairs of a test for one path component, and the bit set of the pattern's positions to
+            which the test applies.
         free: the bit set of the positions before which any number of path components may come.
         end: the bit after the last position.
         name: the regular expression of the last component.
@@ -44,15 +45,14 @@ class Pattern(NamedTuple):
     name: bytes
 
     def levels(self, components: Sequence[bytes], wanted: int) -> int:
-        """Return which leading parts of a path match, as a bit set.
+        """Return which of a path and the directories above it match, as a bit set.
 
         Args:
             components: the components of the path.
-            wanted: the bit set of the leading parts to match; bit N stands for the path that ends
-                with component N.
+            wanted: the paths to match, as a bit set; bit N is the path that ends with component N.
 
         Returns:
-            The members of `wanted` that match.
+            The bits of `wanted` whose paths match.
         """
         first = 0
         if self.free == 1 and self.end == 1 << 1:  # no slash: only the last component matters
@@ -74,7 +74,7 @@ class Pattern(NamedTuple):
 
 
 def names_of(patterns: Iterable[Pattern]) -> Callable[[bytes], object]:
-    """Return a test that tells from a path's last component whether any pattern can match."""
+    """Return a test of a path's last component: whether any of the patterns can match the path."""
     names = dict.fromkeys(each.name for each in patterns)
     return re.compile(b"|".join(names) or b"(?!)", re.DOTALL).fullmatch
 
@@ -102,15 +102,15 @@ _CLASSES: Final = {
     b"upper": rb"A-Z",
     b"xdigit": rb"0-9A-Fa-f",
 }
-"""What Git takes named classes for: ASCII only, and no vertical tab or form feed."""
+"""The bytes of named classes in Git: ASCII only, and no vertical tab or form feed."""
 
 
 class _MatchesNothing(Exception):
-    """Git reads the pattern as one that matches nothing."""
+    """The pattern matches nothing in Git."""
 
 
 def parse(number: int, line: bytes) -> list[Pattern]:
-    """Return the patterns of a line: none, one, or several if `_ways` finds several readings."""
+    """Return the patterns of a line: none, one, or several if the line is ambiguous."""
     line = line.partition(b"\0")[0]
     text = line.rstrip(b" ")
     if len(text) < len(line) and (len(text) - len(text.rstrip(b"\\"))) % 2:
@@ -139,10 +139,10 @@ def parse(number: int, line: bytes) -> list[Pattern]:
 
 
 def _ways(text: bytes) -> Iterator[bytes]:
-    """Yield the readings of a pattern that contains a slash.
+    """Yield patterns that together match the paths that Git matches for a pattern with a slash.
 
-    Git compares the bytes before the first wildcard, and matches the rest as a pattern of its own:
-    the rest ``**/bar`` of ``foo**/bar`` also matches like the pattern ``**/bar``.
+    Git compares the bytes before the first wildcard, and then matches the rest as a separate
+    pattern: for ``foo**/bar``, the rest ``**/bar`` is matched like the pattern ``**/bar``.
     """
     text = text.removeprefix(b"/")
     literal = _WILDCARD.split(text, 1)[0]
@@ -160,9 +160,9 @@ def _ways(text: bytes) -> Iterator[bytes]:
 
 
 def _components(text: bytes) -> tuple[list[bytes], int]:
-    """Return the regular expressions of a pattern's components, and the bit set of free positions.
+    """Return the regular expressions of a pattern's components, and its free positions.
 
-    Before a free position, any number of path components may come.
+    Any number of path components may precede a free position. The positions are a bit set.
     """
     found: list[bytes] = []
     free = at = 0
@@ -225,7 +225,7 @@ def _class(text: bytes, at: int) -> tuple[bytes, int]:
     at += is_negated
     members = [b"[^" if is_negated else b"["]
     before = None
-    """The byte with which a range may begin."""
+    """The previous byte, if a range can begin with it."""
     is_first = True
     while is_first or text[at : at + 1] != b"]":
         is_first = False
@@ -257,7 +257,7 @@ def _byte(text: bytes, at: int) -> int:
 
 
 def _class_name(text: bytes, at: int) -> bytes | None:
-    """Return the name of a class like ``[:alpha:]`` that starts at `at`; ``None`` if none does."""
+    """Return the name of a class like ``[:alpha:]`` at a position; ``None`` if there is none."""
     end = text.find(b"]", at)
     if end == -1:
         raise _MatchesNothing

@@ -2,11 +2,11 @@
 
 Names come from a bucket and are not trusted: every component is checked, directories are entered
 one by one without following symbolic links, and a file gets its name only when it is complete. A
-large object is collected in a `Partial` file, which is filled in any order and resumed after a
-kill.
+large object is collected in a `Partial` file, whose parts may arrive in any order, and which the
+next process resumes if this one is killed.
 
-Names are relative to the root, with slashes. A name that leads out of the root, or that no file
-can have, raises `UnsafeName`. `translated` lists the errors that are raised for errors of the disk.
+Names are relative to the root, with slashes. A name that leads out of the root, or that no file can
+have, raises `UnsafeName`. `translated` lists the exceptions that are raised for errors of the disk.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class NoRoom(Unreachable):
 
 
 ENDS_ALL: Final = (ReadOnlyDisk, NoRoom)
-"""What every further file would meet as well."""
+"""Errors that would occur for every further file, too."""
 
 
 def is_marker(name: bytes, size: int) -> bool:
-    """Return whether an object stands for a directory: it is empty and its name ends in a slash.
+    """Return whether an object is a directory marker: it is empty and its name ends in a slash.
 
-    An object that has bytes and such a name is data, which must not be skipped, although no file
-    can have that name.
+    An object with bytes is data even if its name ends in a slash. It must not be skipped, although
+    no file can have its name.
     """
     return not size and (not name or name.endswith(b"/"))
 
@@ -98,10 +98,10 @@ class FileStamp(NamedTuple):
 class Destination:
     """A directory to write files below. Close it, or use it as a context manager.
 
-    Directories are made when there is something to write. Safe to share between threads.
+    Directories are created when the first file is written to them. Safe to share between threads.
 
     Args:
-        root: the directory; may be a symbolic link, because the user named it.
+        root: the directory; it may be a symbolic link, because the user named it.
 
     Raises:
         UnsafeName: the root is not a directory.
@@ -130,7 +130,7 @@ class Destination:
         self.close()
 
     def write(self, name: bytes, pieces: Iterable[bytes], *, mtime: int | None = None) -> int:
-        """Write one file, replacing an existing one when it is complete, and return its size.
+        """Write one file, and return its size; a complete file replaces an existing one.
 
         Args:
             pieces: the bytes of the file, in order. If the iterator raises, nothing is written.
@@ -154,15 +154,15 @@ class Destination:
         trusts_time: bool = False,
         check: Callable[[], None] = lambda: None,
     ) -> FileComparison:
-        """Compare an existing file with the object that is to be written there.
+        """Compare an existing file with the object that is to be written at its path.
 
-        A file with the contents of the object gets the time `mtime`.
+        If the file has the contents of the object, its modification time is set to `mtime`.
 
         Args:
-            digest: the BLAKE3 of the object in 64 hex digits, or its MD5 in 32. With ``None``
-                (unknown) the contents cannot be compared; see `trusts_time`.
+            digest: the BLAKE3 of the object in 64 hex digits, or its MD5 in 32. ``None``: the
+                digest is unknown, so the contents cannot be compared; see `trusts_time`.
             trusts_time: if the digest is unknown, a file with the size and time of the object
-                counts as the same; otherwise none does.
+                counts as the same. If false, every file counts as different.
             check: called often while the file is read; an error that it raises ends the reading.
         """
         components = _components(name)
@@ -202,9 +202,9 @@ class Destination:
     def partial(self, name: bytes, tag: bytes, *, size: int) -> Iterator[Partial]:
         """Open the file that collects a large object until it is complete.
 
-        The file is called ``.lakecli-TAG.partial`` and is in the directory of the final file. It
-        stays if the block raises, so that the next process can resume. If another process uses it,
-        a new file is opened instead, which is removed if the block raises.
+        The file is called ``.lakecli-TAG.partial`` and is in the directory of the final file. The
+        file stays if the block raises, so that the next process can resume. If another process uses
+        the file, a new file is opened instead, which is removed if the block raises.
         """
         components = _components(name)
         with translated(self._path + b"/" + name), self._directory(components[:-1]) as directory:
@@ -247,7 +247,7 @@ class Destination:
         seen: FileStamp | None = None,
         keeps: Callable[[bytes], bool] = lambda _directory: False,
     ) -> bool:
-        """Remove a file, if it exists, and the directories that are empty without it.
+        """Remove a file, if it exists, and the directories that become empty.
 
         For a symbolic link, the link itself is removed, not its target.
 
@@ -259,7 +259,7 @@ class Destination:
             Whether the file was removed.
 
         Raises:
-            UnsafeName: the name leads out of the root, cannot be a file, or is that of a directory.
+            UnsafeName: the name leads out of the root, cannot be a file, or belongs to a directory.
         """
         components = _components(name)
         is_removed = False
@@ -306,7 +306,7 @@ class Destination:
         return size
 
     def _publish(self, directory: int, temporary: bytes | str, components: list[bytes]) -> None:
-        """Give a complete file its name; it replaces a file or an empty directory of that name."""
+        """Rename a complete file to its final name; replace a file or an empty directory."""
         name = components[-1]
         replace = partial(os.replace, temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         with self._lock:  # another thread may write a file whose name is the same here
@@ -321,9 +321,9 @@ class Destination:
                 replace()
 
     def _check_name(self, components: list[bytes], status: os.stat_result) -> None:
-        """Raise `ObstructedFile` if the file that was found has a different name.
+        """Raise `ObstructedFile` if the file that was found is listed under a different name.
 
-        Some file systems ignore upper and lower case, or the Unicode normalization form.
+        Some file systems ignore differences in case, or in the Unicode normalization form.
         """
         for other in _other_forms(b"/".join(components)):
             with suppress(OSError):
@@ -371,7 +371,7 @@ class Destination:
 
 
 def has_digest(descriptor: int, digest: str, check: Callable[[], None] = lambda: None) -> bool:
-    """Return whether an open file's BLAKE3, or its checksum as lakeFS computes it, is `digest`.
+    """Return whether `digest` is an open file's BLAKE3, or its checksum as lakeFS computes it.
 
     Args:
         check: called often while the file is read; an error that it raises ends the reading.
@@ -406,13 +406,13 @@ def _other_forms(path: bytes) -> set[bytes]:
 
 
 def has_name(directory: int | bytes, name: bytes) -> bool:
-    """Return whether a directory lists exactly this name; a name in another case does not count."""
+    """Return whether a directory lists exactly this name, in the same case."""
     with os.scandir(directory) as listing:
         return any(os.fsencode(each.name) == name for each in listing)
 
 
 def remove_empty(name: bytes, directory: int) -> bool:
-    """Remove a directory that has no files below it; return whether it is gone."""
+    """Remove a directory that has no files below it; return whether it was removed."""
     with suppress(OSError):
         for _, names, files, descriptor in os.fwalk(name, topdown=False, dir_fd=directory):
             if files:
@@ -474,15 +474,15 @@ class translated:  # noqa: N801 - as in contextlib
 
 
 class Partial(NamedTuple):
-    """A file that is filled in any order. Safe to share between threads.
+    """A file whose parts are written in any order. Safe to share between threads.
 
-    The bytes of the object are followed by one byte for each part. This byte is written after its
-    part, so the file of a killed process records which parts are complete. After a power failure
-    it may record too many; the digest of the object reveals that.
+    After the bytes of the object, the file has one byte for each part. This byte is written after
+    its part, so the file of a killed process shows which parts are complete. After a power failure,
+    the file may show too many parts; the digest of the object reveals that.
 
     Attributes:
         temporary: name of the file in `directory`.
-        publish: gives the complete file its name.
+        publish: renames the complete file to its final name.
         size: bytes of the object.
     """
 
@@ -514,7 +514,7 @@ class Partial(NamedTuple):
         os.pwrite(self.descriptor, b"\1", self.size + number)
 
     def clear(self) -> None:
-        """Remove all parts."""
+        """Discard all parts."""
         os.ftruncate(self.descriptor, 0)
 
     def drop(self) -> None:
@@ -523,7 +523,7 @@ class Partial(NamedTuple):
             os.unlink(self.temporary, dir_fd=self.directory)
 
     def finish(self, *, mtime: int) -> None:
-        """Give the complete file its name and time; see `Destination.write`."""
+        """Set the modification time, and rename the file to its final name."""
         os.ftruncate(self.descriptor, self.size)
         with suppress(OverflowError, OSError):  # a time this disk cannot keep
             os.utime(self.descriptor, (mtime, mtime))
@@ -531,10 +531,10 @@ class Partial(NamedTuple):
 
 
 def open_exclusively(directory: int, name: bytes) -> int | None:
-    """Open a file for this process alone; return ``None`` if another one uses it.
+    """Open a file and lock it; return ``None`` if another process uses the file.
 
-    The name is predictable, so an attacker may have put something else there: a symbolic link is
-    not followed, and a file with a second name is not used either.
+    The name is predictable, so an attacker may have created another file with this name. So a
+    symbolic link is not followed, and a file with a second hard link is not used.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:

@@ -1,33 +1,34 @@
 """Decide which files a transfer leaves out: by patterns, and by names that are never data.
 
-The patterns of a `.lakefsignore`, of ``--include`` and of ``--exclude`` mean what they mean in a
-``.gitignore``, byte for byte; a test compares them with Git. Patterns may come from a namespace
-that others write to. The library pathspec differs from Git, and takes minutes to match a line such
-as ``*?*?*?*?*?*?*?*?*?*?b`` with one long name, so ``local status`` would not end. Here, the time
-of a match is bounded by the length of the path times that of the pattern. One regular expression
-for the names with which a matching path can end rules out most files at once.
+The patterns of a `.lakefsignore`, of ``--include`` and of ``--exclude`` match exactly as in a
+``.gitignore``; a test compares the results with Git. Patterns may come from a namespace that others
+write to, so they are not trusted. The library pathspec differs from Git, and takes minutes to match
+a line such as ``*?*?*?*?*?*?*?*?*?*?b`` with one long name, so ``local status`` would not end. In
+this module, the time of a match is bounded by the length of the path times the length of the
+pattern. One regular expression for the last components of all matching paths rules out most files
+quickly.
 
 `Patterns` is a list of patterns; `Selection` chooses the objects of a recursive transfer. `Ignore`
-reads the `.lakefsignore` of a directory and of the directories above it. These files apply to files
-that are not in the base yet. A deeper `.lakefsignore` has precedence, and within a file the last
-pattern that matches.
+reads the `.lakefsignore` of a directory and of the directories above it. A `.lakefsignore` applies
+to files that are not in the base commit yet. A deeper `.lakefsignore` has precedence; within one
+`.lakefsignore`, the last pattern that matches.
 
 A pattern is matched against the path relative to the transferred directory. ``*``, ``?`` and
 ``[…]`` do not match a slash, ``**/`` does. A pattern without a slash, except at its end, matches at
 any depth; any other pattern is anchored at the root. The directories of a path are matched first,
 from the top: everything below a matching directory matches, whatever other patterns say. If several
 patterns match the same directory or file, the last one decides; ``!`` before a pattern negates it.
-An object is selected if it is included and not excluded. Include patterns are those of a sparse
+An object is selected if it is included and not excluded. Include patterns work as in a sparse
 checkout of Git: the object itself is matched first, then the directories above it. Without include
 patterns, all objects are included.
 
 The files of Git, of lakecli itself, and of the system are never data. `is_own` recognises their
-names in directories of users. A namespace that could write ``.git`` would run commands on the
-machines of its readers with their next ``git status``; a namespace that could read ``.git`` would
-get their tokens. So all code that writes files of a namespace into a directory, or reads a
-directory for a namespace, calls `is_own`. File systems accept other spellings of these names, which
-Git lists: upper case, invisible characters, dots and blanks at the end, the name of an NTFS
-stream, and the short names of Windows.
+names in directories of users. If an object could be downloaded as a file of ``.git``, it could run
+commands with the reader's next ``git status``; if files of ``.git`` could be uploaded, their tokens
+would leak. So all code that writes files of a namespace into a directory, or reads a directory for
+a namespace, calls `is_own`. File systems accept other spellings of these names, which Git lists:
+upper case, invisible characters, dots and blanks at the end, the name of an NTFS stream, and the
+short names of Windows.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ from lakecli.errors import UsageError
 IGNORE_FILE: Final = b".lakefsignore"
 
 MAX_FILE_SIZE: Final = 1 << 20
-"""Bytes of a `.lakefsignore`, at most."""
+"""The maximum size of a `.lakefsignore` in bytes."""
 
 MAX_PATTERNS: Final = 10_000
 _MAX_REMEMBERED: Final = 10_000
-"""Directories whose answers are remembered, at most."""
+"""The maximum number of directories in the cache."""
 
 
 class _Rules(NamedTuple):
@@ -58,8 +59,8 @@ class _Rules(NamedTuple):
     Attributes:
         depth: the number of path components above the directory.
         patterns: the patterns, the last one first.
-        names: two tests of a last path component: whether a file with this name can match any of
-            the patterns, and whether a directory can.
+        names: two tests of a path's last component: whether a file with this name can match any of
+            the patterns, and whether a directory with this name can.
     """
 
     depth: int
@@ -74,10 +75,10 @@ def _decide(rules: Iterable[_Rules], path: bytes, *, above: bool) -> _Found | No
     """Return the pattern that decides about a path, or ``None``.
 
     Args:
-        rules: the patterns of each directory, those of the deepest one first.
-        path: the path of a file, or that of a directory with a slash at its end.
+        rules: the patterns of each directory, the deepest directory first.
+        path: the path of a file, or of a directory, with a slash at its end.
         above: match the directories above the path, too. If false, the caller knows that no pattern
-            selects any of them.
+            selects any of these directories.
     """
     is_directory = path.endswith(b"/")
     if not above:
@@ -109,7 +110,7 @@ def _decide(rules: Iterable[_Rules], path: bytes, *, above: bool) -> _Found | No
 
 
 class _Memory:
-    """Caches, for each directory, the pattern that selects it or the rules for its contents."""
+    """A cache of the pattern that selects a directory, or of the rules for its contents."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[_Found | None, Sequence[_Rules]]] = {}
@@ -118,7 +119,7 @@ class _Memory:
         """Return the pattern that decides about a path, or ``None``.
 
         Args:
-            rules: returns the rules for a path, those of the deepest directory first.
+            rules: returns the rules for a path, the rules of the deepest directory first.
         """
         parent = path.removesuffix(b"/").rpartition(b"/")[0]
         known = self._known
@@ -133,7 +134,7 @@ class _Memory:
 
 
 class Patterns:
-    """A list of patterns, of which the last that matches decides; safe to share between threads.
+    """A list of patterns; the last one that matches decides. Safe to share between threads.
 
     Args:
         lines: the patterns. Comments, empty lines, and lines that Git cannot read match nothing.
@@ -161,10 +162,10 @@ class Patterns:
         return len(self.last_first)
 
     def match(self, path: bytes) -> tuple[int, bool] | None:
-        """Return the index of the deciding line and whether it selects the path, or ``None``.
+        """Return the index of the deciding line, and whether it selects the path, or ``None``.
 
         Args:
-            path: the path of a file, or that of a directory with a slash at its end.
+            path: the path of a file, or of a directory, with a slash at its end.
         """
         found = self._memory.decide(path, lambda _: self._rules)
         return None if found is None else (found[1].line, found[1].takes)
@@ -175,7 +176,7 @@ class Patterns:
         return found is not None and found[1]
 
     def includes(self, path: bytes) -> bool:
-        """Return whether a path is included, as in a sparse checkout of Git.
+        """Return whether include patterns select a path, as in a sparse checkout of Git.
 
         The path itself is matched first, then the directories above it, from the bottom.
         """
@@ -264,7 +265,7 @@ class Ignore:
         """Return the pattern that decides about a file, or ``None`` if none matches.
 
         Args:
-            relative: the path of a file, or that of a directory with a slash at its end.
+            relative: the path of a file, or of a directory, with a slash at its end.
         """
         found = self._memory.decide(relative, self._rules)
         if found is None:
@@ -282,7 +283,7 @@ class Ignore:
         return found is not None and found[1].takes
 
     def _rules(self, path: bytes) -> Iterator[_Rules]:
-        """Yield the rules for a path, those of the deepest directory first."""
+        """Yield the rules for a path, the rules of the deepest directory first."""
         parents = path.removesuffix(b"/").split(b"/")[:-1]
         for depth in range(len(parents), -1, -1):
             below = b"".join(each + b"/" for each in parents[:depth])
@@ -315,13 +316,13 @@ def _load(file: bytes) -> _IgnoreFile | None:
 
 
 LINK_FILE: Final = b".lakefs_ref.yaml"
-"""Links a directory with a path of a ref."""
+"""The file that links a directory with a path of a ref."""
 
 INCOMING: Final = b".lakecli-incoming"
-"""The directory, in a working directory, of files that are not complete yet."""
+"""The subdirectory of a working directory for files that are not complete yet."""
 
 LEFT_OUT: Final = "Git, lakecli or the system itself uses a file of this name"
-"""Why an object with such a name is left out."""
+"""The reason why an object with a reserved name is left out."""
 
 _OWN: Final = re.compile(
     rb"(?:^|[/\\])"
@@ -343,7 +344,7 @@ def is_own(relative: bytes) -> bool:
 
 
 def _folded(relative: bytes) -> bytes:
-    """Return a path in the form that case-insensitive HFS+ and ext4 compare."""
+    """Return a path in the form in which case-insensitive HFS+ and ext4 compare names."""
     from unicodedata import normalize
 
     text = re.sub(IGNORABLE, "", relative.decode("utf-8", "surrogateescape"))

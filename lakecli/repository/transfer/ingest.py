@@ -1,17 +1,17 @@
-"""Bringing files and streams into a storage namespace, under the digest of their contents.
+"""Write files and streams into a storage namespace, under the digest of their contents.
 
 lakecli names its own objects by their BLAKE3. If the namespace already has an object of that name
-and size, it is not sent again. For an object that lakeFS uploaded whole, only the MD5 in its entry
-is known. A file is not sent either if the branch has an object with the file's MD5 at the same
-path. `ExpectedObject` is the object that a branch has there, and `Digests` recognises its
-contents.
+and size, the contents are not sent again. For an object that lakeFS uploaded whole, only the MD5 in
+its entry is known. A file is not sent either if the branch has an object with the file's MD5 at the
+same path. `ExpectedObject` is the object that a branch has at the path of a file, and `Digests`
+recognises its contents.
 
-A small file is read once. A large one is copied into a local namespace in one pass that also hashes
-it. For a bucket it is read twice, once to hash it and once to send it; the second reading is
-verified, so that a file which changes meanwhile is never stored under a wrong name.
+A small file is read once. A large file is copied into a local namespace in one pass that also
+hashes it. For a bucket, a large file is read twice: first to hash it, then to send it. The second
+reading is verified, so that a file that changes meanwhile is never stored under a wrong name.
 
-`lakecli.repository.transfer.multipart_upload` resumes an upload to a bucket that was killed. A copy
-into a local namespace starts over, which costs less than verifying what was copied.
+`lakecli.repository.transfer.multipart_upload` resumes a killed upload to a bucket. A killed copy
+into a local namespace starts over, which costs less than verifying the copied bytes.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ if TYPE_CHECKING:
 
 
 SMALL: Final = 1 << 20
-"""Bytes of the largest file that is read whole."""
+"""The size in bytes of the largest file that is read as a whole."""
 
 TINY: Final = 1 << 14
-"""Bytes of the largest file that is read and written together with others: they wait in memory."""
+"""The size in bytes of the largest file that waits in memory to be written with other files."""
 
 COPY_PIECE: Final = 4 << 20
-"""Bytes copied at a time from a file to a local namespace."""
+"""Bytes that are copied at a time from a file to a local namespace."""
 
 WRITE_BACK: Final = 64 << 20
-"""Bytes of a large copy after which the system is asked to start writing them to disk."""
+"""The number of copied bytes after which the system is asked to start writing them to disk."""
 
 SENT_AT_ONCE: Final = 40 << 20
-"""Bytes that a store holds of a stream it sends: four parts in flight, and one being read."""
+"""Bytes of a stream that a store keeps in memory: four parts being sent, and one being read."""
 
 
 _UNLIMITED: Final = nullcontext()
@@ -72,9 +72,9 @@ class ExpectedObject(NamedTuple):
     """The object that a branch has at the path to which a file is uploaded.
 
     Attributes:
-        digest: the BLAKE3 of the object's bytes in 64 hex digits; or the MD5 that lakeFS recorded
-            in 32, if only that is known. In that case the caller has checked that the object can be
-            read.
+        digest: the BLAKE3 of the object's bytes in 64 hex digits; if it is unknown, the MD5 that
+            lakeFS recorded, in 32 hex digits. In that case the caller has checked that the object
+            can be read.
         size: bytes of the object's contents.
     """
 
@@ -88,7 +88,7 @@ class ExpectedObject(NamedTuple):
 
 
 def needs_md5(expected: ExpectedObject | None, size: int | None) -> bool:
-    """Return whether the MD5 of contents must be computed to compare them with the expected object.
+    """Return whether comparing contents with the expected object needs their MD5.
 
     Args:
         size: bytes of the contents; ``None`` if unknown.
@@ -97,10 +97,11 @@ def needs_md5(expected: ExpectedObject | None, size: int | None) -> bool:
 
 
 class Digests:
-    """Computes the BLAKE3 of contents, and their MD5 if only that of the expected object is known.
+    """Computes the BLAKE3 of contents; also their MD5, if the expected object has no BLAKE3.
 
     Args:
-        size: bytes of the contents, if known: no MD5 is computed if the sizes differ.
+        size: the size of the contents in bytes, if known. If it differs from the expected size, no
+            MD5 is computed.
     """
 
     def __init__(self, expected: ExpectedObject | None, size: int | None = None) -> None:
@@ -130,16 +131,16 @@ class Digests:
 
 
 class Ingested(NamedTuple):
-    """An object that the namespace now holds.
+    """An object that is in the namespace now.
 
     Attributes:
         digest: BLAKE3 of its contents, 64 hex digits.
         size: bytes of its contents.
-        is_kept: whether the contents have the MD5 of the expected object. Then nothing was brought
-            in, and the namespace may have no object named by `digest`.
+        is_kept: whether the contents have the MD5 of the expected object. Then nothing was written,
+            and the namespace may have no object named by `digest`.
         status: the status of the file when it was opened; ``None`` for a stream, and for a file of
             `Ingest.together`.
-        modified: when the file was modified, in unix seconds, if there is no status.
+        modified: the modification time of the file in unix seconds, if `status` is ``None``.
     """
 
     digest: str
@@ -155,18 +156,18 @@ class Ingested(NamedTuple):
 
 
 class Ingest:
-    """Brings files and streams into one namespace. Safe to share between threads.
+    """Writes files and streams into one namespace. Safe to share between threads.
 
     `flush` makes the objects durable and claims them.
 
     Args:
-        repository: remembers in the local store the digests of large files, so that an unchanged
-            file is not read again, and which parts of large files have arrived in a bucket. With
-            ``None``, nothing is remembered, and each file is sent in one call.
+        repository: the repository whose local store remembers the digests of large files, so that
+            an unchanged file is not read again, and unfinished uploads, so that they can be
+            resumed. With ``None``, nothing is remembered, and each file is sent in one call.
 
     Attributes:
-        workers: the threads that bring in files and send their parts; if one of them fails, the
-            work on large files ends.
+        workers: the threads that read files and send their parts; if a thread fails, the work on
+            large files ends.
         written: keys of objects that were written since the last `flush` and did not exist before.
     """
 
@@ -199,12 +200,12 @@ class Ingest:
             self._sender = Sender(repository, uploads, self.workers, progress)
 
     def file(self, file: OpenFile, *, expected: ExpectedObject | None = None) -> Ingested:
-        """Bring in one file; the result is valid only if the file is then closed without an error.
+        """Write one file; the result is valid only if closing the file raises no error.
 
         Args:
-            expected: the object whose contents the file probably has, because the branch has it at
-                the path. If the file has these contents, and the object exists under its BLAKE3 or
-                is known by its MD5, nothing is written.
+            expected: the object that the branch has at the path, whose contents the file probably
+                has. If the file has these contents, and the object exists under its BLAKE3 or is
+                known by its MD5, nothing is written.
 
         Raises:
             FileChanged: the file was written to meanwhile.
@@ -215,10 +216,10 @@ class Ingest:
         return self._large(file, expected)._replace(status=file.status)
 
     def together(self, files: Sequence[SmallFile]) -> list[Ingested | None]:
-        """Bring in many small files whose contents were read.
+        """Write many small files whose contents were read before.
 
         Returns:
-            For each file, the object; ``None`` if the file must be brought in by itself.
+            For each file, the object; ``None`` if the file must be written separately.
         """
         if not isinstance(self._batch, LocalBatch):
             return [None] * len(files)
@@ -235,7 +236,7 @@ class Ingest:
         ]
 
     def _read(self, file: OpenFile, expected: ExpectedObject | None) -> Ingested:
-        """Bring in one file that is read whole."""
+        """Write one file, which is read into memory as a whole."""
         size = file.status.st_size
         # A batch writes one file at a time, so only few wait in memory.
         with self._memory.held(size) if self._batch is None else _UNLIMITED:
@@ -261,7 +262,7 @@ class Ingest:
         return Ingested(digest, size, status=status)
 
     def _has_expected(self, expected: ExpectedObject, digest: str, size: int) -> bool:
-        """Return whether contents have the expected BLAKE3 and size, and their object exists."""
+        """Return whether contents have the expected BLAKE3 and size, and the object exists."""
         return (expected.digest, expected.size) == (digest, size) and self.has(digest, size)
 
     def _put(self, digest: str, data: bytes) -> None:
@@ -309,7 +310,7 @@ class Ingest:
         return self._copy(_pieces_of(file), self._batch, Digests(None))
 
     def stream(self, source: BinaryIO, *, expected: ExpectedObject | None = None) -> Ingested:
-        """Bring in a stream of unknown length, such as standard input."""
+        """Write a stream of unknown length, such as standard input."""
         first = read_exactly(source, SMALL + 1)
         if len(first) <= SMALL:
             done = self._bytes(first, expected)
@@ -327,7 +328,7 @@ class Ingest:
             return self._whole_file(cast("BinaryIO", file), os.fstat(file.fileno()), expected)
 
     def known(self, pieces: Iterator[bytes], digest: str, size: int) -> Ingested:
-        """Bring in an object whose digest is known, in one pass.
+        """Write an object whose digest is known, in one pass.
 
         Args:
             pieces: the bytes of the object. The iterator must raise an error after the last piece
@@ -356,7 +357,7 @@ class Ingest:
     def _copy(
         self, pieces: Iterable[bytes | memoryview], batch: WriteBatch, digests: Digests
     ) -> Ingested:
-        """Copy and hash in one pass; a rename at the end gives the object its name."""
+        """Copy and hash the bytes in one pass; at the end, rename the file to the object's name."""
         temporary, target = batch.spool()
         size = 0
         with target:
@@ -415,7 +416,7 @@ class Ingest:
         return Ingested(digest, size)
 
     def has(self, digest: str, size: int) -> bool:
-        """Return whether the namespace has an object of this BLAKE3 and size; it may be damaged."""
+        """Return whether the namespace has an object of this BLAKE3 and size, perhaps damaged."""
         try:
             is_present = self._store.head(data_key(digest)).size == size
         except (ObjectNotFound, PermissionDenied):
@@ -426,15 +427,15 @@ class Ingest:
         return is_present
 
     def flush(self, ingested: Collection[Ingested] = ()) -> None:
-        """Make everything brought in so far durable, and claim some of it.
+        """Make everything that was written durable, and claim objects.
 
         Objects that existed before are made durable as well: another process may not have synced
         them yet. The digests of large files are remembered.
 
         Args:
-            ingested: the objects to which entries will refer. Objects with `is_kept` are left out;
-                the caller claims them. Objects that are not in `written` are claimed as existing
-                ones.
+            ingested: the objects to claim, because entries will refer to them. Objects with
+                `is_kept` are left out; the caller claims them. Objects that are not in `written`
+                are claimed as existing objects.
 
         Raises:
             Swept: garbage collection has deleted some of these objects since.
@@ -462,7 +463,7 @@ def look(
     progress: Progress = NO_PROGRESS,
     workers: Workers | None = None,
 ) -> Ingested:
-    """Return the result that `Ingest.file` would have, without writing anything.
+    """Return the result that `Ingest.file` would return; write nothing.
 
     Args:
         progress: its `advance` is called without a count while the file is read.
@@ -508,7 +509,7 @@ def _key_of(file: OpenFile) -> FileKey:
 
 
 def _pieces_of(source: BinaryIO) -> Iterator[bytes | memoryview]:
-    """Yield the contents of a stream; a piece is valid until the next one is drawn."""
+    """Yield the contents of a stream; each piece is valid until the next piece is requested."""
     if isinstance(source, FileIO):
         buffer = memoryview(bytearray(COPY_PIECE))
         while size := source.readinto(buffer):
@@ -522,7 +523,7 @@ def _verified(file: BinaryIO, digest: str) -> Iterator[bytes]:
     """Yield the pieces of a file.
 
     Raises:
-        FileChanged: after the last piece, if the bytes have another digest.
+        FileChanged: raised after the last piece, if the bytes have another digest.
     """
     hasher = blake3()
     while piece := file.read(PIECE):
@@ -533,7 +534,7 @@ def _verified(file: BinaryIO, digest: str) -> Iterator[bytes]:
 
 
 def _start_writing(target: BinaryIO) -> None:
-    """Ask the system to start writing to disk now, instead of everything at the end."""
+    """Ask the system to start writing to disk now, instead of writing everything at the end."""
     target.flush()
     advise = getattr(os, "posix_fadvise", None)  # macOS has none
     if advise is not None:

@@ -1,11 +1,11 @@
-"""Multipart downloads: large objects fetched in parts, verified, and resumed after a kill.
+"""Multipart downloads: fetch large objects in parts, verify them, and resume killed downloads.
 
-The SDKs can fetch parts, too, but begin again after a kill, and do not compare the bytes with the
-digest that names the object.
+The SDKs can fetch parts, too, but they start over after a kill, and do not compare the bytes with
+the digest that names the object.
 
-`PartFetcher` fetches an object. Parts arrive in any order, in any free thread. The parts that are
-contiguous from the start are hashed while the others are fetched, so that little is left to hash
-at the end, before the file gets its name.
+`PartFetcher` fetches an object. Parts are fetched in any order, by any free thread. The parts that
+are contiguous from the start are hashed while later parts are fetched, so that little is left to
+hash at the end.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from lakecli.stores.contract import ObjectNotFound, ObjectStore
 from lakecli.stores.streams import open_range
 
 SPAN: Final = 64 << 20
-"""Most bytes of one request, which fetches several parts; each complete part is kept."""
+"""The most bytes of one request. It fetches several parts; if it fails, complete parts are kept."""
 
 REQUESTS: Final = 4
-"""Fewest requests for an object with as many parts."""
+"""The fewest requests in which an object is fetched, if it has so many parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class PartFetcher:
 
     Attributes:
         workers: the threads of the command, which fetch the parts.
-        part_size: bytes of each part but the last.
-        progress: counts the bytes of each complete part.
+        part_size: the size of each part in bytes; the last part may be smaller.
+        progress: counts the bytes of complete parts.
     """
 
     repository: Repository
@@ -56,13 +56,13 @@ class PartFetcher:
         return entry.size > 2 * self.part_size and digest_of(entry) is not None
 
     def fetch(self, entry: Entry, destination: Destination, name: bytes, *, mtime: int) -> None:
-        """Fetch an object to a file.
+        """Fetch an object to a file below a destination.
 
         Raises:
             NotFound: the data object is gone.
             IntegrityError: the object in the store is damaged; nothing was written.
-            Unreachable: the store does not answer; the next run resumes.
-            Unsupported: the server does not support ranges.
+            Unreachable: the store does not answer; the next run resumes the download.
+            Unsupported: the server does not support range requests.
         """
         store, key = locate(self.repository, entry)
         try:

@@ -1,13 +1,13 @@
-"""Multipart uploads: large files sent in parts, and resumed after a kill; abandoned ones aborted.
+"""Multipart uploads: send large files in parts, resume killed uploads, abort abandoned ones.
 
-The SDKs can send parts, too, but begin again after a kill, and do not compare the bytes with the
-digest that names the object.
+The SDKs can send parts, too, but they start over after a kill, and do not compare the bytes with
+the digest that names the object.
 
-`Sender` sends a file. It reads the file twice: first to hash the whole and every part, then to send
-it, when each part is hashed again. So every part that is sent has the bytes that the name of the
-object promises, whatever the order of the parts, and an upload of a file that changes meanwhile is
-never completed. The upload is recorded in the local store before its first part: the next run with
-the same contents asks the bucket which parts have arrived, and sends the missing ones.
+`Sender` sends a file. It reads the file twice: first to hash the file and each part, then to send
+the parts, each of which is hashed again. So the parts can be sent in any order, and an upload of a
+file that changes meanwhile is never completed. The upload is recorded in the local store before its
+first part is sent: the next run with the same contents asks the bucket which parts have arrived,
+and sends the missing parts.
 
 Stores keep and bill the parts of an upload until it is completed or aborted. `drop_leftovers`
 aborts abandoned uploads, at most once a day: an upload of another machine if no part has arrived
@@ -51,18 +51,18 @@ from lakecli.stores.contract import ANY, ObjectNotFound
 from lakecli.stores.streams import PieceReader, Seekable
 
 SEARCH_INTERVAL: Final = timedelta(days=1)
-"""Time between two searches, and until an upload of another machine is abandoned."""
+"""The time between two searches; also, after which an upload of another machine is abandoned."""
 
 PATIENCE: Final = timedelta(days=7)
-"""Time until an upload of this machine is abandoned."""
+"""The time after which an upload of this machine counts as abandoned."""
 
 MOST_LEFTOVERS: Final = 1_000
-"""Most uploads considered in one search."""
+"""The most uploads that one search considers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a file, as first read; `start` and `size` are in bytes."""
+    """A part of a file and its digest at the first reading; `start` and `size` are in bytes."""
 
     number: int
     start: int
@@ -72,9 +72,9 @@ class Section:
 
 
 class SectionReader(Seekable):
-    """A part of a file as a stream, which withholds its last bytes if the part has changed.
+    """A stream of a part of a file; if the part has changed, its last bytes are withheld.
 
-    Reading again from the beginning hashes again.
+    If the stream is read again from the beginning, it is verified again.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class SectionReader(Seekable):
 
 @dataclass(frozen=True, slots=True)
 class FileContents:
-    """The digests of a file, as first read; `digest` is its BLAKE3 in 64 hex digits."""
+    """The digests of a file at the first reading; `digest` is its BLAKE3 in 64 hex digits."""
 
     digest: str
     size: int
@@ -136,7 +136,7 @@ class Sender:
 
     Attributes:
         workers: the threads of the command, which send the parts.
-        progress: counts the bytes of each part that has arrived.
+        progress: counts the bytes of parts that have arrived.
     """
 
     repository: Repository
@@ -147,11 +147,11 @@ class Sender:
     _at_work: dict[str, Lock] = field(default_factory=dict)
 
     def takes(self, size: int) -> bool:
-        """Return whether a file of `size` bytes is sent in parts; a smaller one is sent whole."""
+        """Return whether a file of `size` bytes is large enough to be sent in parts."""
         return size > PART_SIZE
 
     def read(self, file: BinaryIO, size: int, digests: Hasher) -> FileContents:
-        """Read and hash `size` bytes of a file from its position, before it is sent.
+        """Read and hash `size` bytes of a file from its current position, before it is sent.
 
         Raises:
             FileChanged: the file has another size.
@@ -177,7 +177,7 @@ class Sender:
         return FileContents(digests.hexdigest(), size, part_size, sections)
 
     def send(self, descriptor: int, contents: FileContents, *, status: os.stat_result) -> None:
-        """Send a file, unless the namespace holds its contents.
+        """Send a file, unless the namespace has an object with its contents.
 
         Args:
             status: the status of the file before `read`.
@@ -243,7 +243,7 @@ class Sender:
         """Return the unfinished upload of these contents, and the parts that arrived intact.
 
         Raises:
-            UploadNotFound: the upload was completed just now, or the store dropped it.
+            UploadNotFound: the upload was completed just now, or the store deleted it.
         """
         begun = self._find(contents.digest)
         if begun is None or begun.part_size != contents.part_size:
@@ -288,7 +288,7 @@ class Sender:
 
     @contextmanager
     def _only_one(self, digest: str) -> Iterator[None]:
-        """Let only one thread at a time send these contents; the next one finds the object."""
+        """Let one thread at a time send the same contents; the next thread finds the object."""
         with self._lock:
             mine = self._at_work.setdefault(digest, Lock())
         with mine:
@@ -296,7 +296,7 @@ class Sender:
 
 
 def drop_leftovers(repository: Repository) -> int:
-    """Abort abandoned uploads in a repository's namespace, unless this was done within a day.
+    """Abort abandoned uploads in a repository's namespace, at most once a day.
 
     Errors of the store are ignored, because the next search may succeed.
 
@@ -352,9 +352,9 @@ def _is_left_over(uploads: PartUploads, found: UnfinishedUpload, before: datetim
 def _forget(
     repository: Repository, gone: list[unfinished_uploads.UnfinishedTransfer], now: datetime
 ) -> None:
-    """Delete the records of uploads that the store does not list if they are older than a week.
+    """Delete records older than a week of uploads that the store does not list.
 
-    A younger upload may not be listed yet.
+    The store may not list a younger upload yet.
     """
     old = [each.digest for each in gone if now - each.started_at > PATIENCE]
     if old:

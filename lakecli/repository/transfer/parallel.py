@@ -13,10 +13,10 @@ from lakecli.errors import PermissionDenied, Unreachable, is_interrupt
 T = TypeVar("T")
 
 MAX_FAILURES: Final = 8
-"""Objects in a row that cannot be reached before the command ends."""
+"""The number of consecutive unreachable objects after which the command ends."""
 
 MEMORY: Final = 128 << 20
-"""Bytes of objects that one command holds in memory at a time."""
+"""The most bytes of objects that one command has in memory at a time."""
 
 _END: Final = object()
 
@@ -26,7 +26,7 @@ class _StoppedError(Exception):
 
 
 class _TaskSource:
-    """The iterator from which workers draw: the items of all, or the tasks that a worker shares."""
+    """An iterator from which workers take work: all items, or the tasks that a worker shares."""
 
     __slots__ = ("drawing", "errors", "is_open", "running", "tasks", "work")
 
@@ -42,12 +42,12 @@ class _TaskSource:
 class Workers:
     """Threads that work on the items of one iterable.
 
-    A worker with a large item can share the tasks of that item: a free worker does such a task
-    before it takes the next item. So at most `count` items and tasks run at a time, whatever the
-    sizes of the items.
+    A worker with a large item can split it into tasks: a free worker does such a task before it
+    takes the next item. So at most `count` items and tasks run at a time, whatever the sizes of the
+    items.
 
     Args:
-        count: number of threads; with one, everything runs in the calling thread.
+        count: the number of threads; if it is 1, everything runs in the calling thread.
     """
 
     def __init__(self, count: int) -> None:
@@ -55,16 +55,16 @@ class Workers:
         self._items: _TaskSource | None = None
         self._shares: list[_TaskSource] = []
         self._stop = Event()
-        """Set when the threads have to end."""
+        """Is set when the threads have to end."""
         self._changed = Condition()
-        """Guards what the threads share, but for drawing, which may take long."""
+        """Guards the shared state, but not reading from an iterator, which may take long."""
 
     def for_each(self, items: Iterable[T], work: Callable[[T], object]) -> None:
         """Call `work` with every item, in several threads.
 
-        Items are drawn one after the other, by any of the threads. The first error of `work` or
-        of the iterable is raised here: no further item is drawn, and running calls end at their
-        next `check`.
+        The threads take the items one after the other. The first error of `work` or of the iterable
+        is raised to the caller: no further item is taken, and running calls end at their next
+        `check`.
         """
         self._stop.clear()
         self._items = source = _TaskSource(items, work)
@@ -88,10 +88,10 @@ class Workers:
             raise next(filter(is_interrupt, source.errors), source.errors[0])
 
     def share(self, tasks: Iterable[T], work: Callable[[T], object]) -> None:
-        """Call `work` with every task of the current item, in this thread and all free ones.
+        """Call `work` with every task of the current item, in this thread and all free threads.
 
-        After the first error no further task is started. The error is raised here once the running
-        tasks have ended.
+        After the first error no further task is started. The error is raised to the caller once the
+        running tasks have ended.
         """
         if self._items is None:
             self.for_each(tasks, work)
@@ -108,12 +108,12 @@ class Workers:
         self.check()
 
     def check(self) -> None:
-        """End the current call of `work` if another call has failed; to be called often."""
+        """Raise an error if another call of `work` has failed; call this often."""
         if self._items is not None and self._stop.is_set():
             raise _StoppedError
 
     def pause(self, seconds: float) -> None:
-        """Wait, but end the current call of `work` if another call fails."""
+        """Wait; raise an error if another call of `work` fails meanwhile."""
         self._stop.wait(seconds)
         self.check()
 
@@ -125,7 +125,7 @@ class Workers:
             self._fail(items, error)
 
     def _find_open(self, items: _TaskSource) -> _TaskSource | None:
-        """Return the source to draw from, shared tasks first; wait while there may be more."""
+        """Return a source with work, shared tasks first; wait while more tasks may be shared."""
         with self._changed:
             while not self._stop.is_set():
                 for source in (*self._shares, items):
@@ -137,7 +137,7 @@ class Workers:
         return None
 
     def _step(self, source: _TaskSource) -> bool:
-        """Do one task of a source; return whether a task was left."""
+        """Do one task of a source; return ``False`` if the source had no more tasks."""
         try:
             with source.drawing:
                 is_over = self._stop.is_set() or not source.is_open
@@ -188,12 +188,12 @@ class Workers:
 
 
 def part_retries(workers: Workers, random: Callable[[], float]) -> Retries:
-    """Return the retry policy for the parts of an object; its waits end when a worker fails."""
+    """Return the retry policy for parts of an object; it stops waiting when a worker fails."""
     return Retries(PARTS, sleep=workers.pause, random=random)
 
 
 class Memory:
-    """A limit on the bytes that all threads hold in memory at a time; threads may share it."""
+    """A limit on the bytes that all threads have in memory at a time. Safe to share."""
 
     def __init__(self, size: int = MEMORY) -> None:
         self._left = self._size = size
@@ -215,7 +215,7 @@ class Memory:
 
 
 class FailureBudget:
-    """Decides from the failures so far whether single objects or the whole store is unreachable."""
+    """Decides, by counting failures, whether single objects or the whole store is unreachable."""
 
     def __init__(self) -> None:
         self._in_a_row = 0

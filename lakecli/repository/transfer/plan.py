@@ -1,4 +1,4 @@
-"""What a command would do in a dry run: a step for each path, and the totals."""
+"""The results of a dry run: the step that would be taken for each path, and the totals."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class PathStep(NamedTuple):
     """What a transfer would do with one path.
 
     Attributes:
-        path: the path of the object. For a file that cannot be uploaded or would be deleted, the
-            path on disk.
-        size: bytes of the object; if something would be deleted, its size.
+        path: the path of the object; if a file cannot be uploaded or would be deleted, the path of
+            the file on disk.
+        size: the size in bytes of the object, or of the file or object that would be deleted.
     """
 
     action: PathAction
@@ -58,7 +58,7 @@ class PathStep(NamedTuple):
 
 
 Listed = Callable[[PathStep], None]
-"""Gets, in a dry run, what would be done with each path; nothing is done."""
+"""A function that is called in a dry run with the step that would be taken for each path."""
 
 
 class RecordingStager(Stager):
@@ -90,7 +90,7 @@ class PlanTotals:
     """The totals of what a recursive transfer would do.
 
     Attributes:
-        tallies: the number and size of the objects for each action except failures.
+        tallies: the number and the total size of the objects, for each action except failures.
         failures: (path, reason) of objects that would fail, in path order.
     """
 

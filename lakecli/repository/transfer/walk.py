@@ -1,4 +1,4 @@
-"""The files to upload: walking a directory, opening files, and detecting that a file changed."""
+"""Find the files to upload: walk a directory, open files, and detect that a file changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPEN_FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class FileChanged(LostRace):
-    """The file was written to while it was read; nothing of it was recorded."""
+    """The file was written to while it was read; nothing was recorded."""
 
 
 def has_changed(descriptor: int, before: os.stat_result) -> bool:
@@ -38,7 +38,7 @@ def has_changed(descriptor: int, before: os.stat_result) -> bool:
 
 
 def changed(what: str) -> FileChanged:
-    """Return the error of a file that changed while it was read or sent.
+    """Return the error for a file that changed while it was read or sent.
 
     Args:
         what: the past participle for the message, such as ``read``.
@@ -47,7 +47,7 @@ def changed(what: str) -> FileChanged:
 
 
 SmallFile = tuple[bytes, int]
-"""The bytes of a file, and when it was modified, in unix seconds."""
+"""The bytes of a file, and its modification time in unix seconds."""
 
 
 class LinkPolicy(StrEnum):
@@ -76,16 +76,16 @@ class _Directory(NamedTuple):
     path: bytes
     relative: bytes
     above: frozenset[tuple[int, int]]
-    """Device and inode of each directory above this one."""
+    """Device and inode of each directory above this directory."""
 
 
 def walk(root: bytes, policy: LinkPolicy) -> Iterator[WalkedFile]:
     """Yield every regular file below a directory, in byte order of the relative names.
 
-    Symbolic links and special files are yielded with a problem, left out, or followed, as the
-    policy says; sockets, pipes and devices are never followed. A directory that cannot be read, and
-    a link to one of its own parents, are yielded with a problem. A directory whose name is never
-    data (`is_own`) is yielded like a file, and not entered.
+    The policy decides whether symbolic links are yielded with a problem, followed, or left out.
+    Sockets, pipes and devices are yielded with a problem, or left out with `LinkPolicy.SKIP`. A
+    directory that cannot be read, and a link to a directory above itself, are yielded with a
+    problem. A directory with a reserved name (`is_own`) is yielded like a file, and not entered.
     """
     # A stack of what remains to be yielded, since directories may nest deeper than Python recurses.
     waiting: list[Iterator[WalkedFile | _Directory]] = [iter([_Directory(root, b"", frozenset())])]
@@ -100,10 +100,11 @@ def walk(root: bytes, policy: LinkPolicy) -> Iterator[WalkedFile]:
 
 
 def named(root: bytes, names: Iterable[bytes], policy: LinkPolicy) -> Iterator[WalkedFile]:
-    """Yield the files of some relative names below a directory, in the order of the names.
+    """Yield the files with the given relative names below a directory, in the given order.
 
-    A name that is not a file, or leaves the directory, is yielded with a problem. Symbolic links
-    and special files are treated as by `walk`, also those above a file.
+    A name that is not a file, or leads out of the directory, is yielded with a problem. Symbolic
+    links and special files are treated as by `walk`, including links in the directories above a
+    file.
     """
     for name in names:
         path = os.path.join(root, name)
@@ -134,7 +135,7 @@ def _problem_of(root: bytes, name: bytes, *, follow: bool) -> tuple[str | None, 
 
 
 def by_own_names(sources: Sequence[Path]) -> list[WalkedFile]:
-    """Return files under their own names, sorted by name."""
+    """Return files, named by the last component of their paths and sorted by name."""
     found: dict[bytes, WalkedFile] = {}
     for source in sources:
         name = os.fsencode(source.name)
@@ -156,7 +157,7 @@ def open_below(root: bytes, relative: bytes, flags: int, *, follow: bool = False
         follow: follow symbolic links below the root.
 
     Raises:
-        OSError: it cannot be opened; with ``ELOOP`` or ``ENOTDIR``, because of a link.
+        OSError: the file cannot be opened; if the reason is a link, with ``ELOOP`` or ``ENOTDIR``.
     """
     if follow or not relative:
         return os.open(os.path.join(root, relative), flags)
@@ -173,18 +174,18 @@ def open_below(root: bytes, relative: bytes, flags: int, *, follow: bool = False
 
 
 class SpecialFile(LakeError):
-    """The path is not a regular file; a link to one counts only if links are followed."""
+    """The path is not a regular file; it may be a symbolic link that the policy does not follow."""
 
 
 class OpenFile:
-    """A regular file, open for reading; `with` closes it and checks that it has not changed.
+    """A regular file, open for reading; leaving `with` closes it and checks that it is unchanged.
 
     Attributes:
         status: the status of the file when the object was made.
 
     Raises:
-        SpecialFile: it is not a regular file.
-        FileChanged: at the end of the block, if the file was written to meanwhile.
+        SpecialFile: the path is not a regular file.
+        FileChanged: raised at the end of the block, if the file was written to meanwhile.
     """
 
     __slots__ = ("descriptor", "path", "status")
@@ -212,12 +213,12 @@ class FileOpener:
     """Opens files for reading, such as those that `walk` and `named` yield.
 
     Between the walk and the reading, another process may replace a directory by a link. Unless the
-    policy is to follow links, a file below that link is not opened. Each thread keeps the directory
-    of its last file open, because the next file is usually in the same directory.
+    policy is to follow links, a file below such a link is not opened. Each thread keeps the
+    directory of its latest file open, because the next file is usually in the same directory.
 
     Args:
-        root: the directory of the files. With ``None``, links in the directories of a file's path
-            are followed.
+        root: the directory of the files. ``None``: links in the directories above a file are
+            followed.
     """
 
     def __init__(self, root: bytes | None, policy: LinkPolicy) -> None:
@@ -230,8 +231,9 @@ class FileOpener:
         """Open a file.
 
         Raises:
-            OSError: it cannot be opened; with ``ELOOP`` or ``ENOTDIR``, because of a link.
-            SpecialFile: it is not a regular file.
+            OSError: the file cannot be opened; if the reason is a link, with ``ELOOP`` or
+                ``ENOTDIR``.
+            SpecialFile: the path is not a regular file.
         """
         if self._lead is None:
             return OpenFile(path, os.open(path, self._flags))
@@ -242,7 +244,7 @@ class FileOpener:
         """Return the contents of many small files below the root.
 
         Returns:
-            For each file its contents and time; ``None`` if it must be opened by itself, for
+            For each file its contents and time; ``None`` if the file must be opened separately, for
             example because it changed while it was read.
         """
         core, root = native.core(), self._lead
@@ -268,7 +270,7 @@ class FileOpener:
 
 
 class HeldDirectory:
-    """An open directory, which is closed when nothing refers to it any more."""
+    """An open directory, which is closed when no code refers to this object any more."""
 
     descriptor = -1
 
@@ -277,7 +279,7 @@ class HeldDirectory:
         self.descriptor = descriptor
 
     def __del__(self) -> None:
-        """Close the directory, unless an interrupt came before it was open."""
+        """Close the directory, if it was opened before an interrupt came."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
 
@@ -335,7 +337,7 @@ def _kind(entry: os.DirEntry[str], *, follow: bool) -> str:
 
 
 class AscendingNames:
-    """A sorted list of names, read only as far as needed; call `has` in ascending order."""
+    """A sorted iterable of names, read only as far as needed; call `has` in ascending order."""
 
     def __init__(self, names: Iterable[bytes]) -> None:
         self._names = iter(names)
@@ -343,7 +345,7 @@ class AscendingNames:
         self.any = self._next is not None
 
     def has(self, name: bytes) -> bool:
-        """Return whether a name is in the list; names must be asked for in ascending order."""
+        """Return whether a name is in the list; call this with names in ascending order."""
         while self._next is not None and self._next < name:
             self._next = next(self._names, None)
         return self._next == name

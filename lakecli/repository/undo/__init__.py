@@ -1,15 +1,15 @@
-"""The operation log, and taking operations back.
+"""Read the operation log, and undo, redo and restore operations.
 
 ::
 
     log          reading the operation log
-    undo         undo, redo and restore, and completing one that was interrupted
-    take_back    refs exactly, staging by its images, in one transaction; automatic steps since,
+    undo         undo, redo and restore, and completing such a command after an interrupt
+    take_back    undoing in one transaction: refs and staged values; automatic steps since then,
                  and claims of objects that come into use again
-    pushed_refs  which moves of an operation this clone made in the bucket, and where refs move back
-                 to there
+    pushed_refs  which moves of an operation this clone made in the bucket, and to which
+                 commits their refs move back
     remote_undo  moves refs back in the bucket, too; restores them here if the bucket refuses
-    interrupted  the answers that killed commands still owe
+    interrupted  answers that killed commands have not given
 
 May import `sharing`, `handoff`, `lakefs` and what is below.
 """

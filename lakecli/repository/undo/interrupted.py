@@ -1,17 +1,17 @@
-"""Answers of commands that were killed after appending their operation, before they answered.
+"""Give the answers of commands that were killed after appending their operation.
 
-A command that does something else when it is repeated, such as ``undo``, must not run twice only
-because its answer was lost. The command keeps a file until it has given its answer, and a lock on
-the file while its process lives. So a file without a lock belongs to a killed command. When the
-same command is repeated, it gives the missing answer instead of acting again.
+If a command such as ``undo`` is killed before it prints its answer, the user repeats it. The second
+run must not undo another operation. So the command creates a file, locks it, and deletes it after
+the answer. A file without a lock belongs to a killed command: when the same command is repeated, it
+gives the missing answer instead of acting again.
 
 ::
 
     answers/UUID-OPERATION, in the local store's directory -> moved: the refs that were moved in the
                                                               bucket: kind, name, before, after
 
-The file is made in the transaction that appends the operation. If it is missing, or files cannot be
-locked, commands still work.
+The file is created in the transaction that appends the operation. If the file is missing, or the
+file system has no locks, commands still work.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CONTENT: Final = Record({"moved": list_of(_MOVED.read, 100_000)})
 
 
 class OwedAnswer:
-    """The file of an answer that was not given yet, and the lock on the file.
+    """The file, and its lock, of an answer that a command has not given yet.
 
     Attributes:
         operation: the ID of the operation that the answer is about.
@@ -69,7 +69,7 @@ class OwedAnswer:
         return os.fstat(self._descriptor).st_nlink == 1
 
     def write(self, moved: Sequence[Mapping[str, object]]) -> None:
-        """Write the content; make the content and the file's name durable."""
+        """Write the moved refs to the file, and make the file durable."""
         os.write(self._descriptor, json.dumps({"moved": list(moved)}).encode("ascii"))
         os.fsync(self._descriptor)
         sync_directory(os.path.dirname(self._path))
@@ -83,7 +83,7 @@ class OwedAnswer:
             return []
 
     def give(self) -> None:
-        """Record that the answer was given."""
+        """Record that the answer was given: delete the file."""
         with suppress(OSError):
             os.unlink(self._path)
         self.leave()
@@ -102,10 +102,10 @@ class OwedAnswer:
 def begin(
     repository: Repository, operation: bytes, moved: Sequence[Mapping[str, object]]
 ) -> OwedAnswer | None:
-    """Record that an answer is owed; return ``None`` if that cannot be recorded.
+    """Record that a command has yet to give its answer; return ``None`` if that fails.
 
     Args:
-        operation: the ID of the operation, which is appended in a transaction that is still open.
+        operation: the ID of the operation, which the open transaction appends.
         moved: the refs that the command moves in the bucket: kind, name, before, after.
     """
     directory = _directory(repository)
@@ -134,9 +134,9 @@ def is_left(repository: Repository, operation: bytes) -> bool:
 
 
 def is_owed(repository: Repository, operation: bytes) -> bool:
-    """Return whether the command that owes the answer about an operation is still running.
+    """Return whether the command that has yet to answer about an operation is running.
 
-    Call this in a write transaction, as `take_left`.
+    Call this in a write transaction, because commands make and lock their files in one.
     """
     try:
         is_free = OwedAnswer(operation, _path(repository, operation), 0).lock()

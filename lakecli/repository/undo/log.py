@@ -1,8 +1,8 @@
-"""Read the operation log: its operations, which are undone, and what undo and redo would do next.
+"""Read the operation log, and find out which operations are undone, or would be undone next.
 
 Undo and redo are operations themselves. Their metadata ``undoes`` or ``redoes`` is the ID of the
-user's operation, however often that was undone and redone. The newest undo or redo of an operation
-decides whether it is undone.
+user's operation, even if it was undone and redone several times. The newest undo or redo of an
+operation decides whether the operation is undone.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ REDO: Final = "redo"
 RESTORE: Final = "op restore"
 
 SHORT_ID: Final = 12
-"""Digits of an ID that are shown."""
+"""How many digits of an ID are shown."""
 
 _MAX_CANDIDATES: Final = 10
 _DIGITS: Final = frozenset("0123456789abcdef")
 
 
 class Logged(NamedTuple):
-    """One operation of the log."""
+    """An operation of the log, and whether it is undone."""
 
     operation: Operation
     undone: bool
@@ -60,7 +60,7 @@ def changes_something(operation: Operation) -> bool:
 
 
 def is_passed_over(operation: Operation) -> bool:
-    """Return whether undo and redo ignore an operation: it changed nothing, or was automatic."""
+    """Return whether undo and redo ignore an operation, which changed nothing or was automatic."""
     if REDOES in operation.metadata:  # what it redid was not passed over either
         return False
     return operation.kind == FOLLOWED or not changes_something(operation)
@@ -117,7 +117,7 @@ def find_redo(txn: ReadTransaction, repository: Repository) -> UndoTarget | None
 
 
 def redo_target(repository: Repository) -> Operation | None:
-    """Return the operation that redo would redo; ``None`` if there is none, or it is expired."""
+    """Return the operation that redo would redo; ``None`` if there is none, or if it is expired."""
     with repository.lake.kv.read() as txn:
         target = find_redo(txn, repository)
         return None if target is None else log.find(txn, repository.key, target.operation)
@@ -158,7 +158,8 @@ def repository_at(repository: Repository, operation: str) -> Repository:
         repository: a result of `logged_repository`; it may be deleted.
 
     Raises:
-        NotFound: no operation matches, it is expired, or the repository did not exist after it.
+        NotFound: no operation matches, the operation is expired, or the repository did not exist
+            after it.
     """
     lake, found = repository.lake, find_operation(repository, operation).operation
     past = Lake(lake.home, PastStore(lake.kv, repository.key, found.id), lake.runtime)
@@ -177,14 +178,17 @@ def logged_repository(
     wanted: str = "",
     operation: str = "",
 ) -> Repository:
-    """Return the repository of a name whose log is to be used, even if it was deleted here.
+    """Return the repository with a name, to use its log, even if the repository was deleted.
 
-    By default, this is the present repository of the name, else the one that was deleted last.
+    By default, this is the present repository with the name, or else the repository with the name
+    that was deleted last.
 
     Args:
-        wanted: ``undo`` or ``redo``: if there is no present repository, prefer a deleted one that
-            has something to undo or redo, or where such a command was killed before it answered.
-        operation: the beginning of an operation ID: prefer the repository that has this operation.
+        wanted: ``undo`` or ``redo``: if there is no present repository, prefer a deleted repository
+            that has something to undo or redo, or in which such a command was killed before it
+            answered.
+        operation: the ID of an operation, or its beginning: prefer the repository that has this
+            operation.
 
     Raises:
         NotFound: this machine never had a repository of that name.
@@ -214,7 +218,7 @@ def find_newest(txn: ReadTransaction, repository: Repository) -> Operation | Non
 
 
 def _owes_answer(txn: ReadTransaction, repository: Repository, kind: str) -> bool:
-    """Return whether the last command was of a kind, and has not given its answer yet."""
+    """Return whether the last command has a kind, and has not given its answer yet."""
     if not interrupted.may_be_left(repository):
         return False
     newest = find_newest(txn, repository)
@@ -232,7 +236,7 @@ def staged_paths(
     """Yield (branch, path, value staged before) for each path that an operation staged.
 
     The order is that of `Operation.staging`, then by path. The value is ``None`` if nothing was
-    staged before, and ``b""`` for a deletion.
+    staged before, and ``b""`` if a deletion was staged.
     """
     with repository.lake.kv.read() as txn:
         for change in operation.staging:

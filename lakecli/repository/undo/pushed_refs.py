@@ -1,15 +1,15 @@
-"""Which operations to undo were pushed, and where their refs move back to in the bucket.
+"""Find out which operations were pushed, and to which commits undo moves refs in the bucket.
 
 Without `remote`, undoing an operation that was pushed is refused. With `remote`, each ref is also
-moved back in the bucket (`lakecli.repository.undo.remote_undo`), if its position in the bucket is
-still the one that the operation gave it. The ref moves to the position that it has on this machine
-after the undo, but not behind the position that it had in the bucket before the operation.
+moved back in the bucket (`lakecli.repository.undo.remote_undo`), if it still points to the commit
+to which the operation moved it. The ref moves to the commit that it has on this machine after the
+undo. But if its commit in the bucket before the operation was newer, the ref moves to that commit.
 
-Only moves that this clone made in the bucket are undone there. If another clone has undone such a
-move and made it again, the second move stays; so moves are compared by their write IDs. Before a
-merge, a reset or a forced push, a branch on this machine may lack commits that others had already
-pushed, and a tag may differ from the bucket's. Such a ref moves back to its position in the bucket
-before this clone moved it there.
+Only moves that this clone made in the bucket are undone in the bucket. If another clone has undone
+such a move and made it again, the second move is not undone; so moves are compared by their write
+IDs. Before a merge, a reset or a forced push, a branch on this machine may lack commits that others
+had already pushed, and a tag may differ from the bucket's tag. Such a ref moves back to the commit
+that it had in the bucket before this clone moved it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lakecli.repository.journal.unsent_moves import is_local
 from lakecli.repository.undo import log as op_log
 
 _BACK: Final = {op_log.UNDO, op_log.RESTORE}
-"""Kinds of operations that move branches back; undoing these leaves commits to push, at worst."""
+"""Kinds of operations that move branches back; undoing them leaves at worst commits to push."""
 
 
 class PushedRef(NamedTuple):
@@ -42,10 +42,10 @@ class PushedRef(NamedTuple):
 
     Attributes:
         kind: a branch or a tag.
-        before: the position in the bucket to move back to; ``None``: the ref is deleted there.
-        after: the position that the operation moved it to; ``None``: the operation deleted the ref.
-        stands: the position of the ref in the bucket, as far as is known.
-        sequence: the number of the ref's last move in the bucket, as far as is known.
+        before: the commit to which the ref moves back in the bucket; ``None``: the ref is deleted.
+        after: the commit to which the operation moved the ref; ``None``: the operation deleted it.
+        stands: the commit of the ref in the bucket, as last seen.
+        sequence: the number of the ref's last move in the bucket, as last seen.
     """
 
     kind: RefKind
@@ -61,16 +61,18 @@ def find_to_move_back(
 ) -> list[PushedRef]:
     """Return the refs to move back in the bucket if some operations are undone.
 
-    Nothing is moved. If there are such refs, the bucket is asked whether it accepts the moves.
+    This function moves nothing. If there are such refs, it checks in the bucket that the moves
+    would succeed.
 
     Args:
         taken: the operations to undo, newest first.
-        remote: whether refs are to be moved; if not, an error is raised if there are any.
+        remote: whether refs in the bucket may be moved; if not, an error is raised if a ref would
+            have to move.
 
     Raises:
-        Refused: an operation was pushed and `remote` is not set, or the bucket has moved on.
-        Unreachable: the bucket has to be asked, and does not answer.
-        CannotShare, NewerRepository: no refs can be moved there.
+        Refused: an operation was pushed and `remote` is not set, or others have moved a ref since.
+        Unreachable: the bucket has to be read, but does not answer.
+        CannotShare, NewerRepository: refs in this bucket cannot be moved.
     """
     with repository.lake.kv.read() as txn:
         pushed = find_pushed(txn, repository, taken, remote=remote)
@@ -116,11 +118,11 @@ def check_none_pushed(
 def find_pushed(
     txn: ReadTransaction, repository: Repository, taken: Sequence[Operation], *, remote: bool
 ) -> list[PushedRef]:
-    """Return the pushed refs that undoing some operations would leave behind the bucket.
+    """Return the pushed refs that would be behind the bucket if some operations were undone.
 
     Args:
-        taken: the operations, newest first.
-        remote: also find branches that an undo or restore has moved back in the bucket, and
+        taken: the operations to undo, newest first.
+        remote: also return branches that an undo or restore has moved back in the bucket, and
             branches with later commits that were never pushed.
     """
     anywhere = {RESET, *(_BACK if remote else ())}
@@ -182,7 +184,7 @@ def _own_runs(moves: Sequence[Moved]) -> Iterator[list[Moved]]:
 
 
 def _pushed_part(run: list[Moved], tracked: Tracked) -> list[Moved]:
-    """Return the moves up to the bucket's position, newest first; all if none ends there."""
+    """Return the moves up to the ref's commit in the bucket, newest first; all if none matches."""
     if tracked.commit_id is None:
         return run
     ends = (number for number, each in enumerate(run) if each.ends[1] == tracked.commit_id)
@@ -197,14 +199,14 @@ def _has_seen(
     *,
     resets: bool,
 ) -> bool:
-    """Return whether the bucket has a move of a ref, perhaps with later moves on top.
+    """Return whether a move of a ref was made in the bucket, even if later moves followed.
 
     Args:
-        tracked: the ref, and its last known position in the bucket.
-        ends: the positions before and after the move.
-        resets: whether the branch may have been moved to any commit. Then it proves nothing that
-            the bucket has the commit after the move, because it may never have had the commit
-            before. One of the bucket's known moves must have left a commit behind.
+        tracked: the ref, and the commit at which it was last seen in the bucket.
+        ends: the commits before and after the move.
+        resets: whether the move may drop commits, like a reset. Then it proves nothing that the
+            branch in the bucket has the commit after the move, because it may never have had the
+            commit before the move. One of the known moves in the bucket must have dropped commits.
     """
     refs = RefStore(txn, repository.key)
     (before, after), stands = ends, tracked.commit_id
@@ -242,7 +244,7 @@ def _reaches(refs: RefStore, commit_id: CommitId | None, ancestor: CommitId | No
 
 
 def moved_on(repository: Repository, pushed: PushedRef) -> Refused:
-    """Return the error for a ref that others have moved in the bucket since."""
+    """Return the error for a ref that others have moved in the bucket since the operation."""
     return Refused(
         f"this was pushed, and {pushed.kind} {pushed.name} has moved on in the bucket since",
         hint=_other_way(repository, pushed),
@@ -250,7 +252,7 @@ def moved_on(repository: Repository, pushed: PushedRef) -> Refused:
 
 
 def _other_way(repository: Repository, pushed: PushedRef) -> str:
-    """Return a hint: what to do instead of undoing a move that others may have seen."""
+    """Return a hint with another way to reverse a move that others may have seen."""
     uri = f"{repository.uri}/{pushed.name}"
     if pushed.kind is RefKind.BRANCH and pushed.before is not None and pushed.after is not None:
         with repository.lake.kv.read() as txn:
@@ -267,14 +269,14 @@ if TYPE_CHECKING:
     Ref = tuple[str, str]
 
 RESET: Final = "branch reset"
-"""The kind of an operation that moves a branch anywhere."""
+"""The kind of operations that may move a branch to any commit."""
 
 TO_KNOWN: Final = {RESET, op_log.UNDO, op_log.REDO, op_log.RESTORE}
-"""Kinds of operations that move branches to commits which others may have pushed."""
+"""Kinds of operations that may move branches to commits that others have pushed."""
 
 
 class Moved(NamedTuple):
-    """A move of a branch or tag, and the operation that made it here."""
+    """A move of a branch or tag on this machine, and the operation that made the move."""
 
     change: RefChange
     operation: Operation
@@ -286,7 +288,7 @@ class Moved(NamedTuple):
 
     @property
     def ends(self) -> tuple[Position, Position]:
-        """The positions of the ref before and after the move."""
+        """The commits of the ref before and after the move."""
         return self.change.commits
 
     @property
@@ -298,11 +300,11 @@ class Moved(NamedTuple):
 def find_ours(
     txn: ReadTransaction, repository: Repository, moves: Iterable[Moved]
 ) -> set[tuple[bytes, str, str]]:
-    """Return the keys of those moves that this clone, and not another one, made in the bucket.
+    """Return the keys of those moves that were made in the bucket by this clone.
 
     If a branch was moved to a new commit, this clone made the move, because a commit has one
-    author. For other moves the operation log decides, not dates: clocks may be wrong. The log is
-    read once, newest first. A recorded move in the bucket counts for the operations that are older.
+    author. For other moves the operation log decides, because dates may be wrong: a push or shared
+    move in the log counts for all older operations. The log is read once, newest first.
     """
     ours = set()
     asked: dict[int, list[Moved]] = {}
@@ -328,7 +330,7 @@ def find_ours(
 
 
 def is_branch_moved(moved: Moved) -> bool:
-    """Return whether an existing branch was moved; its creation and deletion do not count."""
+    """Return whether an existing branch was moved; creating or deleting it does not count."""
     return moved.change.kind is RefKind.BRANCH and None not in moved.ends
 
 
@@ -362,7 +364,7 @@ class _Sent:
     ) -> None:
         known = list(iter_known_moves(txn, repository, kind, name))
         self._known = {(each.before, each.after) for each in known}
-        """The moves of the ref in the bucket; a commit that was shared at once is one."""
+        """The known moves of the ref in the bucket, including automatically shared commits."""
         self._creation = next((each for each in known if each.before is None), None)
         refs = RefStore(txn, repository.key)
         self._back, self._forward = _LeftBehind(refs), _LeftBehind(refs)
@@ -379,10 +381,11 @@ class _Sent:
         self._add(before, after, move, moves=True)
 
     def add_change(self, before: Position, after: Position, move: str, *, is_new: bool) -> None:
-        """Add a move on this machine; if the bucket has the same move, it was shared at once.
+        """Add a move on this machine, which automatic sharing may have made in the bucket, too.
 
         Args:
-            move: the write ID of the move in the bucket; ``""`` if it was not shared at once.
+            move: the write ID of the move in the bucket; ``""`` if the move was not shared
+                automatically.
             is_new: whether no other clone can have made the same move.
         """
         self._add(before, after, move, moves=is_new and (before, after) in self._known)
@@ -394,7 +397,7 @@ class _Sent:
             self._forward.add(after, before)
 
     def has(self, moved: Moved) -> bool:
-        """Return whether one of the added moves made this move in the bucket."""
+        """Return whether the added moves show that this clone made a move in the bucket."""
         before, after = moved.ends
         if is_branch_moved(moved):
             # A branch that was only brought back to where the bucket has it was not moved there.
@@ -403,33 +406,33 @@ class _Sent:
 
 
 class _LeftBehind:
-    """The commits that moves of a branch left behind: the branch no longer reaches them."""
+    """The commits that moves of a branch dropped: the branch no longer reaches them."""
 
     def __init__(self, refs: RefStore) -> None:
         self._refs = refs
         self._seen: set[tuple[Position, Position]] = set()
         self._left: set[CommitId] = set()
         self._starts: set[Position] = set()
-        """The positions that one of the moves left behind by going elsewhere."""
+        """The commits at which added moves start, if they dropped commits."""
 
     def add(self, start: Position, end: Position) -> None:
-        """Add a move from one position to another."""
+        """Add a move from one commit to another."""
         if (start, end) not in self._seen and (left := self._left_by(start, end)):
             self._left |= left
             self._starts.add(start)
         self._seen.add((start, end))
 
     def has_common(self, start: Position, end: Position) -> bool:
-        """Return whether a move and an added move leave the same commit behind.
+        """Return whether a move and an added move drop the same commit.
 
-        Only the commit from which one of the two moves starts is considered.
+        Only the commits at which the two moves start are considered.
         """
         if not self._starts or not (left := self._left_by(start, end)):
             return False
         return start in self._left or not self._starts.isdisjoint(left)
 
     def _left_by(self, start: Position, end: Position) -> set[CommitId]:
-        """Return the commits that `start` reaches and `end` does not; none if `start` is absent."""
+        """Return the commits that `start` reaches and `end` does not; none if `start` is unknown."""
         if start is None or self._refs.find_commit(start) is None:
             return set()
         ends = [] if end is None else [end]
@@ -445,15 +448,17 @@ def _back(
     before: Position,
     above: Position,
 ) -> Position:
-    """Return the position in the bucket that a ref goes back to.
+    """Return the commit to which a ref in the bucket moves back.
 
     Args:
-        tracked: the ref. If others made its last move in the bucket, it may stay where it is.
-        own: the write IDs of the moves that this clone made since the oldest move that is undone.
-        before: the position before the oldest undone move that this clone made in the bucket.
-        above: equal to `before` if this clone made all undone moves in the bucket. Otherwise the
-            position after the newest move of others, which may have brought commits that they had
-            pushed.
+        tracked: the ref. If others made its last move in the bucket, the ref may stay at its
+            commit.
+        own: the write IDs of the moves in the bucket that this clone made since the oldest undone
+            move.
+        before: the commit before the oldest undone move that this clone made in the bucket.
+        above: the commit after the newest move of others among the undone moves; it may contain
+            commits that others had pushed. If this clone made all undone moves, `above` is equal to
+            `before`.
     """
     stood: Position = tracked.commit_id
     for move in iter_known_moves(txn, repository, tracked.kind, tracked.name):

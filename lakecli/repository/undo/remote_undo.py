@@ -1,22 +1,22 @@
-"""Move refs back in the bucket after the operations that moved them were undone here.
+"""Move refs back in the bucket after the operations that moved them were undone locally.
 
-The transaction that undoes operations here also notes each ref that they had moved in the bucket
-(`lakecli.repository.journal.unsent_moves`), so undoing is one durable step, whatever other commands
-change meanwhile. Then the notes are sent. Each takes effect only if the ref's position in the
-bucket is still the one that was undone:
+The transaction that undoes operations on this machine also notes each ref that they had moved in
+the bucket (`lakecli.repository.journal.unsent_moves`), so undoing is one durable step, whatever
+other commands change meanwhile. Then the noted moves are sent to the bucket. A move takes effect
+only if the ref in the bucket still points to the commit of the undone operation:
 
-- If the bucket refuses the first note, or cannot be reached, nothing has moved there. The undo is
-  then reverted here, unless another command came between.
-- If it refuses a later note, an error names that ref, and automatic sharing lets the ref follow the
-  bucket.
-- A process that is killed leaves the notes. With automatic sharing any command sends them; without
-  it, repeating the command does.
+- If the bucket refuses the first move, or cannot be reached, nothing has moved in the bucket. Then
+  the undo is reverted on this machine, unless another command has changed something since.
+- If the bucket refuses a later move, an error names that ref, and automatic sharing lets the local
+  ref follow the bucket.
+- If the process is killed, the notes stay in the local store. With automatic sharing, the next
+  command sends the moves; without it, repeating the same command does.
 
-`put_back` is for the opposite case. With automatic sharing, a ref is created, moved, deleted or
-renamed here first, and then in the bucket; a branch that is reset with a lease is, too. If somebody
+`put_back` is for the opposite case. With automatic sharing, or if a branch is reset with a lease, a
+ref is created, moved, deleted or renamed on this machine first, and then in the bucket. If somebody
 has moved the ref in the bucket meanwhile, the bucket refuses the move, and the operation is undone
-here: nothing was changed, and commits and staged changes that were never pushed are still on the
-branch.
+on this machine. Then nothing has changed, and the branch still has its commits and staged changes
+that were never pushed.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def note(
     *,
     holds: bool = True,
 ) -> None:
-    """Note the refs that are to be moved back in the bucket, in the transaction that undoes.
+    """Note the refs to move back in the bucket, in the transaction that undoes operations.
 
-    With automatic sharing, a branch that an undo leaves behind the bucket is held. Otherwise it
-    would follow the bucket at once, which would take back the undo.
+    With automatic sharing, a branch that is older than in the bucket after an undo is held: it does
+    not follow the bucket, which would immediately reverse the undo.
 
     Args:
-        holds: whether to hold such branches; false if they may follow the bucket at once.
+        holds: whether to hold such branches; false if they may follow the bucket.
     """
     for each in pushed:
         made = _note_of(repository, appended, each)
@@ -86,10 +86,10 @@ def note(
 
 
 def _is_left_behind(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
-    """Return whether an undo moved a branch to an ancestor of its position in the bucket.
+    """Return whether an undo moved a branch to an ancestor of its commit in the bucket.
 
-    A noted move counts as made. If the bucket's position and the undone one have diverged, the
-    branch is not left behind: the commits that were undone may never have been in the bucket.
+    Noted moves count as made in the bucket. The result is false if the bucket's commit and the
+    undone commit have diverged, because the undone commits may never have been in the bucket.
     """
     if change.kind is not RefKind.BRANCH:
         return False
@@ -118,17 +118,17 @@ def send(
     committer: str,
     puts_back: bool = True,
 ) -> None:
-    """Move back in the bucket the refs that `note` has noted.
+    """Move refs back in the bucket, as noted by `note`.
 
     Args:
-        puts_back: undo everything here, too, if no ref could be moved in the bucket, unless another
-            command came between.
+        puts_back: if no ref could be moved in the bucket, also reverse the undo on this machine,
+            unless another command has changed something since.
 
     Raises:
-        Refused: a ref has moved on in the bucket since. Nothing was undone, unless the message says
-            so.
-        OutcomeUnknown: the bucket may have moved; the next command finds out.
-        Unreachable, PermissionDenied, …: nothing was undone, unless the message says so.
+        Refused: others have moved a ref in the bucket since. Unless the message says otherwise,
+            nothing was undone.
+        OutcomeUnknown: a ref in the bucket may have moved; the next command finds out.
+        Unreachable, PermissionDenied, …: unless the message says otherwise, nothing was undone.
     """
     refused: list[LakeError] = []
     # Deletions come last: a branch that was renamed always has a name in the bucket.
@@ -154,7 +154,7 @@ def send(
 
 
 def _put_back(repository: Repository, appended: Operation) -> bool:
-    """Reverse an operation that undid others; return ``False`` if it is not the newest."""
+    """Reverse an undo; return ``False`` if it is not the newest operation."""
     claims = claim_operations(repository, [appended])
     is_undo = UNDOES in appended.metadata
     metadata = {REDOES: appended.metadata[UNDOES]} if is_undo else {UNDOES: appended.id.hex()}
@@ -180,7 +180,7 @@ def _newest(txn: ReadTransaction, repository: Repository) -> Operation | None:
 def complete(repository: Repository, kind: str, *, committer: str) -> list[PushedRef]:
     """Send the moves that an interrupted command has noted, unless sharing is automatic.
 
-    Automatic sharing has sent the moves already.
+    Automatic sharing has sent such moves already.
 
     Returns:
         The refs that the bucket has moved back.
@@ -211,7 +211,7 @@ def _send(
     wanted: UnsentMove,
     committer: str,
 ) -> Sent:
-    """Send one note, unless another process has sent it or made it needless."""
+    """Send one noted move, unless another process has sent it or made it unnecessary."""
     with repository.lake.kv.read() as txn:
         is_noted = unsent_moves.find_unsent(txn, repository, pushed.kind, pushed.name) is not None
         is_reversed = not is_noted and _is_reversed(txn, repository, appended)
@@ -240,7 +240,7 @@ def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operati
 
 
 def _renamed(made: PushedRef, pushed: Sequence[PushedRef]) -> str:
-    """Return the new name of a renamed branch that gets back its old name, `made`; else ``""``."""
+    """Return the new name of a renamed branch, if the undo restores its old name; else ``""``."""
     if made.kind is not RefKind.BRANCH or made.after is not None:
         return ""
     gone = (each for each in pushed if (each.kind, each.before) == (made.kind, None))
@@ -248,7 +248,7 @@ def _renamed(made: PushedRef, pushed: Sequence[PushedRef]) -> str:
 
 
 def _note_of(repository: Repository, appended: Operation, pushed: PushedRef) -> UnsentMove:
-    """Return the note of a ref as `note` made it; other commands may have extended it since."""
+    """Return the noted move of a ref as `note` made it; other commands may have extended it."""
     by = unsent_moves.command_of(repository)
     return UnsentMove(pushed.kind, pushed.name, appended.kind, pushed.after, pushed.before, by)
 
@@ -258,13 +258,13 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
 
     Args:
         refused: the move; its note is deleted.
-        committer: who moves refs in the bucket. A rename makes two moves there; if only one was
-            refused, the other is moved back.
+        committer: who moves refs in the bucket. A rename moves two refs in the bucket; if only one
+            move was refused, the other one is reversed.
 
     Returns:
-        Whether the operation was undone here. It is not undone if the ref was moved or made again
-        since, if other operations have a part in the refused move, or if the bucket has the move
-        after all.
+        Whether the operation was undone on this machine. It is not undone if the ref was moved or
+        created again since, if the refused move contains changes of other operations, or if the
+        bucket has the move after all.
     """
     with repository.lake.kv.read() as txn:
         operation = _find(txn, repository, refused)
@@ -291,7 +291,7 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
 
 
 _PUT_BACK: Final = {pushed_refs.RESET, "branch create", "tag create"}
-"""Kinds of operations that bring no commits, and are undone if the bucket refuses their move."""
+"""Kinds of operations that create no commits, and are undone if the bucket refuses the move."""
 
 
 def _find(txn: ReadTransaction, repository: Repository, refused: UnsentMove) -> Operation | None:

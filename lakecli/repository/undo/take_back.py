@@ -1,23 +1,23 @@
-"""Take back operations inside one transaction: refs exactly, and staging by its images.
+"""Undo operations in one transaction: restore refs, and the recorded values of staged paths.
 
-Refs and staging must still be as the operation left them. Only staging areas that have contents are
-compared: a commit without changes seals an area and opens an empty one, which changes nothing.
+Refs and staging must still be as the operation left them. Empty staging areas are not compared,
+because a commit without changes seals an area and opens an empty one.
 
-Another process may have a commit of the branch under way, which was built from the sealed areas and
-has not moved the branch yet. If taking back an operation writes to one of these areas, it also adds
-an empty area below them. Then the comparison at the end of that commit fails, and the commit is
-built again from the current staging.
+Another process may be making a commit of the branch: it has built the commit from the sealed areas,
+and has not moved the branch yet. If undoing an operation writes to one of these areas, it also adds
+an empty area below them. Then the other process detects that the areas have changed, and builds its
+commit again from the current staging.
 
 **Automatic steps.** Before a branch follows the bucket, staged records that equal its head are
 removed (`lakecli.repository.staged.changes`), together with records of the same paths in older
 staging areas. The user did not do this, so undo ignores these steps. But if an operation had
-covered an older record with one that equals the head, undoing the operation must stage the older
-record again. The staging area is then recorded as started on the head before the step, because the
-older record was staged without regard to the head that the branch has followed to.
+replaced an older record by a record that equals the head, undoing the operation must stage the
+older record again. Then the staging area is recorded as started on the head before the step,
+because the older record was staged before the branch followed the bucket.
 
-**Claims.** Other clones do not know this clone's operation log, so objects to which only the log
-refers are garbage to them. Before an undo, redo or restore brings objects back, it claims those
-that are still in the bucket. Missing objects do not stop it; the operation records their number.
+**Claims.** Other clones do not know this clone's operation log, so they treat objects to which only
+the log refers as garbage. Before an undo, redo or restore uses such objects again, it claims those
+that are still in the bucket. Missing objects are no error; the operation records their number.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class PassedOver(NamedTuple):
     """An automatic step that moved a branch, or unstaged records.
 
     Attributes:
-        turned: older operations that were undone or redone after the step. For the paths that they
-            wrote, the step was taken back with them.
+        turned: older operations that were undone or redone after the step. For the paths that these
+            operations wrote, the step was undone with them.
     """
 
     operation: Operation
@@ -86,13 +86,13 @@ def find_passed_over(
 def iter_unstaged(
     txn: ReadTransaction, step: PassedOver, operation: Operation, change: StagingChange
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield (path, record) for records that a step unstaged, if an operation had written the path.
+    """Yield (path, record) for each path that an operation wrote and a later step unstaged.
 
     Paths that one of `step.turned` wrote are left out.
 
     Args:
         operation: the operation that is to be undone or redone; it is older than the step.
-        change: the staging area.
+        change: the change of the staging area by the step.
     """
     for path, image in log.iter_images(txn, step.operation.id, change.token):
         if _wrote(txn, operation, change.branch, path) and not any(
@@ -110,14 +110,14 @@ def _wrote(txn: ReadTransaction, operation: Operation, branch: str, path: bytes)
 
 
 GONE: Final = "gone"
-"""Key of an operation's metadata: how many of the objects and trees it put back are missing."""
+"""The metadata key of an operation for the number of restored objects and trees that are missing."""
 
 
 def claim_operations(repository: Repository, operations: Sequence[Operation]) -> Reclaimed:
-    """Claim the objects that a repository would have again if operations were undone.
+    """Claim the objects that a repository would use again if operations were undone.
 
-    If none of these objects is in the bucket, the bucket is not asked. If it cannot be asked,
-    nothing is claimed.
+    If there are no such objects, the bucket is not read. If the bucket cannot be read, nothing is
+    claimed.
 
     Args:
         operations: the operations, newest first.
@@ -144,7 +144,7 @@ def claim_operations(repository: Repository, operations: Sequence[Operation]) ->
 
 
 def _in_use(refs: RefStore) -> set[bytes]:
-    """Return the staging tokens that branches have now; restoring these changes nothing."""
+    """Return the staging tokens that branches have now; restoring these tokens changes nothing."""
     branches = refs.iter_branches()
     return {token for each in branches for token in (each.staging_token, *each.sealed_tokens)}
 
@@ -155,7 +155,7 @@ def _staged(
     changes: Iterable[RefChange],
     in_use: set[bytes],
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (path, value) of the records that would be staged again."""
+    """Yield (path, value) of the records that would be staged again if operations were undone."""
     for operation in operations:
         for staged in operation.staging:
             for path, image in log.iter_images(txn, operation.id, staged.token):
@@ -191,7 +191,7 @@ class TakeBack:
         self._local: set[tuple[str, str]] = set()
 
     def take_back(self, operation: Operation, passed_over: Sequence[PassedOver] = ()) -> None:
-        """Restore refs and staging as before an operation; newer ones must be undone already.
+        """Restore refs and staging from before an operation; undo newer operations first.
 
         Args:
             passed_over: newer automatic steps that were not undone, newest first.
@@ -199,8 +199,8 @@ class TakeBack:
         Raises:
             LostRace: refs or staging are no longer as the operation left them.
             AlreadyExists: the name of a repository that would be restored is taken.
-            CommitUnderWay: another process is sending a commit to the bucket that was built from
-                the staging that would change.
+            CommitUnderWay: another process is sending to the bucket a commit of the staged changes
+                that would change.
         """
         for change in operation.refs:
             self._check(change)
@@ -224,15 +224,15 @@ class TakeBack:
             self._outdate_commits(staged)
 
     def append(self, *, kind: str, metadata: Mapping[str, str], is_undo: bool = True) -> Operation:
-        """Append one operation with all that was undone; `take_back` can undo this operation, too.
+        """Append one operation with all undone changes; `take_back` can undo it, too.
 
-        Refs that clone, fetch, pull or sync had moved are moved on this machine only.
+        If clone, fetch, pull or sync had moved a ref, the ref is moved back on this machine only.
 
         Args:
             is_undo: whether the operation is an undo; a redo is pushed like any new operation.
 
         Raises:
-            CommitUnderWay: another process is pushing what was undone.
+            CommitUnderWay: another process is pushing the commits that were undone.
         """
         for moved in self._changes.values():
             if not moved.moves_commit:
@@ -274,7 +274,7 @@ class TakeBack:
     # -- staging -----------------------------------------------------------------------------
 
     def _restore(self, change: StagingChange, images: Iterator[tuple[bytes, bytes | None]]) -> None:
-        """Restore staged paths by their images, and save their present values."""
+        """Restore the recorded values of staged paths, and record their present values."""
         token = StagingToken(change.token)
         while batch := list(islice(images, _BATCH)):
             self._staging[change] = None
@@ -338,7 +338,7 @@ class TakeBack:
         return record_fields(record)
 
     def _essence(self, kind: str, fields: Fields) -> object:
-        """Return the parts of a ref's record that must be equal."""
+        """Return the part of a ref's record that must be as the operation left it."""
         if fields is None:
             return None
         if kind is RefKind.REPOSITORY:

@@ -1,13 +1,13 @@
 """Undo, redo, and restore any operation of the log.
 
 `undo` reverses the newest operation that is not undone, in one transaction that first verifies that
-nothing has changed since (`lakecli.repository.undo.take_back` says what it restores). `redo`
-reverses the last undo. Both are operations themselves, so nothing is lost. Refs that were pushed
-are then moved back in the bucket, if they have not moved on there; otherwise nothing is undone. See
+nothing has changed since; see `lakecli.repository.undo.take_back`. `redo` reverses the last undo.
+Both are operations themselves, so nothing is lost. Then refs that were pushed are moved back in the
+bucket. If others have moved them since, nothing is undone; see
 `lakecli.repository.undo.remote_undo`.
 
-If the same command was interrupted before, it is completed, and the next operation is not touched.
-Two things may be left to do: refs that it has yet to move back in the bucket, and its answer
+If an earlier run of the same command was interrupted, it is completed, and no other operation is
+undone. Two steps may be missing: moving refs back in the bucket, and the answer
 (`lakecli.repository.undo.interrupted`).
 """
 
@@ -47,20 +47,21 @@ def undo(
 ) -> Undone:
     """Undo the newest operation of a repository that is not undone.
 
-    If the last undo was interrupted before it was made in the bucket, it is completed instead.
+    If the last undo was interrupted before it moved refs in the bucket, it is completed instead.
     Automatic moves, by which refs follow the bucket, are ignored: the user did not make them.
 
     Args:
         repository: a result of `lakecli.repository.undo.log.logged_repository`; it may be deleted.
         remote: move refs back in the bucket too, if the operation was pushed.
-        check: called with the operation before anything is undone; an error that it raises ends
-            the undo.
+        check: called with the operation before anything is undone; an error that it raises ends the
+            undo.
 
     Raises:
         NothingToDo: there is no operation to undo, or it is expired.
-        Refused: the operation was pushed and `remote` is not set, or the bucket has moved on since.
-        LostRace: another command came between; nothing was undone here.
-        OutcomeUnknown: the bucket may have moved; repeating the call finds out.
+        Refused: the operation was pushed and `remote` is not set, or others have moved a ref in the
+            bucket since.
+        LostRace: another command changed something meanwhile; nothing was undone on this machine.
+        OutcomeUnknown: a ref in the bucket may have moved; repeating the call finds out.
     """
     finish_pending(repository)  # what an interrupted command did may be what is to be undone
     done = complete(repository, op_log.UNDO, remote=remote, committer=committer)
@@ -91,15 +92,15 @@ def redo(repository: Repository) -> Undone:
     """Redo the last undone operation, on this machine only: `push` moves refs in the bucket.
 
     With automatic sharing, the refs are moved in the bucket, too. If the last redo was interrupted
-    before that, it is completed instead.
+    before it moved them, it is completed instead.
 
     Args:
         repository: a result of `lakecli.repository.undo.log.logged_repository`; it may be deleted.
 
     Raises:
-        NothingToDo: nothing was undone, or another operation came after it.
-        LostRace: another command came between; or an earlier redo was interrupted, and the bucket
-            has refused it.
+        NothingToDo: nothing was undone, or another operation followed the undo.
+        LostRace: another command changed something meanwhile; or an earlier redo was interrupted,
+            and the bucket has refused its moves.
     """
     if (done := complete(repository, op_log.REDO, remote=repository.syncs)) is not None:
         return done
@@ -125,10 +126,10 @@ def _take(
     planned: Sequence[PushedRef] = (),
     remote: bool = False,
 ) -> Undone:
-    """Reverse a target.
+    """Reverse the operation that undo or redo has chosen.
 
     Raises:
-        LostRace: another command came between.
+        LostRace: another command changed something meanwhile.
     """
     lake = repository.lake
     is_undo = kind == op_log.UNDO
@@ -163,7 +164,7 @@ def _take(
 
 
 def _original(txn: ReadTransaction, repository: Repository, target: UndoTarget) -> Operation:
-    """Return the user's operation; if it is expired, its redo or undo that is reversed."""
+    """Return the user's operation; if it is expired, the redo or undo of it that is reversed."""
     return log.find(txn, repository.key, target.operation) or target.taken_back
 
 
@@ -175,17 +176,17 @@ def _unstaging(steps: Iterable[PassedOver]) -> list[Operation]:
 def restore(
     repository: Repository, id: str, *, remote: bool = False, committer: str = ""
 ) -> Operation:
-    """Restore refs and staging as they were right after an operation, as one new operation.
+    """Restore refs and staging to their state right after an operation, as one new operation.
 
     Args:
         repository: a result of `lakecli.repository.undo.log.logged_repository`; it may be deleted.
         id: the ID of the operation, or the beginning of the ID.
 
     Raises:
-        NotFound: no operation matches, or it is expired.
-        NothingToDo: nothing has changed since.
-        Refused: as of `undo`.
-        LostRace: as of `undo`.
+        NotFound: no operation matches, or the operation is expired.
+        NothingToDo: nothing has changed since the operation.
+        Refused: as raised by `undo`.
+        LostRace: as raised by `undo`.
     """
     lake = repository.lake
     finish_pending(repository)  # as in `undo`
@@ -248,16 +249,16 @@ def _newer(txn: ReadTransaction, repository: Repository, kept: Operation) -> lis
 
 
 RESTORES: Final = "restores"
-"""Key of an operation's metadata: the ID of the operation that was restored."""
+"""The key of an operation's metadata for the ID of the operation that was restored."""
 
 
 class Undone(NamedTuple):
     """What `undo` or `redo` did.
 
     Attributes:
-        operation: the user's operation that was undone or redone; if that is expired, a redo or
-            undo of it.
-        appended: the operation that was appended for it.
+        operation: the user's operation that was undone or redone; if it is expired, a redo or undo
+            of it.
+        appended: the undo or redo, which was appended to the log.
         remote: the refs that were moved back in the bucket.
         is_completed: whether an earlier command appended the operation, but was interrupted before
             its moves in the bucket were made, or before it answered.
@@ -276,7 +277,8 @@ class Answering:
     answer. After an interrupt, the same command gives the answer when it is repeated.
 
     Attributes:
-        is_another_ones: whether `resume` found that another running command owes the answer.
+        is_another_ones: whether `resume` found that another running command has yet to give the
+            answer.
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -285,7 +287,7 @@ class Answering:
         self.is_another_ones = False
 
     def begin(self, appended: Operation, planned: Sequence[PushedRef]) -> None:
-        """Record that the answer about an operation is owed, in the transaction that appends it."""
+        """In the transaction that appends an operation, record that its answer is missing."""
         moved = [
             {"kind": each.kind, "name": each.name, "before": each.before, "after": each.after}
             for each in planned
@@ -297,7 +299,7 @@ class Answering:
     ) -> interrupted.OwedAnswer | None:
         """Return the answer that a killed command left about the newest operation.
 
-        Answers about other operations are dropped, because somebody has continued without them.
+        Answers about other operations are dropped, because newer operations have followed.
 
         Args:
             newest: the newest operation of the log that undo and redo do not ignore.
@@ -343,17 +345,18 @@ def complete(
     """Complete an interrupted command: its moves in the bucket, and its answer.
 
     With automatic sharing, `BranchMover.catch_up` has made the moves already. Only the first call
-    on a handle reports them.
+    for a `Repository` object reports them.
 
     Args:
         restores: the ID of the operation that was restored, for ``op restore``.
 
     Returns:
-        What that command did, if it was the last one; ``None``: there is nothing to complete.
+        The result of the interrupted command, if it was the last command; ``None``: there is
+        nothing to complete.
 
     Raises:
         LostRace, AlreadyExists, Refused: the bucket has refused the moves.
-        LostRace: the command still runs, and has yet to move refs in the bucket.
+        LostRace: the command is still running, and has yet to move refs in the bucket.
     """
     with Answering(repository) as answering:
         left = _resume(repository, answering, kind, remote=remote, restores=restores)
@@ -379,11 +382,11 @@ def complete(
 def _resume(
     repository: Repository, answering: Answering, kind: str, *, remote: bool, restores: str
 ) -> interrupted.OwedAnswer | None:
-    """Take over the answer that the last command left, if it is of this kind.
+    """Take over the answer that the last command did not give, if the command is of this kind.
 
     Raises:
         Refused: the command has yet to move refs in the bucket, and `remote` is not set.
-        LostRace: the command still runs, and has yet to move refs in the bucket.
+        LostRace: the command is still running, and has yet to move refs in the bucket.
     """
     if not interrupted.may_be_left(repository):
         return None
