@@ -3,12 +3,12 @@
 ::
 
     system        the file system itself: writing and committing, on top of reading
-    transactions  what one instance changes, staged together at the end
+    transactions  the changes of one instance, staged together at the end
     reading       list and describe repositories, refs and objects, read and download objects
-    files         open files: read block by block from the store, written whole on closing
+    files         open files, read block by block, and uploaded as a whole when closed
     lakes         the lakes that this process has open for its file systems
-    paths         paths of the file system, and its errors as Python programs expect them
-    universal     paths of universal-pathlib, which Airflow and Dagster take
+    paths         paths of the file system, and translation of errors to Python's own
+    universal     paths of universal-pathlib, which Airflow and Dagster accept
     iceberg       Iceberg tables in repositories: a FileIO for pyiceberg
 
 May import `fsck`, `gc`, `exports` and what is below.

@@ -1,4 +1,4 @@
-"""Open files: read block by block from the store, written whole on closing."""
+"""Open files, which are read block by block, and uploaded as a whole when they are closed."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from lakecli.filesystem.reading import ReadingFileSystem
 from lakecli.repository.upload import UploadOptions, deposit
 
 WHOLE: Final = 1 << 20
-"""Files up to this size are kept in memory until closed, larger ones in a temporary file."""
+"""Files up to this size are kept in memory until closed, larger files in a temporary file."""
 
 
 PARALLEL_PARTS: Final = 8
-"""Parts of a large file that are sent to a bucket at the same time."""
+"""How many parts of a large file are sent to a bucket at the same time."""
 
 
 FIRST_READ: Final = 64 << 10
-"""Bytes that a read takes at least, even one that may be the only one near."""
+"""The least bytes that a read fetches, even at a position that does not continue a read."""
 
 
 class GrowingReadAhead(ReadAheadCache):  # type: ignore[misc]  # fsspec has no types
-    """Reads ahead further the longer a file is read in order, up to the block size.
+    """A cache that reads ahead further while a file is read in order, up to the block size.
 
-    A read at another position fetches little more than it asks for, so that some columns of a
+    A read at another position fetches little more than the requested bytes, so that columns of a
     Parquet file can be read without their neighbours. Each read that continues the previous one
     doubles the number of bytes that are read ahead.
     """
@@ -65,7 +65,7 @@ register_cache(GrowingReadAhead, clobber=True)
 
 
 class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
-    """An object as it was when the file was opened; later changes of the branch have no effect.
+    """An object, open for reading; later changes of the branch have no effect on it.
 
     A file compares equal only to itself, like Python's own files. Use each file from one thread at
     a time.
@@ -106,10 +106,10 @@ def _reopen(
 
 
 class _Discardable(io.IOBase):
-    """A file for writing that is discarded if its ``with`` block raises an error."""
+    """A file for writing, which is discarded if its ``with`` block raises an error."""
 
     _process = 0
-    """The process that opened it; none before that is done."""
+    """The ID of the process that opened the file; 0 before it is open."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -136,7 +136,7 @@ class _Discardable(io.IOBase):
         self.close()
 
     def __del__(self) -> None:
-        """Close a file that the caller did not close, as fsspec and Python do."""
+        """Close a file that the caller did not close, as Python and fsspec do with their files."""
         if self.closed:
             return
         if self._process != os.getpid():
@@ -145,16 +145,16 @@ class _Discardable(io.IOBase):
 
 
 class WrittenFile(_Discardable, io.BufferedIOBase):
-    """A file that becomes an object of a branch when it is closed, or not at all.
+    """A file for writing, which becomes an object of a branch as a whole when it is closed.
 
-    An error in its ``with`` block discards it, unlike fsspec's own files. Use each file from one
-    thread at a time; staging is safe between threads.
+    If its ``with`` block raises an error, the file is discarded, unlike fsspec's own files. Use
+    each file from one thread at a time; several threads may use different files.
 
     Args:
-        record: stages an encoded entry, or adds it to the transaction.
+        record: a function that stages an encoded entry, or adds the entry to the transaction.
         belongs_to: the transaction or workspace that must not end while the file is open, or
             ``None``.
-        autocommit: stage the object on closing; otherwise in `commit`.
+        autocommit: stage the object when the file is closed; otherwise `commit` stages it.
         options: ``content_type`` and ``metadata`` of the object.
     """
 
@@ -194,7 +194,7 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
         return self._size
 
     def write(self, data: Any) -> int:
-        """Write bytes, which are invisible before the file is closed."""
+        """Write bytes; other readers see them only after the file is closed."""
         if self.closed:
             raise ValueError("I/O operation on closed file.")
         view = memoryview(data)
@@ -239,9 +239,9 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
         self._drop()
 
     def __del__(self) -> None:
-        """Close a file that the caller did not close; if it fails, remember it for `discard_open`.
+        """Close a file that the caller did not close; remember a failure for `discard_open`.
 
-        Python only prints an error that is raised here.
+        Python only prints errors that are raised in this method.
         """
         try:
             super().__del__()
@@ -274,10 +274,10 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
 
 
 _writing: Final[dict[int, ref[io.IOBase]]] = {}
-"""The files of this process that are open for writing; each stands before those that wrap it."""
+"""The files of this process that are open for writing; a file precedes the files that wrap it."""
 
 _lost: Final[deque[tuple[object, str]]] = deque(maxlen=1000)
-"""What files belonged to that nobody closed and that could not be written, and their paths."""
+"""Transaction or workspace, and path, of each file that nobody closed and that was not written."""
 
 
 def _open_files() -> list[io.IOBase]:
@@ -308,7 +308,7 @@ def _close_all() -> None:
 
 
 class PackedFile(_Discardable, io.BufferedIOBase):
-    """A file that compresses data for a `WrittenFile`, and closes that file."""
+    """A file that compresses data for a `WrittenFile`, and closes the `WrittenFile` at the end."""
 
     def __init__(self, raw: WrittenFile, compression: str) -> None:
         super().__init__()
@@ -325,7 +325,7 @@ class PackedFile(_Discardable, io.BufferedIOBase):
         self._raw.discard()
 
     def close(self) -> None:
-        """Write the remaining data, and close the file."""
+        """Write the remaining compressed data, and close the underlying file."""
         if not self.closed:
             try:
                 self._packing.close()
@@ -335,7 +335,7 @@ class PackedFile(_Discardable, io.BufferedIOBase):
 
 
 class TextFile(_Discardable, io.TextIOWrapper):
-    """A text file for writing, which is discarded after an error."""
+    """A text file for writing, which is discarded if its ``with`` block raises an error."""
 
     def __init__(self, file: WrittenFile | PackedFile, **options: Any) -> None:
         super().__init__(cast("Any", file), **options)

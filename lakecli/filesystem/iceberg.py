@@ -1,17 +1,17 @@
-"""Iceberg tables in repositories: a FileIO for pyiceberg.
+"""A FileIO for pyiceberg, with which Iceberg tables can be in repositories.
 
 pyiceberg finds a FileIO by the property ``py-io-impl``; it has no entry points for FileIOs::
 
     load_catalog("lake", **{"py-io-impl": "lakecli.filesystem.iceberg.LakeFileIO", …})
 
-Everybody who may write to a repository may write the metadata of its tables, which names files by
-URIs of any kind. Therefore only the metadata file that the catalog names decides where a table is;
-the contents of the table's files cannot extend that. pyiceberg creates one FileIO to read the
-metadata file, and a second one, from the properties in that file, for everything else. So the first
-FileIO adds the property `TABLE` to the metadata, which only this process can make, and removes
-properties that belong to a catalog: names of Python classes, of servers and of credentials. For
-purging, pyiceberg creates a third FileIO, from the properties of the catalog; it is bound to the
-table whose metadata the thread has read last.
+Everybody who may write to a repository may write the metadata of its tables, which can name any
+URI. Therefore only the URI of the metadata file, which the catalog names, decides which files
+belong to a table; the contents of the metadata file cannot allow more files. pyiceberg creates one
+FileIO to read the metadata file, and a second one, from the properties in that file, for everything
+else. So the first FileIO adds the property `TABLE` to the metadata, with a value that only this
+process can make, and removes properties that only a catalog may set: names of Python classes,
+servers and credentials. To purge a table, pyiceberg creates a third FileIO, from the properties of
+the catalog. It is bound to the table whose metadata file the thread has read last.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 HOME: Final = "lakefs.home"
 REF: Final = "lakefs.ref"
 TABLE: Final = "lakefs.table"
-"""The property by which this process tells a FileIO where its table is; it is never written."""
+"""The property with the location of a FileIO's table; it is never written to a file."""
 
 MAX_METADATA: Final = 64 << 20
-"""Bytes of a metadata file, at most."""
+"""The maximum size of a metadata file in bytes."""
 
 _METADATA: Final = ".json"
 _PACKED: Final = ".gz.metadata.json"
@@ -58,10 +58,10 @@ _OF_CATALOGS: Final = (
     "hf.",
     "write.py-location-provider.impl",
 )
-"""How the names of properties begin that are not taken from the metadata of a table."""
+"""The prefixes of properties that only a catalog may set, not the metadata of a table."""
 
 _NONCE: Final = secrets.token_hex(16)
-"""Proves that this process made a value of `TABLE`."""
+"""A random part of `TABLE` values, which proves that this process made the value."""
 
 
 class _Table(NamedTuple):
@@ -69,7 +69,8 @@ class _Table(NamedTuple):
 
     Attributes:
         ref: the ref, as written in the URI of the metadata file.
-        directory: path of the directory of all its files; ``None`` if only single files are known.
+        directory: the path of the directory with all files of the table; ``None`` if only single
+            files are known.
     """
 
     repository: str
@@ -87,7 +88,7 @@ class _Table(NamedTuple):
 
 
 class _Recent(threading.local):
-    """For each thread, the table whose metadata file it requested last."""
+    """For each thread, the table whose metadata file the thread has requested last."""
 
     table: _Table | None = None
 
@@ -96,18 +97,18 @@ _recent: Final = _Recent()
 
 
 class LakeFileIO(FsspecFileIO):
-    """Reads and writes ``lakefs://REPOSITORY/REF/PATH``, and other URIs as pyiceberg does.
+    """A FileIO for ``lakefs://REPOSITORY/REF/PATH``; other URIs are handled by pyiceberg.
 
-    Written files are staged on the branch, until a commit.
+    Written files are staged on the branch, and can then be committed.
 
     If the metadata file of a table is in a repository, all files of the table are in that
-    repository, at that ref. Its metadata may also name files elsewhere, for reading only, if
-    ``trust.addresses`` allows that; files of this machine are never allowed. Files are deleted only
-    in the directory of the table.
+    repository, at that ref. The metadata may also name files elsewhere, for reading only, if
+    ``trust.addresses`` allows these; local files of this machine are never allowed. Files are
+    deleted only in the directory of the table.
 
     Properties:
         lakefs.home: directory of lakecli's data, as ``LAKECLI_HOME``.
-        lakefs.ref: the ref at which files are read and written, whatever the ref in their URI is.
+        lakefs.ref: the ref at which files are read and written; it replaces the ref in their URIs.
             The metadata of a table names its files by full URIs, with the branch on which it was
             created. Set this property to use the table on another branch, at a tag or at a commit.
     """
@@ -120,7 +121,7 @@ class LakeFileIO(FsspecFileIO):
         self._written: set[str] = set()
 
     def new_input(self, location: str) -> FsspecInputFile:
-        """Return a file to read; raise `OSError` if the table may not refer to it."""
+        """Return a file to read; raise `OSError` if the table may not refer to this file."""
         if self._table is None and location.endswith(_METADATA):
             # The catalog names it, and no table.
             self._named(_Table.of(location) if location.startswith(SCHEME) else None)
@@ -133,7 +134,7 @@ class LakeFileIO(FsspecFileIO):
         return FsspecInputFile(location, self._lake())
 
     def new_output(self, location: str) -> FsspecOutputFile:
-        """Return a file to write; raise `OSError` if the table may not refer to it."""
+        """Return a file to write; raise `OSError` if the table may not refer to this file."""
         if self._table is None:
             # A new table, of which only the caller names files.
             self._named(_file_of(location))
@@ -146,7 +147,7 @@ class LakeFileIO(FsspecFileIO):
         return FsspecOutputFile(location, self._lake())
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Delete a file; raise `OSError` if it is not in the directory of the table."""
+        """Delete a file; raise `OSError` if the file is not in the directory of the table."""
         name = location if isinstance(location, str) else location.location
         self._check(name)
         table = self._table
@@ -158,7 +159,7 @@ class LakeFileIO(FsspecFileIO):
         self._lake().rm(name)
 
     def _named(self, table: _Table | None) -> None:
-        """Bind this FileIO to a table that the catalog or the caller names, or to none."""
+        """Bind this FileIO to a table that the catalog or caller names; ``None``: to no table."""
         self._table = table
         self._recent = None
 
@@ -197,7 +198,7 @@ class LakeFileIO(FsspecFileIO):
 
 
 def _file_of(location: str) -> _Table | None:
-    """Return a table of which only this file is known; ``None`` if it is not in a repository."""
+    """Return a table that consists of one known file; ``None`` if it is not in a repository."""
     if not location.startswith(SCHEME):
         return None
     return _Table.of(location)._replace(directory=None)
@@ -219,7 +220,7 @@ def _is_below(table: _Table | None, location: str) -> bool:
 
 
 class _MetadataInput(FsspecInputFile):
-    """A metadata file to read, with `TABLE` and without properties that belong to a catalog."""
+    """A metadata file to read, with the property `TABLE` added and catalog properties removed."""
 
     def open(self, seekable: bool = True) -> InputStream:
         with finding(self.location), super().open(seekable) as file:
@@ -230,14 +231,14 @@ class _MetadataInput(FsspecInputFile):
 
 
 class _MetadataOutput(FsspecOutputFile):
-    """A metadata file, which is written without properties that belong to a catalog."""
+    """A metadata file to write, without properties that belong to a catalog."""
 
     def create(self, overwrite: bool = False) -> OutputStream:
         return _MetadataStream(self.location, super().create(overwrite))
 
 
 class _MetadataStream(io.BytesIO):
-    """A buffer that is written to a metadata file on closing, without catalog properties."""
+    """A buffer that is written to a metadata file when closed, without catalog properties."""
 
     def __init__(self, location: str, file: Any) -> None:
         super().__init__()
@@ -291,7 +292,7 @@ def _packed(location: str, metadata: dict[str, Any]) -> bytes:
 
 
 class _AtRef:
-    """A file system that reads and writes at one ref, whatever the ref in a URI is."""
+    """A file system that reads and writes at one ref, which replaces the ref in each URI."""
 
     def __init__(self, system: LakeFileSystem, ref: str) -> None:
         self._system = system

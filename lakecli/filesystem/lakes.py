@@ -1,9 +1,9 @@
-"""The lakes that this process has open for its file systems; each is opened when first needed.
+"""The open lakes of this process's file systems; a lake is opened when first needed.
 
-A lake is the set of repositories of one home. The local store must not be used across a fork. So
-lakes that are not in use are closed before each fork, and parent and child open them again when
-needed. If another thread is using a lake during the fork, that lake is unusable in the child and
-raises an error there.
+A lake is the set of repositories of one home, and has one local store. A child process must not use
+a local store that was opened before the fork. So lakes that are not in use are closed before each
+fork, and parent and child open them again when needed. If another thread is using a lake during the
+fork, using that lake in the child raises an error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakecli.stores.contract import ObjectStore
 
 
 class _OpenLake:
-    """A lake, opened when first needed, with its open repositories and the number of its users.
+    """A lake that is opened when first needed, its open repositories, and its number of users.
 
     A repository that is read without a clone has its own lake and local store.
     """
@@ -40,7 +40,7 @@ class _OpenLake:
 
     @property
     def lake(self) -> Lake:
-        """The lake; other threads can use other lakes while it is opened."""
+        """The lake; while it is being opened, other threads can use other lakes."""
         with self._opening:
             if self._lake is not None:
                 return self._lake
@@ -59,9 +59,10 @@ class _OpenLake:
             self._lake.close()
 
     def repository(self, name: str, *, is_fresh: bool = False) -> Repository:
-        """Return a repository that has fetched from the bucket, if sync is automatic.
+        """Return a repository; with automatic sync, it has fetched from the bucket.
 
-        The repository fetches when this process first uses it; with `is_fresh` it also fetches now.
+        With automatic sync, the repository fetches when this process first uses it; with
+        `is_fresh`, it fetches again now.
         """
         lake = self.lake
         if self._namespace is not None:
@@ -77,23 +78,23 @@ class _OpenLake:
 
 
 _open_lakes: dict[tuple[str, str | None], _OpenLake] = {}
-"""By their home, and the namespace of one that is read without a clone."""
+"""The open lakes by home and, for a repository that is read without a clone, its namespace."""
 
 _lock = Lock()
 
 
 def home_of(given: str | None) -> str | None:
-    """Return the given home, or that of the environment; ``None``: the platform's directories."""
+    """Return the given home, or ``LAKECLI_HOME``; ``None``: the platform's directories."""
     home = chosen_home(given, os.environ)
     return os.path.abspath(home) if home else None
 
 
 @contextmanager
 def repository(home: str | None, name: str, *, is_fresh: bool = False) -> Iterator[Repository]:
-    """Use a repository of a home.
+    """Return a context manager with a repository of a home.
 
     Args:
-        name: name of the repository, or its storage namespace, to read it without a clone.
+        name: the name of the repository; or its storage namespace, to read it without a clone.
         is_fresh: fetch from the bucket even if this process has done so before.
 
     Raises:
@@ -120,7 +121,7 @@ def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectS
     """Return a context manager with the store and the key of an entry's bytes.
 
     Raises:
-        LakeError: the address may not or cannot be read; see
+        LakeError: the object may not or cannot be read at its address; see
             `lakecli.repository.reading.addresses.Resolver`.
     """
     with lake(home, LakeUri(name).namespace) as held:
@@ -129,7 +130,7 @@ def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectS
 
 @contextmanager
 def lake(home: str | None, namespace: str | None = None) -> Iterator[_OpenLake]:
-    """Use the lake of a home, or of a namespace that is read without a clone."""
+    """Return a context manager with the lake of a home, or of a namespace read without a clone."""
     key = home or "", namespace
     with _lock:
         held = _open_lakes.setdefault(key, _OpenLake(home, namespace))
@@ -144,7 +145,7 @@ def lake(home: str | None, namespace: str | None = None) -> Iterator[_OpenLake]:
 
 
 def _replace(home: str | None, namespace: str) -> None:
-    """Close a namespace that is read without a clone; its next use reads its refs anew."""
+    """Close a namespace that is read without a clone, so that the next use reads its refs again."""
     with _lock:
         held = _open_lakes.pop((home or "", namespace), None)
         if held is not None:

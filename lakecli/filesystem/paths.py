@@ -1,4 +1,4 @@
-"""Paths of the file system, and its errors as Python programs expect them.
+"""Paths of the file system, and translation of lakecli's errors to Python's own.
 
 Paths have the form ``demo/main/tables/a.parquet``, optionally with ``lakefs://``. A repository that
 is read without a clone is named by its namespace: ``s3://bucket/sales@main/a.parquet``.
@@ -28,14 +28,14 @@ from lakecli.repository.journal.workspaces import branch_of
 
 
 class LakePath(NamedTuple):
-    """The repository, ref and object path in a path.
+    """The parts of a path: repository, ref and object path.
 
     Attributes:
-        repository: name of the repository, or its storage namespace, if it is read without a
-            clone; ``""`` for the root, which contains repositories.
-        ref: a ref expression, or the workspace of a block; ``""`` for a repository, which contains
-            branches and tags.
-        path: path of an object or directory; ``b""`` for the whole ref.
+        repository: the name of the repository; its storage namespace if it is read without a clone;
+            ``""`` for the root, which contains repositories.
+        ref: a ref expression, or the name of the workspace of a `committing` block; ``""`` for the
+            directory of a repository, which contains branches and tags.
+        path: the path of an object or directory; ``b""`` for the root directory of the ref.
     """
 
     repository: str
@@ -44,16 +44,16 @@ class LakePath(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """``lakefs://repository``, or the storage namespace."""
+        """The URI of the repository: ``lakefs://repository``, or the storage namespace."""
         return str(LakeUri(self.repository))
 
     @property
     def directory(self) -> bytes:
-        """The prefix that all paths below this one have in common."""
+        """The prefix of all object paths below this path."""
         return self.path + b"/" if self.path else b""
 
     def name(self, path: bytes) -> str:
-        """Return the file system's name for an object path of the same ref."""
+        """Return the path in the file system of another object at the same ref."""
         place = str(LakeUri(self.repository, branch_of(self.ref))).removeprefix(SCHEME)
         return f"{place}/{os.fsdecode(path)}".rstrip("/")
 
@@ -84,7 +84,7 @@ class LakeFileError(OSError):
 
 @contextmanager
 def finding(path: str) -> Iterator[None]:
-    """Translate errors of a search: a missing object is a `FileNotFoundError`."""
+    """Translate errors of a look-up: `NotFound` becomes `FileNotFoundError`."""
     try:
         yield
     except NotFound as error:

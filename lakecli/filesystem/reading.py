@@ -35,16 +35,16 @@ from lakecli.repository.transfer.ignore_patterns import LEFT_OUT, is_own
 from lakecli.stores.contract import ObjectNotFound
 
 PARALLEL_READS: Final = 16
-"""Ranges that `ReadingFileSystem.cat_ranges` reads at a time."""
+"""How many ranges `ReadingFileSystem.cat_ranges` reads at a time."""
 
 _target: ContextVar[str] = ContextVar("target", default="")
-"""The directory that a recursive download of this thread must not leave; ``""`` for none."""
+"""The directory outside which this thread's download must not write; ``""``: no limit."""
 
 Info = dict[str, Any]
 
 
 class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """Lists, describes and reads; see `LakeFileSystem`."""
+    """The reading part of `LakeFileSystem`: listing, describing, reading and downloading."""
 
     protocol = "lakefs"
     root_marker = ""
@@ -58,12 +58,12 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         self.committer = committer
         self._mine = local()
         self._joined: dict[tuple[str, str], str] = {}
-        """Workspaces of the blocks within which this was pickled, by repository and branch."""
+        """Workspaces of the `committing` blocks open at pickling, by repository and branch."""
         self._made: set[str] = set()
 
     @property
     def home(self) -> str | None:
-        """The home in use; ``None`` for the platform's directories."""
+        """The home of this file system; ``None`` for the platform's directories."""
         return lakes.home_of(self._home)
 
     @property
@@ -78,7 +78,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return paths.strip(os.fspath(path))
 
     def _place(self, path: str) -> LakePath:
-        """Parse a path; within a `committing` block on its branch, `ref` is its workspace."""
+        """Parse a path; in a `committing` block on its branch, `ref` is the block's workspace."""
         place = paths.parse(path)
         if not place.ref:
             return place
@@ -175,7 +175,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         prefix: str = "",
         **options: Any,
     ) -> Any:
-        """List all files below a path, by a single scan if no depth is given.
+        """List all files below a path; without `maxdepth`, by a single scan.
 
         Args:
             prefix: list only files whose paths, relative to `path`, begin with this prefix.
@@ -211,15 +211,15 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return found
 
     def created(self, path: str) -> datetime:
-        """Return the time at which the object was recorded."""
+        """Return the time at which an object was recorded."""
         return self.modified(path)
 
     def modified(self, path: str) -> datetime:
-        """Return the time at which the object was recorded."""
+        """Return the time at which an object was recorded."""
         return self._found(path)[1].modified_at
 
     def checksum(self, path: str) -> int:
-        """Return an integer that changes with the contents."""
+        """Return an integer that changes when the contents of a file change."""
         return int.from_bytes(self.ukey(path).encode())
 
     def ukey(self, path: str) -> str:
@@ -227,25 +227,25 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return self._found(path)[1].checksum
 
     def sign(self, path: str, expiration: int = 100, **_: Any) -> str:
-        """Return a URL that reads the object without credentials, for `expiration` seconds."""
+        """Return a URL from which anybody can read the object for `expiration` seconds."""
         place, entry = self._found(path)
         with transferring(path), lakes.repository(self.home, place.repository) as repository:
             lifetime = timedelta(seconds=expiration)
             return presign_entry(repository, entry, place.path, expires_in=lifetime).url
 
     def describe(self, place: LakePath, entry: Entry) -> Info:
-        """Return the `info` of an entry."""
+        """Return the description of an entry that `info` returns."""
         with lakes.repository(self.home, place.repository) as repository:
             return _file(repository, place.name(place.path), entry)
 
     def _found(self, path: str) -> tuple[LakePath, Entry]:
-        """Return the place and entry of a file; raise the errors of `_found_value`."""
+        """Return the parsed path and the entry of a file; raise the errors of `_found_value`."""
         place, value = self._found_value(path)
         with finding(path):
             return place, decode_entry(value)
 
     def _found_value(self, path: str) -> tuple[LakePath, bytes]:
-        """Return the place and encoded entry of a file.
+        """Return the parsed path and the encoded entry of a file.
 
         Raises:
             FileNotFoundError: the path does not exist.
@@ -284,7 +284,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
     ) -> bytes:
-        """Return the bytes of a file, or of a part; a whole file is verified by its checksum."""
+        """Return the bytes of a file or a part; a whole file is verified by its checksum."""
         place, entry = self._found(path)
         if start is None and end is None:
             return b"".join(self._read(place, entry))
@@ -300,7 +300,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         on_error: str = "return",
         **_: Any,
     ) -> list[Any]:
-        """Return parts of files, in the given order; several parts are read at the same time."""
+        """Return parts of files, in the given order; several parts are read in parallel."""
         del max_gap
         starts = starts if isinstance(starts, list) else [starts] * len(paths)
         ends = ends if isinstance(ends, list) else [ends] * len(paths)
@@ -321,9 +321,9 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return answers
 
     def get(self, rpath: Any, lpath: Any, *args: Any, **options: Any) -> None:
-        """Download files; never write outside `lpath`, whatever the names of objects.
+        """Download files; whatever the names of objects are, write only below `lpath`.
 
-        Files of Git, of lakecli and of the system are left out, with a `LakeWarning`.
+        Files with names that Git, lakecli or the system uses are left out, with a `LakeWarning`.
 
         Raises:
             ValueError: the name of an object leads outside `lpath`.
@@ -345,7 +345,8 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
     ) -> None:
         """Download one file and verify it; remove it if it is damaged.
 
-        A file of Git, of lakecli or of the system is left out, with a `LakeWarning`.
+        If Git, lakecli or the system uses the name of the file, it is left out with a
+        `LakeWarning`.
         """
         if outfile is None and not isfilelike(lpath) and is_left_out(rpath):
             return
@@ -369,7 +370,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             raise
 
     def read_range(self, place: LakePath, entry: Entry, start: int, end: int) -> bytes:
-        """Return bytes ``[start, end)`` of an entry's object; fewer if the object ends earlier."""
+        """Return the bytes ``[start, end)`` of an entry's object, up to the end of the object."""
         end = min(end, entry.size)
         if end <= start:
             return b""
@@ -430,7 +431,7 @@ def _missing(path: str) -> FileNotFoundError:
 
 
 def is_left_out(path: str) -> bool:
-    """Return whether a path is never transferred, because of its name; warn if so."""
+    """Return whether a path is never transferred because of its name; if true, warn."""
     if not is_own(paths.parse(path).path):
         return False
     warnings.warn(f"left out: {path}: {LEFT_OUT}", LakeWarning, stacklevel=3)
@@ -438,7 +439,7 @@ def is_left_out(path: str) -> bool:
 
 
 def _check_inside(path: Any, root: str) -> None:
-    """Raise `ValueError` for a file outside a directory, as only new versions of fsspec do."""
+    """Raise `ValueError` for a file outside a directory; old versions of fsspec do not check."""
     place = os.path.abspath(path)
     if root and place != root and not place.startswith(root.rstrip("/") + "/"):
         raise ValueError(f"the name of an object leads outside {root}: {place}")

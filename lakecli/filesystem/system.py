@@ -1,4 +1,4 @@
-"""The file system itself: writing and committing, on top of reading."""
+"""The file system ``lakefs://``: adds writing and committing to the reading part."""
 
 from __future__ import annotations
 
@@ -56,25 +56,25 @@ _BRANCHES: Final = frozenset(("create_branch_ok", "source_branch"))
 
 
 class LakeFileSystem(ReadingFileSystem):
-    """The repositories of this machine as directories: ``lakefs://repository/ref/path``.
+    """A file system of the repositories of this machine: ``lakefs://repository/ref/path``.
 
     A ref is any expression that commands take: a branch with its staged changes, a tag, a commit,
     ``main~2``, ``main@{2026-11-01}``. ``lakefs://s3://bucket/sales@ref/path`` reads a repository
-    without a clone: each ref once, until a `refresh`. A file is written to a branch: it is uploaded
-    when closed, and stays staged until a `commit`. Only ranges of committed trees are cached, so
-    changes that another process stages are visible at once.
+    without a clone; until a `refresh`, each ref is looked up only once. Files can be written to a
+    branch: a file is uploaded and staged when it is closed, and `commit` commits it. Only ranges of
+    committed trees are cached, so changes that another process stages are visible immediately.
 
-    The setting ``sync`` has the same effect as on the command line. With ``auto``, the first use of
-    a repository in a process, each `commit` and each `refresh` fetch and let branches follow the
-    bucket, and a commit also moves its branch in the bucket. If the bucket cannot be reached, reads
-    use the state of the last fetch and a `LakeWarning` says so.
+    The setting ``sync`` works as on the command line. With ``auto``, the first use of a repository
+    in a process, each `commit` and each `refresh` fetch, and branches follow the bucket; a commit
+    also moves its branch in the bucket. If the bucket cannot be reached, reads use the state of the
+    last fetch and a `LakeWarning` says so.
 
-    Instances hold no open store, can be pickled, and are safe to share between threads. Use each
-    open file from one thread at a time. A file that was not closed is written when it is garbage
-    collected.
+    Instances have no open store, can be pickled, and are safe to share between threads. Use each
+    open file from one thread at a time. A file that was not closed explicitly is closed, and so
+    written, when Python deletes the file object.
 
-    `committing` makes one commit of all that this process changes on a branch, by any instance. A
-    `transaction` concerns one instance, includes what all threads write with that instance, and
+    `committing` makes one commit of everything that this process changes on a branch, by any
+    instance. A `transaction` stages together all changes of one instance, made by any thread, and
     makes no commit. For separate transactions, use separate instances
     (``skip_instance_cache=True``).
 
@@ -96,21 +96,21 @@ class LakeFileSystem(ReadingFileSystem):
         super().__init__(home, committer, **options)
         self._starting = Lock()
         self._waiting: Pending | None = None
-        """The changes of the transaction, if there is one."""
+        """The changes of the open transaction, or ``None``."""
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         """Open a file, to read it or to write it as a whole.
 
         Args:
             mode: ``r``, ``w`` or ``x``, with ``b`` for bytes, otherwise text.
-            options: ``block_size`` (the most that is read ahead), ``cache_type`` and
-                ``cache_options`` for reading, ``compression``, options of text, and
-                ``content_type`` and ``metadata`` for writing.
+            options: for reading, ``block_size`` (the most bytes that are read ahead),
+                ``cache_type`` and ``cache_options``; for writing, ``content_type`` and
+                ``metadata``; for both, ``compression`` and options of text files.
 
         Raises:
             FileNotFoundError: the file to read or the branch to write to does not exist.
             OSError: the ref is not a branch (`errno.EROFS`).
-            io.UnsupportedOperation: the mode appends, or reads and writes.
+            io.UnsupportedOperation: the mode is for appending, or for both reading and writing.
         """
         if "r" in mode:
             return super().open(path, mode, **options)
@@ -163,7 +163,7 @@ class LakeFileSystem(ReadingFileSystem):
 
         Raises:
             FileNotFoundError: the repository or ref does not exist.
-            IsADirectoryError: the path is not that of an object.
+            IsADirectoryError: the path names a repository, a ref or a directory, not an object.
             OSError: the ref is not a branch, or the repository is read without a clone
                 (`errno.EROFS`).
         """
@@ -182,7 +182,7 @@ class LakeFileSystem(ReadingFileSystem):
                 raise OSError(errno.EROFS, "only branches are writable", path)
 
     def _record(self, pending: Pending | None, place: LakePath, change: bytes | Removal) -> None:
-        """Stage an encoded entry or a removal at once, or add it to the pending changes."""
+        """Stage an encoded entry or a removal immediately, or add it to the pending changes."""
         parent = place.name(place.path)
         while parent:
             parent = self._parent(parent)
@@ -205,7 +205,7 @@ class LakeFileSystem(ReadingFileSystem):
             pending: the changes of the transaction to begin; ``None`` to end the present one.
 
         Returns:
-            ``False`` if a transaction was to begin and another one has not ended.
+            ``False`` if a transaction should begin, but another one has not ended.
         """
         with self._starting:
             if pending is not None and self._waiting is not None:
@@ -219,7 +219,7 @@ class LakeFileSystem(ReadingFileSystem):
         return self.transaction
 
     def __reduce__(self) -> Any:
-        """Pickle the instance; a process that loads it takes part in open `committing` blocks."""
+        """Pickle the instance; a process that unpickles it joins the open `committing` blocks."""
         if self._waiting is not None:
             raise TypeError(
                 "a file system in a transaction cannot be given to another process, whose writes "
@@ -235,7 +235,7 @@ class LakeFileSystem(ReadingFileSystem):
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        """Stage this thread's changes in the block together at its end; on an error, none."""
+        """Stage this thread's changes together at the end of the block; after an error, none."""
         if self._pending() is not None:
             yield
             return
@@ -270,7 +270,7 @@ class LakeFileSystem(ReadingFileSystem):
             super().copy(path1, path2, **options)
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Stage the entry of one path at another one; between repositories, copy the bytes, too."""
+        """Stage the entry of one path at another; between repositories, copy the bytes, too."""
         if self.isdir(path1):
             return
         place, value = self._found_value(path1)
@@ -328,7 +328,7 @@ class LakeFileSystem(ReadingFileSystem):
         self._rm(path)
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        """Create a directory, which only this instance sees until an object is in it."""
+        """Create a directory; only this instance sees it until it contains an object."""
         del create_parents
         path = self._strip_protocol(path)
         while paths.parse(path).path:
@@ -353,7 +353,7 @@ class LakeFileSystem(ReadingFileSystem):
     def refresh(self, path: str) -> None:
         """Fetch what others have pushed to the repository of a path, if ``sync = auto``.
 
-        For a repository that is read without a clone, all refs are read anew.
+        For a repository that is read without a clone, all refs are looked up again.
 
         Raises:
             FileNotFoundError: the repository does not exist.
@@ -424,20 +424,20 @@ class LakeFileSystem(ReadingFileSystem):
     ) -> Iterator[None]:
         """Commit exactly what the block changes on a branch, at its end; after an error, nothing.
 
-        Within the block, this process works on a private copy of the branch. The copy starts with
-        the branch's state and staged changes at the beginning of the block. It is used by all file
-        systems of this process, in all threads and including those that libraries create for a URL;
-        by `write_table` and `read_table`; by processes that multiprocessing starts; and by other
-        processes that load a file system which was pickled within the block.
+        Within the block, this process works on a private copy of the branch, which starts with the
+        branch's state and staged changes at the beginning of the block. This copy is used by all
+        file systems of this process, in all threads, including file systems that libraries create
+        for a URL; by `write_table` and `read_table`; by processes that multiprocessing starts; and
+        by other processes that unpickle a file system that was pickled within the block.
 
-        Other processes see and change the branch itself, and their changes are not part of the
-        commit. The commit is made on top of these changes. It fails with a conflict if they concern
-        the same paths, committed or not. Earlier staged changes stay staged, unless the block
-        changed them.
+        All other processes see and change the branch itself, and their changes are not part of the
+        commit. The commit is made on top of their commits. It fails with a conflict if others have
+        committed or staged changes of the same paths. Changes that were staged before the block
+        stay staged, unless the block changed the same paths.
 
         Args:
             branch: ``lakefs://repository/branch``.
-            committer: the committer of the commit; ``None``: that of this file system.
+            committer: the committer of the commit; ``None``: the committer of this file system.
             allow_empty: commit even if nothing changed, for example in a job that runs again.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Transactions of fsspec: what one instance changes is staged at the end, all of it or nothing."""
+"""Transactions of fsspec: all changes of one instance are staged together at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakecli.staging.area import TOMBSTONE
 
 
 class Pending:
-    """Changes to stage, only the last one of each path; safe to share between threads."""
+    """Changes to stage; for each path, only the last change. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._changes: dict[tuple[str, str], dict[bytes, bytes | Removal]] = {}
@@ -51,18 +51,18 @@ class Pending:
             self._is_over = True
 
     def stage(self, home: str | None) -> None:
-        """Stage all changes: those of one branch atomically, one branch after the other."""
+        """Stage all changes: one branch after the other, each branch atomically."""
         for (name, branch), changes in self._changes.items():
             with finding(f"{name}/{branch}"), lakes.repository(home, name) as found:
                 stage_together(found, branch, changes, kind="file system")
 
 
 class LakeTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
-    """Stages everything that one instance writes, copies and removes, at its end, or nothing.
+    """A transaction, which stages all changes of one instance at its end, or discards them.
 
     The transaction covers all threads that use the instance. These threads see the changes; other
-    instances and processes do not. With several branches, each is staged atomically, one after the
-    other.
+    instances and processes do not. If the changes concern several branches, one branch is staged
+    after the other, each atomically.
     """
 
     def __init__(self, fs: Any, **options: Any) -> None:
@@ -70,7 +70,7 @@ class LakeTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
         self.pending = Pending()
 
     def start(self) -> None:
-        """Begin the transaction; raise `ValueError` if the instance has one already."""
+        """Begin the transaction; raise `ValueError` if the instance already has a transaction."""
         if not self.fs.begins(self.pending):
             raise ValueError(
                 "a transaction of this file system has begun already, in this thread or another "

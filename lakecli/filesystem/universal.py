@@ -1,6 +1,6 @@
 """Paths of universal-pathlib: ``UPath("lakefs://repository/ref/path")``.
 
-universal-pathlib finds the class by its entry point; the class adds almost nothing to `UPath`.
+universal-pathlib finds the class `LakeUPath` by its entry point; the class adds little to `UPath`.
 Airflow and Dagster accept the same paths.
 """
 
@@ -22,7 +22,7 @@ class LakeUPath(UPath):
     __slots__ = ()
 
     def with_segments(self, *segments: Any) -> LakeUPath:
-        """Return a path made of segments; the first may begin with a storage namespace."""
+        """Return a path that consists of segments; the first may begin with a namespace."""
         first, *rest = segments or ("",)
         if isinstance(first, str) and re.match(_NAMESPACE, first):
             first = SCHEME + first

@@ -2,7 +2,7 @@
 
 In reading order::
 
-    sessions          what a session is, its options and errors, and tasks on executors
+    sessions          properties, options and errors of a session, and tasks on executors
     table_reading     `read_table`; then table_files, schemas, and file_system: the files of a table
                       as a file system of Hadoop, with TableFileSystem.java and private_names
     write             `write_table`; then schema_check, file_writer and target
@@ -37,14 +37,14 @@ __all__ = ["WriteResult", "read_entries", "read_table", "register", "write_table
 
 
 def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
-    """Register ``spark.read.format("lakefs")`` with a session; a second call changes the home.
+    """Register ``spark.read.format("lakefs")`` in a session; another call can change the home.
 
     Args:
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
-            platform's directories. The option of the same name overrides it.
+            platform's directories. The option ``home`` of a read or write overrides it.
 
     Raises:
-        Unsupported: this machine lacks the Python of the executors, which Spark uses to plan reads,
+        Unsupported: this machine lacks the Python of the executors, with which Spark plans reads;
             or the server of Spark Connect is not Apache Spark.
     """
     from lakecli.spark.data_source import source_class

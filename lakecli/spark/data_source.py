@@ -1,18 +1,18 @@
-"""The data source ``lakefs``: entries, commits, refs and differences, as rows.
+"""The data source ``lakefs``: read entries, commits, refs and differences, and write tables.
 
 Spark plans a data source in a separate Python process without a session, so the data source cannot
-ask Spark anything. Therefore it writes tables but does not read them: that is the task of
-`lakecli.spark.read_table`, which can ask Spark.
+ask Spark anything. Therefore it writes tables but does not read them. `lakecli.spark.read_table`,
+which can ask Spark, reads tables.
 
-The driver looks everything up in the local store once, when the DataFrame is created; all actions
+When the DataFrame is created, the driver looks up commits and refs in the local store. All actions
 on the DataFrame, on all executors, read that state.
 
-The driver reads commits and refs from the local store. Executors read entries (`entries`), and
-differences, one interval of keys per task. `SourceTableWriter` writes.
+The driver reads the rows of commits and refs from the local store. Executors read entries (module
+`entries`) and differences, one interval of keys per task. `SourceTableWriter` writes tables.
 
 The data source accepts no filters from Spark. Spark stores the plan of a Python data source with
-the loaded DataFrame, so rows that one query's filter skips would be missing from all other queries
-on it.
+the loaded DataFrame, so rows that are skipped for the filter of one query would be missing in all
+other queries on the same DataFrame.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ class LakefsSource(DataSource):
         home: directory of lakecli's data, as ``LAKECLI_HOME``.
         what: ``entries`` (the default), ``commits`` or ``refs``.
         diff: ``LEFT...RIGHT`` or ``LEFT..RIGHT``: differences, in Git's sense of the dots.
-        columns: names separated by commas; only these columns are decoded.
-        prefix: additional prefix of the paths, after the one in the URI; limits the ranges read.
+        columns: names of columns, separated by commas; only these columns are decoded.
+        prefix: is appended to the prefix in the URI; only ranges with such paths are read.
         entriesPerPartition: approximate number of entries in a partition; by default 524,288.
     """
 
     home: str | None = None
-    """Default of the option ``home``."""
+    """The default of the option ``home``."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -127,7 +127,7 @@ class LakefsSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for ``format``."""
+        """Return the name of the data source, as in ``spark.read.format("lakefs")``."""
         return "lakefs"
 
     def schema(self) -> str:
@@ -156,7 +156,7 @@ class LakefsSource(DataSource):
             return SourceTableWriter(self._given, schema, overwrite=overwrite, home=self.home)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: FBT001, N802 - Spark's
-        """Raise `Unsupported`: a stream cannot be written, because each batch needs a commit."""
+        """Raise `Unsupported`: streams cannot be written, because each batch needs a commit."""
         del schema, overwrite
         with told():
             raise Unsupported(
@@ -204,14 +204,14 @@ def _positive(text: str) -> int:
 Row = dict[str, Any]
 
 ROWS: Final = 1_000
-"""Commits or refs in one partition, which contains them."""
+"""The most commits or refs in one partition."""
 
 BATCH: Final = 8_192
-"""Differences in one batch."""
+"""The most differences in one record batch."""
 
 
 def look_at_commits(uri: str, home: str | None) -> list[Row]:
-    """Return the commits that a ref reaches, newest first; without a ref, the default branch."""
+    """Return the commits that a ref reaches, newest first; by default, the default branch."""
     with opened(uri, home=home) as repository:
         ref = parse(uri, anywhere=True).ref or repository.record.default_branch
         with log(repository, ref, LogOptions()) as commits:
@@ -232,14 +232,14 @@ def look_at_refs(uri: str, home: str | None) -> list[Row]:
 
 
 class RecordsReader(DataSourceReader):
-    """Reads rows that the driver has found."""
+    """Reads commits or refs, whose rows the driver puts into the partitions."""
 
     def __init__(self, rows: list[Row], schema: StructType) -> None:
         self._rows = rows
         self._schema = schema
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle, without the rows, which the partitions contain."""
+        """Return the state to pickle, without the rows: the partitions contain them."""
         return {"_schema": self._schema, "_rows": []}
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -255,7 +255,7 @@ class RecordsReader(DataSourceReader):
 
 
 class ComparedTrees(NamedTuple):
-    """The trees of two refs; `base` is their merge base for three dots, else the left tree."""
+    """The trees of two refs; `base` is the merge base's tree for ``...``, else the left tree."""
 
     location: StoreLocation
     base: MergeBase
@@ -272,7 +272,7 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
         refs: the two refs, with two or three dots.
 
     Raises:
-        UsageError: these are not two refs, or the URI has a ref.
+        UsageError: `refs` does not name two refs, or the URI has a ref.
     """
     dots = "..." if "..." in refs else ".."
     left, _, right = refs.partition(dots)
@@ -296,7 +296,7 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
 
 
 class DiffReader(DataSourceReader):
-    """Reads the differences of two trees; with a merge base, conflicts too."""
+    """Reads the differences of two trees; with a merge base, also the conflicts."""
 
     def __init__(
         self, trees: ComparedTrees, schema: StructType, *, entries_per_partition: int
@@ -428,8 +428,8 @@ class SourceTableWriter(DataSourceArrowWriter):
     def _arranged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows with the partition columns as text before the others.
 
-        Spark does not sort rows for data sources in Python, so each group of about `ROW_GROUP`
-        bytes is sorted here.
+        Spark does not sort rows for data sources in Python, so this method sorts them, in groups of
+        about `ROW_GROUP` bytes.
         """
         stored = pa.ipc.read_schema(pa.py_buffer(self._writer.layout.schema))
         waiting: list[pa.RecordBatch] = []
@@ -454,7 +454,7 @@ class SourceTableWriter(DataSourceArrowWriter):
             commit_files(repository, target, files, **what, committer=committer, metadata={})
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Do nothing: garbage collection deletes the uploaded files, to which nothing refers."""
+        """Do nothing: no entry refers to the uploaded files, so garbage collection deletes them."""
 
 
 def _with_texts(batch: pa.RecordBatch, by: Sequence[str], stored: pa.Schema) -> pa.RecordBatch:

@@ -1,8 +1,8 @@
-"""The entries of a ref as a DataFrame.
+"""Read the entries of a ref as a DataFrame.
 
-The ref is resolved once, on the driver. All later reads, on any machine, see this snapshot: a tree,
-and for a branch also the staged changes on top of it. Executors decode the entries: a partition is
-a group of ranges, or some staged records.
+The ref is resolved once, on the driver. All later reads, on any machine, see the same snapshot: a
+committed tree and, for a branch, the staged changes on top. Executors decode the entries; a
+partition is a group of ranges, or a group of staged records.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from lakecli.spark.schemas import arrow_schema
 from lakecli.spark.sessions import explained, opened, read_parts, told
 
 SHARE: Final = 524_288
-"""Entries of a task: half a second of work."""
+"""The approximate number of entries of a task: half a second of work."""
 
 STAGED_BATCH: Final = 8_192
-"""Staged records in one partition, which contains them."""
+"""The most staged records in one partition."""
 
 
 def read_entries(
@@ -68,7 +68,7 @@ def read_entries(
 
 
 class Snapshot(NamedTuple):
-    """A tree and the staged changes on top of it: pairs of path and value or tombstone, encoded."""
+    """A committed tree, and encoded staged changes: pairs of path and value, or tombstone."""
 
     location: StoreLocation
     metarange_id: MetarangeId
@@ -77,7 +77,7 @@ class Snapshot(NamedTuple):
 
 
 class Window(NamedTuple):
-    """An interval of keys: from `start` to before `stop`; with ``None`` it has no end."""
+    """The keys from `start` up to but excluding `stop`; ``None``: there is no upper limit."""
 
     start: bytes = b""
     stop: bytes | None = None
@@ -104,7 +104,7 @@ def take_snapshot(uri: str, *, home: str | Path | None, prefix: str = "") -> Sna
 
 
 class CommittedRanges(NamedTuple):
-    """Encoded records of ranges, and the paths in them that staged records replace or delete."""
+    """Ranges to read, and the paths in these ranges that staged changes replace or delete."""
 
     ranges: list[bytes]
     hidden: list[bytes]
@@ -145,7 +145,7 @@ class EntriesReader(DataSourceReader):
             return [InputPartition(part) for part in parts]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle, without the staged records, which the partitions contain."""
+        """Return the state to pickle, without the staged records: the partitions contain them."""
         return {**self.__dict__, "_snapshot": self._snapshot._replace(staged=[])}
 
     def _committed(self, staged: list[bytes]) -> Iterator[CommittedRanges]:

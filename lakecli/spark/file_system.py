@@ -1,14 +1,14 @@
-"""The files of a table as a file system of Hadoop, so that Spark's own readers can read them.
+"""Show a table's files to Spark as a Hadoop file system, so that Spark's readers read them.
 
-`TableFileSystem.java` is that file system. Spark contains a compiler for Java, Janino, which
-compiles it for the session, so no compiled class is distributed. The list of a table's files is
-passed in the options of its DataFrame: these options apply to one reading only, and Spark does not
-log their text.
+`TableFileSystem.java` is that file system. Spark contains Janino, a compiler for Java, which
+compiles this class for the session, so lakecli distributes no compiled class. The list of a table's
+files is passed in the options of its DataFrame: these options apply to one reading only, and Spark
+does not log their text.
 
-Executors open an object by Spark's own connector if Spark has a connector that can name the object.
-Otherwise a process of lakecli opens it, which needs lakecli in the executors' Python, and
-credentials. Spark does not verify what it reads. So an object outside the namespace that Spark
-opens itself is first compared with its record.
+Executors open an object by Spark's own connector if Spark has a connector for the store that
+accepts the object's name. Otherwise a process of lakecli opens the object, which needs lakecli in
+the executors' Python, and credentials. Spark does not verify the bytes that it reads. So before
+Spark opens an object outside the namespace, the object is compared with its recorded checksum.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _CLASS: Final = "lakecli.TableFileSystem"
 _OPTION: Final = "fs.lakecli."
 
 _SCHEMES: Final = {"s3": ("s3a", "s3"), "gs": ("gs",), "az": ("abfss",), "local": ("file",)}
-"""The schemes of Hadoop for each kind of store, the best first."""
+"""Hadoop's URI schemes for each kind of store, the preferred scheme first."""
 
 _LACK: Final = {
     "s3": "add org.apache.hadoop:hadoop-aws:{} to spark.jars.packages, and give it credentials by "
@@ -66,9 +66,9 @@ _LACK: Final = {
 _OTHERWISE: Final = "read the table with native=False"
 
 _NAMED: Final = re.compile(r"[ -~]+")
-"""The names of objects that Hadoop names as their stores do; it depends on the locale for others.
+"""Object names that Hadoop passes to a store unchanged; other names depend on the locale.
 
-It leaves out empty, ``.`` and ``..`` parts of a name, too."""
+Hadoop also removes empty, ``.`` and ``..`` components of a name."""
 
 _lock: Final = threading.Lock()
 
@@ -86,7 +86,7 @@ def mount(
         native: whether Spark's own connectors open the objects; ``None``: if they can.
 
     Raises:
-        IntegrityError: an object outside the namespace, which a connector would open, changed.
+        IntegrityError: an object outside the namespace, which a connector would open, has changed.
         Unsupported: the session cannot load Java classes; or `native` is set, and there is no
             connector for an object.
     """
@@ -120,7 +120,7 @@ def mount(
 
 
 def _install(spark: SparkSession) -> str:
-    """Load the Java class into a session, once; return the path of the executors' Python."""
+    """Load the Java class into a session if necessary; return the executors' path of Python."""
     try:
         with _lock:
             return _install_by_connect(spark) if is_connect(spark) else _install_here(spark)
@@ -200,7 +200,7 @@ def _own_java(cache: Path) -> JavaGateway:
 
 
 class _Connectors:
-    """Finds the session's Hadoop connectors for the stores that hold files."""
+    """Finds the session's Hadoop connectors for the stores that contain the files."""
 
     def __init__(self, spark: SparkSession, repository: Repository, *, is_needed: bool) -> None:
         self._spark = spark
@@ -243,7 +243,7 @@ class _Connectors:
 
 
 def place_of(repository: Repository, file: TableFile) -> tuple[str, str]:
-    """Return the kind of store that holds a file, and the rest of its URI for Hadoop."""
+    """Return the kind of store that contains a file, and the rest of the file's URI for Hadoop."""
     if split_pin(file.address).version_id:
         raise Unsupported(
             f"{file.name} is one version of an object, which Spark cannot name", hint=_OTHERWISE

@@ -1,7 +1,8 @@
-"""The files to which a DataFrame is written: their layout, and writing and uploading them.
+"""Write the rows of a DataFrame to files, and upload the files.
 
-Executors write files to their disk, and upload them under the digest of their contents. Nothing
-refers to them until the driver commits, so a task that fails or runs twice leaves only garbage.
+Executors write files to their disk, and upload them under the digest of their contents. No entry
+refers to the files until the driver commits, so a task that fails or runs twice leaves only
+garbage.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from lakecli.spark.schemas import arrow_schema, nullable, serialised
 from lakecli.spark.sessions import check_format, quoted
 
 ROW_GROUP: Final = 64 << 20
-"""Approximate bytes of Arrow data in one row group."""
+"""The approximate size in bytes of the Arrow data in one row group."""
 
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """The directory name of a partition column's null or empty value."""
 
 _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
-"""Types of Parquet of which files have no minimum and maximum: those of Arrow leave NaN out."""
+"""Parquet types for which no minimum and maximum are written: Arrow would leave NaN out."""
 
 _ESCAPED: Final = frozenset([*map(chr, range(1, 0x20)), *"\"#%'*/:=?\\\x7f{[]^"])
 
@@ -52,14 +53,14 @@ _VALUE: Final = "value"
 _COMPRESSIONS: Final = ("snappy", "gzip", "zstd", "lz4", "none", "uncompressed")
 _TEXT_COMPRESSIONS: Final = {"": "none", "none": "none", "uncompressed": "none", "gzip": "gzip"}
 _NOT_IN_CSV: Final = frozenset({"array", "map", "struct", "variant"})
-"""Types that Spark does not write as CSV either."""
+"""Types that cannot be written as CSV; neither can Spark write them."""
 _NOT_IN_NAMES: Final = _NOT_IN_CSV | {"binary"}
-"""Types without a place in a path: Spark takes bytes, and changes those that are not UTF-8."""
+"""Types not allowed in a path; Spark allows bytes, but changes bytes that are not UTF-8."""
 
 RESULT: Final = pa.schema(
     {"path": pa.string(), "checksum": pa.string(), "size": pa.int64(), "rows": pa.int64()}
 )
-"""One row for each uploaded file: an `UploadedFile`."""
+"""The schema of a task's result: one row for each uploaded file, an `UploadedFile`."""
 
 RESULT_DDL: Final = "path string, checksum string, size bigint, rows bigint"
 
@@ -78,10 +79,10 @@ class FileLayout(NamedTuple):
 
     Attributes:
         format: ``parquet``, ``csv`` or ``json``; the last two are lines of text.
-        partition_by: partition columns, whose values come first in the rows, as text.
+        partition_by: partition columns; they are the first columns of the rows, as text.
         schema: Arrow schema of the other columns, serialised.
         extension: extension of the files' names, with its dot.
-        compression: pyarrow's name of the compression; for text ``gzip`` or ``none``.
+        compression: pyarrow's name of the compression; for text files ``gzip`` or ``none``.
         header: first line of each text file; ``""`` for none.
         max_rows: maximum number of rows in a file; 0 for no limit.
     """
@@ -103,7 +104,7 @@ def layout_of(
     options: Mapping[str, Any],
     version: str,
 ) -> FileLayout:
-    """Return the layout of the files, without the header of CSV.
+    """Return the layout of the files, but without the header line of CSV files.
 
     Args:
         version: the version of Spark, which is recorded in Parquet files.
@@ -159,7 +160,7 @@ def layout_of(
 
 
 def _stored(schema: StructType, version: str) -> pa.Schema:
-    """Return the schema of Parquet files, with that of Spark in its metadata.
+    """Return the schema of Parquet files, whose metadata contain Spark's schema.
 
     All columns, including nested ones, are nullable, as in the files that Spark writes.
     """
@@ -187,10 +188,10 @@ def _max_rows(text: str) -> int:
 
 
 def _check_types(fields: Sequence[StructField], kinds: frozenset[str], purpose: str) -> None:
-    """Raise `UsageError` if a column has one of some types.
+    """Raise `UsageError` if a column has one of the given types.
 
     Args:
-        purpose: what the types do not allow, for the message.
+        purpose: the use for which the types are not allowed, for the message.
     """
     for field in fields:
         if field.dataType.typeName() in kinds:
@@ -213,7 +214,7 @@ def header_of(frame: DataFrame, *, partition_by: Sequence[str], options: Mapping
 
 
 def arranged(frame: DataFrame, layout: FileLayout, options: Mapping[str, str]) -> DataFrame:
-    """Return the rows sorted by the partition columns, which come first, as text."""
+    """Return the rows sorted by the partition columns, which become the first columns, as text."""
     by = {name.lower() for name in layout.partition_by}
     directories = [functions.col(quoted(name)).cast("string") for name in layout.partition_by]
     data = [functions.col(quoted(name)) for name in frame.columns if name.lower() not in by]
@@ -241,7 +242,7 @@ class TableFileWriter:
         self.write_id = write_id
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write and upload the rows of this task; yield the uploaded files, once durable."""
+        """Write and upload the rows of this task; yield the uploaded files once durable."""
         files = [each._asdict() for each in self.write_task(batches)]
         yield pa.RecordBatch.from_pylist(files, schema=RESULT)
 
@@ -264,7 +265,7 @@ class TableFileWriter:
             return files.finish()
 
     def or_empty(self, files: list[UploadedFile]) -> list[UploadedFile]:
-        """Return `files`; if empty, write a file without rows, because no task may have run."""
+        """Return `files`; if there are none, write a file without rows, and return it."""
         return files or self.write(0, iter(()))
 
 
@@ -349,7 +350,7 @@ class _TaskFiles:
 
 
 def _run_starts(texts: list[pa.Array], count: int) -> list[int]:
-    """Return the positions at which a run of equal partition values starts; the first is 0."""
+    """Return the positions at which runs of equal partition values start, beginning with 0."""
     if not count:
         return []
     changes = np.zeros(count, np.bool_)
@@ -361,7 +362,7 @@ def _run_starts(texts: list[pa.Array], count: int) -> list[int]:
 
 
 class _ParquetFile:
-    """A Parquet file with row groups of about `ROW_GROUP` bytes, for batches of any size."""
+    """A Parquet file, with row groups of about `ROW_GROUP` bytes for batches of any size."""
 
     def __init__(self, path: Path, layout: FileLayout, schema: pa.Schema) -> None:
         self._writer = pq.ParquetWriter(
@@ -397,9 +398,9 @@ class _ParquetFile:
 def _columns_with_statistics(schema: pa.Schema) -> list[str]:
     """Return the columns of a Parquet file, nested ones too, except floating-point numbers.
 
-    For Spark, NaN is the largest number. Spark skips row groups whose maximum is too low for a
-    filter. Arrow leaves NaN out of the maximum, so statistics of floating-point columns would hide
-    rows.
+    Spark skips row groups whose recorded maximum is too low for a filter. For Spark, NaN is the
+    largest number, but Arrow leaves NaN out of the maximum. So statistics of floating-point columns
+    would hide rows with NaN.
     """
     empty = BytesIO()
     pq.write_table(schema.empty_table(), empty, store_schema=False)
@@ -409,7 +410,7 @@ def _columns_with_statistics(schema: pa.Schema) -> list[str]:
 
 
 class _TextFile:
-    """A text file of lines."""
+    """A text file with one row per line."""
 
     def __init__(self, path: Path, layout: FileLayout) -> None:
         self._plain = path.open("wb")

@@ -1,8 +1,8 @@
-"""The private names of PySpark that lakecli uses; no other module of this package uses any.
+"""The private names of PySpark that lakecli uses; only this module uses private names.
 
-PySpark has no public access to the plan of a DataFrame, which contains the commit that rows come
-from; to the driver's JVM, to which a file system is added; to Hadoop's list of connectors; and to
-the active session.
+PySpark has no public access to the query plan of a DataFrame, in which lakecli records the commit
+of the rows; to the driver's JVM, into which lakecli loads a file system; to Hadoop's list of
+connectors; and to the active session.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def jvm_of(spark: SparkSession) -> Any:  # noqa: ANN401 - here and below: of the
 
 
 def session_state(spark: SparkSession) -> Any:  # noqa: ANN401
-    """Return the state of a session in the JVM, which has its settings and those of Hadoop."""
+    """Return the state of a session in the JVM, with the settings of the session and of Hadoop."""
     return cast("Any", spark)._jsparkSession.sessionState()  # noqa: SLF001
 
 
 @contextmanager
 def made_active(spark: SparkSession) -> Iterator[None]:
-    """Make a session the active one: there Spark looks up whether a data source is registered."""
+    """Make a session the active session, in which Spark looks up registered data sources."""
     if is_connect(spark):
         yield
         return

@@ -1,7 +1,7 @@
-"""The columns of entries, commits, refs and differences, and decoding entries into columns.
+"""Define the columns of entries, commits, refs and differences; decode entries into columns.
 
-Paths are bytes, as are Spark's strings, so they pass unchanged even if they are not UTF-8. Arrays
-are made from buffers, because `pyarrow.array` imports pandas, which loads slowly.
+Paths and Spark's strings are both bytes, so paths are passed on unchanged even if they are not
+UTF-8. Arrays are made from buffers, because `pyarrow.array` imports pandas, which loads slowly.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     what: dict(column.split(" ", 1) for column in schema.split(", "))
     for what, schema in _SCHEMAS.items()
 }
-"""Names and Spark types of the columns, in order, by kind of rows."""
+"""For each kind of rows, the names and Spark types of the columns, in order."""
 
 RANGE_ID: Final = "range_id"
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
 BATCH: Final = 16_384
-"""Records decoded together, at most, except for those of the last block."""
+"""The number of records that are decoded together; the last block may exceed it."""
 
 BATCH_SIZE: Final = 64 << 20
-"""Bytes of keys and values decoded together, with the same exception."""
+"""Bytes of keys and values that are decoded together; the last block may exceed them."""
 
 
 def chosen(what: str, columns: str) -> str:
@@ -72,7 +72,7 @@ def chosen(what: str, columns: str) -> str:
 
 
 def check_schema(what: str, schema: StructType) -> None:
-    """Raise `UsageError` if a kind of rows does not have a column of a schema, or its type."""
+    """Raise `UsageError` if a schema has a column or a type that a kind of rows does not have."""
     known = COLUMNS[what]
     for field in schema.fields:
         expected = known.get(field.name)
@@ -85,9 +85,9 @@ def check_schema(what: str, schema: StructType) -> None:
 
 
 def batched(blocks: Iterable[Records]) -> Iterator[Records]:
-    """Yield the keys and values of several blocks at a time, which are decoded together.
+    """Join blocks of keys and values to larger batches, which are decoded together.
 
-    A block has at most 128 MiB, and 96 MiB that its keys share, so no column reaches 2 GiB.
+    A block has at most 128 MiB, and its keys share at most 96 MiB, so no column reaches 2 GiB.
     """
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -106,7 +106,7 @@ def batched(blocks: Iterable[Records]) -> Iterator[Records]:
 def decode_batch(
     keys: Sequence[bytes], values: Sequence[bytes], wanted: Collection[str]
 ) -> dict[str, pa.Array]:
-    """Return the wanted columns of records, except the range ID, which records do not contain."""
+    """Return the wanted columns of records, without the range ID, which is not in records."""
     columns: dict[str, pa.Array] = {}
     if "path" in wanted:
         columns["path"] = paths_of(keys)

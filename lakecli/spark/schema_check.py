@@ -1,4 +1,4 @@
-"""Check whether rows fit the table to which they are added, by names and types of its columns.
+"""Check that rows have the column names and types of the table to which they are added.
 
 The schema of a table is that of its newest file, by the generation in the file's name. A file
 without a generation in its name counts as older than all others. For CSV the schema is the names in
@@ -39,7 +39,7 @@ _DATED: Final = re.compile(rb"part-([0-9]{8,})-[0-9]{5,}-")
 
 
 class SchemaMismatch(UsageError):
-    """Rows have other columns, or other types of columns, than the table."""
+    """The columns of the rows, or their types, differ from those of the table."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class SchemaCheck:
     Attributes:
         prefix: the path of the table, with a slash at its end.
         partition_by: the partition columns of the rows.
-        merges: whether the table may get new columns, and columns wider types.
+        merges: whether the table may get new columns, and existing columns may get wider types.
         spark: the session; ``None`` in a worker of Spark, where only the schema of Parquet files
             can be read.
     """
@@ -112,7 +112,7 @@ class SchemaCheck:
         return StructType([*self._columns, *(present[name] for name in self._by)])
 
     def adapted(self, frame: DataFrame) -> DataFrame:
-        """Return the rows with the columns of `adapted_schema`."""
+        """Return the rows, cast to the columns of `adapted_schema`."""
         if not (self._merges and self._columns):
             return frame
         present = {each.name.lower(): each for each in self._fields}
@@ -208,7 +208,7 @@ def _newest(view: View, prefix: bytes) -> TableFile | None:
 
 
 def merged_type(left: DataType, right: DataType) -> DataType | None:
-    """Return the type to which ``mergeSchema`` of Spark merges two types; ``None`` if it cannot."""
+    """Return the type that Spark's ``mergeSchema`` makes of two types; ``None`` if it fails."""
     if _same_type(left, right):
         return left
     if isinstance(left, DecimalType) and isinstance(right, DecimalType):

@@ -1,4 +1,4 @@
-"""Schemas that Spark and lakecli record in the footers of Parquet files."""
+"""Read and check schemas that Spark and lakecli record in the footers of Parquet files."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ _ROW_METADATA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 GIVE_SCHEMA: Final = 'give the schema: schema="id INT, …"'
 
 AT_ONCE: Final = 8
-"""Footers that are read at the same time, as each request takes a while."""
+"""The number of footers that are read in parallel, because each request takes a while."""
 
 _SELECTING: Final = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
-"""Options by which Spark leaves out files."""
+"""Options that make Spark leave out files."""
 
 _MAX_SIZE: Final = 64 << 20
-"""Bytes of a schema as JSON, at most."""
+"""The maximum size in bytes of a schema as JSON."""
 
 _MAX_DEPTH: Final = 192
-"""Nested arrays and objects of a schema as JSON, at most: a struct in a struct takes three of them,
-for which PySpark and Arrow call themselves a few times each."""
+"""The maximum nesting of arrays and objects in a schema as JSON. A nested struct takes three
+levels; for each level, PySpark and Arrow recurse a few times."""
 
 _KNOWN_TYPES: Final = tuple(
     (f"org.apache.spark.{place}.{name}", f"pyspark.{place}.{name}")
     for place in ("ml.linalg", "mllib.linalg")
     for name in ("VectorUDT", "MatrixUDT")
 )
-"""The user-defined types of Spark itself: the classes that Java and Python load for them."""
+"""Spark's own user-defined types: for each, the classes that Java and Python load."""
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema that Spark expects for rows of a schema."""
+    """Return the Arrow schema that Spark expects for rows with a Spark schema."""
     # PySpark 4.1 has no parameter for the time zone, which is UTC there.
     if "timezone" not in signature(to_arrow_schema).parameters:
         return to_arrow_schema(schema)
@@ -99,7 +99,7 @@ def recorded_in(location: StoreLocation, file: TableFile) -> StructType:
 
     Raises:
         Unsupported: the file records no schema, or one with a user-defined type.
-        UsageError: the schema is damaged, or this is not a Parquet file.
+        UsageError: the schema is damaged, or the file is not a Parquet file.
     """
     stored = _read(pq.read_schema, read_footer(location, file), file.name)
     found = recorded_schema(stored, file.name)
@@ -141,13 +141,14 @@ def recorded_schema(stored: pa.Schema, name: str) -> StructType | None:
 
 
 def schema_of_json(text: str | bytes, name: str) -> StructType:
-    """Return the schema that Spark describes as JSON, all columns nullable.
+    """Parse Spark's JSON description of a schema; return the schema with all columns nullable.
 
-    For a user-defined type, Java loads the class that the JSON names, and PySpark imports its
-    module or runs a class in the JSON. So user-defined types other than Spark's own are rejected.
+    For a user-defined type, Java would load the class that the JSON names, and PySpark would import
+    the named module or run a class in the JSON. So user-defined types other than Spark's own are
+    rejected.
 
     Raises:
-        Unsupported: the schema has such a type.
+        Unsupported: the schema has a user-defined type that is not one of Spark's own.
         UsageError: the JSON is damaged or too large.
     """
     return cast("StructType", nullable(StructType.fromJson(_parsed(text, name))))
@@ -184,7 +185,7 @@ def _check_classes(parsed: Any, name: str) -> None:  # noqa: ANN401 - JSON
 
 
 def nullable(kind: DataType) -> DataType:
-    """Return a type whose fields, elements and values may all be null."""
+    """Return the same type, with fields, elements and values that may all be null."""
     if isinstance(kind, ArrayType):
         return ArrayType(nullable(kind.elementType))
     if isinstance(kind, MapType):

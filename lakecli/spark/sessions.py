@@ -1,7 +1,7 @@
-"""Spark sessions and their options, running lakecli's functions on executors, and their errors.
+"""Check Spark sessions and options, run functions on executors, and translate errors.
 
-A function is sent to executors as bytes, so that an executor without lakecli can report that it
-lacks lakecli.
+A function is sent to executors as bytes, so that an executor without lakecli can report that
+lakecli is missing.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ _HINTS: Final = {
     "COLUMN_ALREADY_EXISTS": "set spark.sql.caseSensitive to true",
     "UNABLE_TO_INFER_SCHEMA": 'check the format, or give the schema: schema="id INT, …"',
 }
-"""Hints, by what Spark's error contains."""
+"""Hints by a text that Spark's error contains."""
 
 _HIDE: Final = "SPARK_HIDE_TRACEBACK"
-"""The variable by which PySpark leaves the traceback out of the error that it sends."""
+"""The environment variable with which PySpark sends errors without a traceback."""
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Return whether a session is one of Spark Connect, which has no local JVM and no RDDs."""
+    """Return whether a session uses Spark Connect, which has no local JVM and no RDDs."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def user_of(spark: SparkSession) -> str:
-    """Return Spark's user; through Spark Connect, the user of this process."""
+    """Return the user of the Spark session; with Spark Connect, the user of this process."""
     return getpass.getuser() if is_connect(spark) else str(spark.sparkContext.sparkUser())
 
 
 def check_server(spark: SparkSession) -> None:
-    """Raise `Unsupported` for a server of Spark Connect without Java, which is not Apache Spark."""
+    """Raise `Unsupported` if the Spark Connect server has no Java, so it is not Apache Spark."""
     if not is_connect(spark):
         return
     try:
@@ -80,10 +80,11 @@ def check_server(spark: SparkSession) -> None:
 
 
 def check_planner(spark: SparkSession) -> None:
-    """Raise `Unsupported` if the driver lacks the Python with which Spark plans data sources.
+    """Raise `Unsupported` if the driver lacks the Python in which Spark plans data sources.
 
     Spark starts this Python on the driver by the same path as on executors, where the path may be
-    in an archive. With Spark Connect, the server plans, and only `check_server` applies.
+    in an archive. With Spark Connect, the server does the planning, so only `check_server` is
+    called.
     """
     check_server(spark)
     if is_connect(spark):
@@ -99,7 +100,7 @@ def check_planner(spark: SparkSession) -> None:
 
 
 def check_format(format: str) -> None:
-    """Raise `UsageError` for a format in which tables are neither read nor written."""
+    """Raise `UsageError` for a format that lakecli cannot read or write."""
     if format not in FORMATS:
         raise UsageError(f"unknown format {format!r}", hint=f"one of {', '.join(FORMATS)}")
 
@@ -120,16 +121,16 @@ def names_of(given: Sequence[str]) -> list[str]:
 
 
 def quoted(name: str) -> str:
-    """Return a column name in backquotes, for SQL expressions."""
+    """Return a column name in backticks, for SQL expressions."""
     return "`" + name.replace("`", "``") + "`"
 
 
 @contextmanager
 def opened(uri: str, *, home: str | Path | None) -> Iterator[Repository]:
-    """Open the repository of a URI; the setting ``sync`` has the same effect as for commands.
+    """Open the repository of a URI; the setting ``sync`` works as on the command line.
 
-    A repository that is named by its namespace is read without a clone. Errors that are raised in
-    the block get their hint as a note; notices become warnings.
+    A repository that is named by its namespace is read without a clone. If an error is raised in
+    the block, its hint is added as a note. Notices become warnings.
     """
     with hints_told(), _opened(parse(uri, anywhere=True), home) as repository:
         try:
@@ -192,8 +193,8 @@ def read_parts(
     """Return the rows of all parts; each part is a task.
 
     Args:
-        read: yields the record batches of a part; must be picklable.
-        parts: the arguments for `read`, also picklable.
+        read: a picklable function that yields the record batches of a part.
+        parts: the picklable arguments for `read`.
     """
     packed = pickle.dumps((read, parts))
     hint = environment_hint()
@@ -218,8 +219,9 @@ def read_parts(
 def told() -> Iterator[None]:
     """Make a worker send an error of lakecli as its message and hint, without a traceback.
 
-    The environment variable that does this stays set, but a worker that has sent an error ends.
-    Spark's own setting for this purpose would also hide the tracebacks of the user's functions.
+    After an error, an environment variable that hides tracebacks stays set, but then the worker
+    ends anyway. Spark's own setting for this purpose would also hide the tracebacks of the user's
+    functions.
     """
     try:
         with hints_told():

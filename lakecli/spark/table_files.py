@@ -1,8 +1,8 @@
-"""The files of a table at a ref, and the footers of its Parquet files.
+"""Find the files of a table at a ref, and read the footers of its Parquet files.
 
-The commit that `read_table` has read is part of the query plan, as the alias of the table, so it
-survives filters, joins and views: `origins` finds it. The commit is lost where Spark cuts the plan:
-after `checkpoint`, or for rows that went through Python.
+`read_table` records the commit that it reads in the query plan, as the alias of the table. Filters,
+joins and views keep the alias, and `origins` finds it. The commit is lost where Spark starts a new
+plan: after `checkpoint`, or for rows that passed through Python.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _TAIL: Final = 64 << 10
 def table_files(repository: Repository, uri: str) -> tuple[list[TableFile], Origin | None]:
     """Return the files that Spark would read below a path, and the origin of the rows.
 
-    The ref is resolved here, once. If the path is that of an object, the table is this one file.
-    The files are sorted by name.
+    The ref is resolved once, by this function. If the path is the path of an object, the table is
+    this one file. The files are sorted by name.
 
     Returns:
-        The files; and the commit at the head of the branch, ``None`` if the ref is not a branch.
+        The files, and the commit at the head of the branch; ``None`` if the ref is not a branch.
 
     Raises:
-        UsageError: a name is not valid in a directory, or not UTF-8.
-        NotFound: the ref does not exist, or there is nothing to read.
-        LakeError: the address of a file may not or cannot be read; see `address.Resolver`.
+        UsageError: a name is not UTF-8, or not valid as the name of a file in a directory.
+        NotFound: the ref does not exist, or there are no files below the path.
+        LakeError: a file may not or cannot be read at its address; see `address.Resolver`.
     """
     parsed = parse_path(uri, allow_empty=True, anywhere=True)
     path = parsed.path or b""
@@ -112,7 +112,7 @@ _NODE: Final = "SubqueryAlias"
 
 
 class Origin(NamedTuple):
-    """A commit from which rows were read: the head of a branch of a repository of this machine."""
+    """The commit from which rows were read: the head of a branch of a local repository."""
 
     repository: str
     branch: str
@@ -120,15 +120,15 @@ class Origin(NamedTuple):
 
     @property
     def alias(self) -> str:
-        """The origin in the form of an alias of a table."""
+        """The origin, encoded as the alias of a table."""
         return f"lakefs://{self.repository}/{self.branch}@{self.commit_id}"
 
 
 def origins(frame: DataFrame) -> list[Origin]:
     """Return the commits from which the rows of a DataFrame were read, without duplicates.
 
-    Only tables that were read by the name of a branch count. A user who reads a tag, a commit or
-    ``main~1`` wants an old state.
+    Only tables that were read by the name of a branch count: a user who reads a tag, a commit or
+    ``main~1`` chose that state, which need not be the newest.
     """
     names = _aliases_sent(frame) if is_connect(frame.sparkSession) else _aliases(frame)
     found = (_ALIAS.fullmatch(name) for name in names)
@@ -151,7 +151,7 @@ def _aliases(frame: DataFrame) -> Iterator[str]:
 def _aliases_sent(frame: Any) -> Iterator[str]:  # noqa: ANN401 - a DataFrame of Spark Connect
     """Yield the aliases in the plan that a client of Spark Connect sends.
 
-    The plan contains only the names of views of the server, so the commits behind views are
+    The plan contains only the names of views on the server, so the commits of the rows of views are
     unknown.
     """
     waiting: list[Any] = [sent_plan(frame)]

@@ -56,8 +56,8 @@ def read_table(
     """Return the data of a table at a ref.
 
     The ref is resolved now; later commits do not change the DataFrame. If the URI names a branch,
-    `write_table` knows from which of its commits the rows come. Directories named
-    ``column=value`` become partition columns, as in Spark.
+    the DataFrame also records the commit, which `write_table` uses to detect conflicts. Directories
+    named ``column=value`` become partition columns, as in Spark.
 
     Args:
         uri: ``lakefs://REPOSITORY/REF/PATH`` of a directory of files, or of one file; with
@@ -66,12 +66,12 @@ def read_table(
         schema: schema of the data, as in `DataFrameReader.schema`; by default Spark infers it.
         columns: the columns to return, in this order; a string is one column. For Parquet, only
             these columns and those in `where` are decoded.
-        where: an SQL condition. Partition directories that a comparison in it rules out are not
-            read, if the comparisons are joined by AND.
-        native: ``True``: Spark reads the objects itself, by its own connector to the store (s3a, gs
-            or abfss) and its own credentials, or from a directory that all executors have.
-            ``False``: lakecli reads them. By default, Spark does if it can.
-        options: options of Spark's reader for the format: ``header``, ``mergeSchema``, ….
+        where: an SQL condition. If its comparisons are joined by AND, partition directories that
+            one of them rules out are not read.
+        native: ``True``: Spark reads the objects with its own connector to the store (s3a, gs or
+            abfss) and its own credentials, or from a directory that all executors have. ``False``:
+            lakecli reads the objects. By default, Spark reads them if it can.
+        options: options of Spark's reader for the format, such as ``header`` or ``mergeSchema``.
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories.
 
@@ -114,10 +114,11 @@ def load(
     options: Mapping[str, str],
     native: bool | None,
 ) -> DataFrame:
-    """Return the rows of a table's files, read by Spark as it reads a directory of them.
+    """Return the rows of a table's files, read by Spark as from a directory of these files.
 
     Args:
-        native: whether Spark's own connectors open the objects; ``None``: if they can.
+        native: whether Spark's own connectors open the objects; ``None``: Spark's connectors if
+            possible.
     """
     if "basepath" in lower_case(options):
         raise Unsupported(

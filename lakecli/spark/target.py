@@ -1,20 +1,19 @@
-"""The path of a branch to which a DataFrame is written, and what each mode does there.
+"""The path of a branch to which a DataFrame is written, and the effect of each mode.
 
-============================  ==============================================================
-mode                          conflicts if, when the branch moves,
-============================  ==============================================================
-``error``                     there are objects below the path (`TableExists`)
-``ignore``                    never; then it does nothing if there are objects
-``append``                    never
-``overwrite``                 objects below the path have changed since the base
-``overwrite_partitions``      objects in the directories of the rows have changed since the base
-============================  ==============================================================
+============================ ============================================================== mode
+conflicts if, when the branch moves, ============================
+============================================================== ``error`` there are objects below the
+path (`TableExists`) ``ignore`` never; then it does nothing if there are objects ``append`` never
+``overwrite`` objects below the path have changed since the base ``overwrite_partitions`` objects in
+the directories of the rows have changed since the base ============================
+==============================================================
 
-The base is ``expected=``. By default, it is the commit of this branch from which the rows were
-read, or the oldest of several such commits; if there is none, the head when the call began.
+The base is the argument ``expected=``. By default, it is the commit of this branch from which the
+rows were read, or the oldest of several such commits. If the rows come from no commit of this
+branch, the base is the head when the call began.
 
-Batches of a stream are written exactly once: a commit records the application and the version of
-its batch in its metadata, so the record is shared, merged and reset with the branch. A record
+Batches of a stream are written exactly once: the metadata of a commit record the application and
+the version of the batch, so this record is shared, merged and reset with the branch. A record
 applies to one table, because one batch may write several tables.
 """
 
@@ -51,7 +50,7 @@ Addition = tuple[bytes, ClaimedValue]
 MODES: Final = ("error", "append", "overwrite", "overwrite_partitions", "ignore")
 
 MAX_LISTED: Final = 1_000
-"""Paths that a conflict lists, at most."""
+"""The most paths that a conflict error lists."""
 
 _PART: Final = b"part-"
 
@@ -61,7 +60,7 @@ class TableExists(AlreadyExists):
 
 
 class TableChanged(ConflictError):
-    """Objects that a write would replace have changed since the commit that it builds on."""
+    """Objects that a write would replace have changed since the base commit of the write."""
 
 
 class _Nothing(LakeError):
@@ -74,7 +73,7 @@ class WriteTarget:
     Args:
         prefix: the table's path, with a slash at its end; ``b""`` is the whole branch.
         batch: the batch of a stream that is written exactly once; ``None`` for other writes.
-        check: called with the present view of the branch before files are added to existing ones.
+        check: called with the present view of the branch, before files are added to existing files.
     """
 
     def __init__(
@@ -105,10 +104,10 @@ class WriteTarget:
         return self._base
 
     def begin(self, *, expected: str, read: Sequence[Origin], commits: bool) -> bool:
-        """Choose the base; reject a write that cannot succeed before anything is computed.
+        """Choose the base commit, and reject a write that cannot succeed before computing rows.
 
         Args:
-            expected: a ref expression that names the base; ``""``: the default.
+            expected: a ref expression that names the base; ``""``: the default base.
             read: the commits from which the rows were read.
             commits: whether the changes are to be committed, and not only staged.
 
@@ -187,11 +186,12 @@ class WriteTarget:
     def changes(self, view: View, additions: Sequence[Addition]) -> Iterator[Change]:
         """Yield the changes of the write relative to a view, in path order.
 
-        The names of the files begin with the generation of the commit, so the files of a
-        directory are sorted by the order of their commits.
+        File names begin with the generation of the commit, so the files of a directory are sorted
+        in the order of their commits.
 
         Raises:
-            TableExists: another process was first, and the mode is ``error``.
+            TableExists: another process has created objects below the path, and the mode is
+                ``error``.
             TableChanged: objects that would be replaced have changed.
         """
         if self._is_ignored(view):
@@ -277,7 +277,7 @@ _NUMBER: Final = re.compile("[0-9]{1,19}")
 
 
 class StreamBatch(NamedTuple):
-    """A batch of an application, written to a table exactly once; versions of batches increase."""
+    """A batch of a stream, written to a table exactly once; the versions of batches increase."""
 
     app: str
     version: int
@@ -291,9 +291,9 @@ class StreamBatch(NamedTuple):
     def is_written(self, reader: CommitReader, head: Commit) -> bool:
         """Return whether a commit or one of its ancestors has this batch or a later one.
 
-        The walk ends at a commit that records the application and the table, because the history of
-        that commit has earlier batches only. Cherry-picked commits are an exception: the walk
-        continues.
+        The walk through history ends at a commit that records the application and the table,
+        because the history of that commit has earlier batches only. At a cherry-picked commit, the
+        walk continues.
         """
         waiting = [get_commit(reader, head.id)]
         seen = {head.id}
@@ -309,7 +309,7 @@ class StreamBatch(NamedTuple):
         return False
 
     def _recorded(self, commit: Commit) -> int | None:
-        """Return the version that a commit records of this application and table, or ``None``."""
+        """Return the version that a commit records for the application and table, or ``None``."""
         metadata = commit.metadata
         if metadata.get(APP) != self.app or metadata.get(TABLE) != self.table:
             return None

@@ -57,7 +57,8 @@ class WriteResult(NamedTuple):
         files: the number of files.
         rows: the number of rows in the files.
         size: the total size of the files in bytes.
-        commit: the commit that added them; ``None`` if they are only staged, or nothing was done.
+        commit: the commit that added the files; ``None`` if they are only staged, or if nothing was
+            done.
     """
 
     files: int
@@ -90,8 +91,8 @@ def write_table(
     """Write a DataFrame below a path of a branch, in one commit.
 
     With the setting ``sync = auto`` the repository fetches first, and the commit moves the branch
-    in the bucket, too, as ``lakecli commit`` does. If the bucket cannot be reached by then, the
-    branch stays as it is.
+    in the bucket, too, as ``lakecli commit`` does. If the bucket cannot be reached then, the branch
+    does not move.
 
     Within a block of ``fs.committing`` on the branch, the changes become part of the block's
     commit, and this call makes no commit.
@@ -101,21 +102,23 @@ def write_table(
         uri: ``lakefs://REPOSITORY/BRANCH/PATH``.
         mode: what to do if there are objects below the path: ``error`` raises an error, ``ignore``
             does nothing, ``append`` adds files, ``overwrite`` replaces all objects, and
-            ``overwrite_partitions`` replaces those in the directories of the rows. The last two
-            fail with a conflict if the objects to replace have changed since `expected`; see
-            `lakecli.spark.target`.
+            ``overwrite_partitions`` replaces the objects in the directories of the rows. These two
+            overwriting modes fail with a conflict if the objects to replace have changed since
+            `expected`; see `lakecli.spark.target`.
         format: ``parquet``, ``csv`` or ``json`` (lines).
         partition_by: columns that become directories ``column=value``; a string is one column.
-        message: commit message; by default one with the path.
+        message: commit message; the default message contains the path.
         commit: ``False``: only stage the changes, in addition to other staged changes.
-        expected: the commit on which the rows build, or a ref that names it. By default, the commit
-            of this branch from which they were read, or the present head.
-        txn: an application and the number of its batch, such as ``("app", 17)``: nothing is done
-            if the branch's history has this batch of the table, or a later one.
-        mergeSchema: for `append` and `overwrite_partitions` of Parquet: rows may have new columns,
-            lack some, or have wider decimals than the table. Without it, the rows must have the
-            columns and types of the table at the head. The option of the same name does the same.
-        options: ``compression``, ``maxRecordsPerFile``; for text also those of Spark's writer.
+        expected: the commit on which the rows are based, or a ref that names it. By default, the
+            commit of this branch from which the rows were read, or the present head.
+        txn: an application and the number of its batch, such as ``("app", 17)``. If the branch's
+            history has this batch for the table, or a later one, nothing is done.
+        mergeSchema: for `append` and `overwrite_partitions` of Parquet: the rows may have new
+            columns, lack columns, or have wider decimals than the table. Otherwise, the rows must
+            have the columns and types of the table at the head. An option ``mergeSchema`` in
+            `options` has the same effect.
+        options: ``compression`` and ``maxRecordsPerFile``; for text formats, also options of
+            Spark's writer.
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories.
 
@@ -126,8 +129,8 @@ def write_table(
         SchemaMismatch: the rows have other columns or types than the table.
         TableChanged: objects to replace have changed since `expected`; ``paths`` lists them.
         DirtyBranch: the branch has uncommitted changes, which the commit would not include.
-        LostRace: the branch kept moving.
-        Unreachable: executors died.
+        LostRace: others kept moving the branch.
+        Unreachable: executors were lost.
     """
     parsed = parse_path(uri, allow_empty=True)
     branch = ref_of(parsed)
@@ -214,7 +217,7 @@ def commit_files(
 def _claimed(
     repository: Repository, target: WriteTarget, files: Sequence[UploadedFile]
 ) -> list[tuple[bytes, ClaimedValue]]:
-    """Claim the data of files again, because time may have passed since the first upload."""
+    """Claim the objects of files again, because much time may have passed since the upload."""
     entries = new_entries(repository, target.prefix, files)
     return Retries(DRIVERS).call(partial(claim_values, repository, entries))
 

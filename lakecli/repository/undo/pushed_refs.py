@@ -432,7 +432,7 @@ class _LeftBehind:
         return start in self._left or not self._starts.isdisjoint(left)
 
     def _left_by(self, start: Position, end: Position) -> set[CommitId]:
-        """Return the commits that `start` reaches and `end` does not; none if `start` is unknown."""
+        """Return the commits that `start` reaches and `end` does not; none for an unknown start."""
         if start is None or self._refs.find_commit(start) is None:
             return set()
         ends = [] if end is None else [end]

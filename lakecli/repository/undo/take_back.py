@@ -110,7 +110,7 @@ def _wrote(txn: ReadTransaction, operation: Operation, branch: str, path: bytes)
 
 
 GONE: Final = "gone"
-"""The metadata key of an operation for the number of restored objects and trees that are missing."""
+"""The metadata key of an operation for the number of restored objects and trees that are gone."""
 
 
 def claim_operations(repository: Repository, operations: Sequence[Operation]) -> Reclaimed:
