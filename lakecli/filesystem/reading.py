@@ -88,7 +88,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return place._replace(ref=found)
 
     def _above(self, place: LakePath) -> Mapping[bytes, bytes]:
-        """Return the changes of a transaction on a branch: encoded entries, or tombstones."""
+        """Return the changes of a transaction on a branch, by path: encoded entry or tombstone."""
         del place
         return {}
 
@@ -370,7 +370,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             raise
 
     def read_range(self, place: LakePath, entry: Entry, start: int, end: int) -> bytes:
-        """Return the bytes ``[start, end)`` of an entry's object, up to the end of the object."""
+        """Return bytes ``[start, end)`` of an entry's object; fewer if the object ends earlier."""
         end = min(end, entry.size)
         if end <= start:
             return b""

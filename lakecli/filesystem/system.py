@@ -67,7 +67,7 @@ class LakeFileSystem(ReadingFileSystem):
     The setting ``sync`` works as on the command line. With ``auto``, the first use of a repository
     in a process, each `commit` and each `refresh` fetch, and branches follow the bucket; a commit
     also moves its branch in the bucket. If the bucket cannot be reached, reads use the state of the
-    last fetch and a `LakeWarning` says so.
+    last fetch, and issue a `LakeWarning`.
 
     Instances have no open store, can be pickled, and are safe to share between threads. Use each
     open file from one thread at a time. A file that was not closed explicitly is closed, and so
@@ -202,7 +202,8 @@ class LakeFileSystem(ReadingFileSystem):
         """Begin or end a transaction.
 
         Args:
-            pending: the changes of the transaction to begin; ``None`` to end the present one.
+            pending: the changes of the transaction to begin; ``None`` to end the present
+                transaction.
 
         Returns:
             ``False`` if a transaction should begin, but another one has not ended.
@@ -255,7 +256,7 @@ class LakeFileSystem(ReadingFileSystem):
             super().put(lpath, rpath, **options)
 
     def put_file(self, lpath: str, rpath: str, **options: Any) -> None:
-        """Upload one file, unless its name is one that `put` leaves out."""
+        """Upload one file, unless `put` leaves out files with its name."""
         if not is_left_out(rpath):
             super().put_file(lpath, rpath, **options)
 

@@ -144,7 +144,7 @@ def _annotations(
 
 
 class _Pending(NamedTuple):
-    """A commit that the walk has yet to visit, and the paths that it has to examine there.
+    """A commit that the walk has yet to visit, and the paths to examine in this commit.
 
     Attributes:
         present: objects and common prefixes that exist in the commit, in ascending order.
@@ -281,5 +281,5 @@ def _union(many: list[bytes], few: list[bytes]) -> list[bytes]:
 
 
 def _age(commit: Commit) -> tuple[datetime, int, int, CommitId]:
-    # Of one second, a commit is newer than its parents.
+    # A commit may have the same time as its parents, but is newer.
     return commit.created_at, commit.generation, commit.nanoseconds, commit.id

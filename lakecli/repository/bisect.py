@@ -87,7 +87,7 @@ def start(repository: Repository, *, bad: str | None, good: Sequence[str]) -> Se
 
     Raises:
         NotFound: a ref expression names nothing.
-        Refused: the bad commit is an ancestor of a good one.
+        Refused: the bad commit is an ancestor of a good commit.
     """
     with repository.lake.kv.read() as txn:
         said = [BisectVerdict(BAD, commit_at(repository, txn, bad).id)] if bad is not None else []
@@ -110,7 +110,7 @@ def say(
         NotFound: there is no session, or a ref expression names nothing.
         UsageError: no ref is given, and no commit is to be tested next; or the session uses the
             other pair of words.
-        Refused: the bad commit would be an ancestor of a good one.
+        Refused: the bad commit would be an ancestor of a good commit.
         LostRace: another command recorded a verdict meanwhile.
     """
     session = show(repository)
@@ -152,7 +152,7 @@ def show(repository: Repository) -> Session:
 
 
 def reset(repository: Repository) -> bool:
-    """End a session; return whether there was one."""
+    """End the session of a repository; return whether it had a session."""
     with repository.lake.kv.write() as txn:
         return txn.delete(Table.META, _key(repository))
 

@@ -178,7 +178,7 @@ def reset(
             bucket.
 
     Raises:
-        LostRace: the head is not the expected one.
+        LostRace: the head is not the expected commit.
         Refused: sharing is automatic, `is_forced` is not set, and the new head lacks commits that
             the branch has in the bucket.
         UsageError: `to` is malformed, or names a staging area.

@@ -104,7 +104,7 @@ def apply_change(
         allow_empty: return the tree of the branch if it stays the same.
 
     Raises:
-        MergeConflict: the branch has other changes of the same paths.
+        MergeConflict: the branch has different changes of the same paths.
         NothingToDo: the tree would stay the same, and `allow_empty` is not set.
     """
     head = view.commit.metarange_id

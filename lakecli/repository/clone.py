@@ -187,7 +187,7 @@ def _register(
         else:
             made[kind, name] = Tag(name, commit_id)
     if (RefKind.BRANCH, record.default_branch) not in made:
-        # It was never pushed, so it stands on the commit that every clone begins with.
+        # The default branch was never pushed, so it points to the initial commit.
         made[RefKind.BRANCH, record.default_branch] = operation_log.new_branch(
             txn, repository, record.default_branch, first.id
         )

@@ -59,7 +59,7 @@ def commit(
         created_at: the commit's date; ``None``: now.
         strategy: decides paths whose staged change conflicts with a newer commit that came with a
             pull or an automatic fetch: ``source-wins`` takes the staged change, ``dest-wins`` the
-            committed one.
+            committed change.
         paths: commit only objects with one of these paths, or below one of them as a directory.
         prefixes: commit only paths that begin with one of these prefixes. With neither `paths` nor
             `prefixes`, everything is committed; otherwise all other changes stay staged.

@@ -9,11 +9,11 @@
    store.
 
 If sharing is automatic, `lakecli.repository.sharing.automatic.SharedMover` does step 3: it writes
-the commit and an intent, which holds the `LocalMove`, to the local store; moves the branch in the
-bucket by compare-and-set, which makes the commit durable for everybody; and moves the local branch
-in the transaction that deletes the intent. A crash before the bucket's reply leaves the intent. The
-next command reads from the bucket whether the branch moved, and completes or discards the move
-(`lakecli.repository.journal.intents`, the only module that does so).
+the commit and an intent, which contains the `LocalMove`, to the local store; moves the branch in
+the bucket by compare-and-set, which makes the commit durable for everybody; and moves the local
+branch in the transaction that deletes the intent. A crash before the bucket's reply leaves the
+intent. The next command reads from the bucket whether the branch moved, and completes or discards
+the move (`lakecli.repository.journal.intents`, the only module that does so).
 
 A command that needs a branch without uncommitted changes seals the staging area as well. The sealed
 records must be equal to the head, and step 3 removes their tokens: records that were staged before
@@ -196,7 +196,7 @@ def attempt_on_top(repository: Repository, name: str, *, kind: str) -> Attempt:
         NotFound: no such branch.
     """
     with repository.lake.kv.read() as txn:
-        branch = branch_at(repository, txn, name)._replace(sealed_tokens=())  # those stay on it
+        branch = branch_at(repository, txn, name)._replace(sealed_tokens=())  # they stay staged
     return Attempt(repository, branch, kind, from_staging=False)
 
 

@@ -38,7 +38,7 @@ class OwnLake(Protocol):
         """Delete more expired records than an operation writes; called after each operation."""
 
     def forgotten(self, txn: ReadTransaction) -> "Iterator[Repository]":
-        """Yield the repositories that were deleted here and can still be restored."""
+        """Yield the repositories that were deleted on this machine and can still be restored."""
 
     def forget(self, txn: WriteTransaction, repository: "Repository") -> None:
         """Delete the record of a deleted repository, so that it can no longer be restored."""
@@ -96,7 +96,7 @@ class Repository(Readable, Protocol):
 
 
 class AddressResolver(Protocol):
-    """Opens the objects to which the entries of one repository refer.
+    """Resolves the physical addresses in the entries of one repository to stores and keys.
 
     Attributes:
         compared: results of comparisons that `lakecli.repository.reading.recorded` remembers.
@@ -112,7 +112,7 @@ class AddressResolver(Protocol):
         """
 
     def check(self, address: str) -> tuple[str, str] | None:
-        """Check that an address may be read; return bucket and key if it is in another namespace.
+        """Check that an address may be read; if it is outside the namespace, return bucket and key.
 
         Raises:
             Refused: the repository may not read objects at that address.

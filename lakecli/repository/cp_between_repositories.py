@@ -356,7 +356,7 @@ class Across:
         return self.ingest.known(read_object(self._source, entry), digest, entry.size)
 
     def _copied(self, store: ObjectStore, key: str, entry: Entry) -> bool:
-        """Let the store copy an object; return whether it did.
+        """Ask the store to copy an object; return whether it copied the object.
 
         Raises:
             NotFound: there is no such object.

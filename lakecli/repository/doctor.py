@@ -2,7 +2,7 @@
 
 The package `lakecli.doctor` checks any store, with or without a repository. This module adds the
 checks that need a lake: the local store, the cache and the disks, the owner of the namespace, and
-the objects that clones share there.
+the refs and packs that clones share in the namespace.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Downloading an object to a file, verified, with the modification time of the uploaded file.
+"""Download an object to a file, verify it, and set the uploaded file's modification time.
 
 `Downloader` fetches objects for one command; `download_tree` uses it for whole directories.
 """
@@ -71,7 +71,7 @@ def download_object(
     options: DownloadOptions = DEFAULTS,
     listed: Listed | None = None,
 ) -> Entry:
-    """Download one object to a file, verified; a failed download leaves no file.
+    """Download one object to a file and verify it; a failed download leaves no file.
 
     Args:
         listed: a dry run: nothing is written, and `listed` is called with the step that would be
@@ -134,7 +134,7 @@ class Downloader:
             )
 
     def fetch(self, destination: Destination, name: bytes, entry: Entry) -> int:
-        """Fetch an object to a file, verified, and return its size."""
+        """Fetch an object to a file, verify it, and return its size."""
         mtime = entry.file_mtime
         if self._fetcher is not None and self._fetcher.takes(entry):
             try:

@@ -1,7 +1,7 @@
-"""Downloading all objects below a directory, or those that a list names.
+"""Download all objects below a directory, or only the objects that a list names.
 
-`_TreeDownload` compares each object with its file, decides what to do with the path, and passes
-the decision to a sink: `_Writing` executes and counts it, `_DryRun` only lists it. With `deletes`,
+`_TreeDownload` compares each object with its file, decides what to do with the path, and passes the
+decision to a sink: `_Writing` executes and counts it, `_DryRun` only lists it. With `deletes`,
 files that have no object at the ref are deleted at the end.
 """
 

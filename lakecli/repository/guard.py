@@ -227,7 +227,7 @@ def _claim(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> lis
 
 
 def _object_of(repository: Repository, value: bytes) -> tuple[str, int] | None:
-    """Return key and size of the object of a value, if garbage collection may ever delete it."""
+    """Return key and size of a value's object; ``None`` if it is never garbage-collected."""
     if not value:
         return None
     entry = decode_entry(value)
@@ -252,7 +252,7 @@ def claim_head(view: View) -> ClaimedCommit:
 
 
 def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
-    """Claim a commit if the bucket can be reached; return it for a ref of this clone.
+    """Claim a commit if the bucket can be reached; return it, so that a ref may point to it.
 
     Raises:
         Gone: the commit's tree is no longer in the bucket.
@@ -391,7 +391,7 @@ class GcGuard:
         Call this before checking whether objects exist.
 
         Returns:
-            Whether there ever was a collection, so that existing objects need protection.
+            Whether garbage collection has ever run, so that existing objects need protection.
 
         Raises:
             PermissionDenied: reading the state is not allowed, and the state may exist.

@@ -28,13 +28,13 @@ class LogOptions(NamedTuple):
     Attributes:
         first_parent: follow first parents only.
         no_merges: leave out commits with several parents.
-        since: leave out older commits, and do not look past them.
-        authors: only commits whose committer matches one of these.
-        messages: only commits whose message matches one of these.
+        since: leave out older commits, and commits that are reached only through them.
+        authors: only commits whose committer matches one of these patterns.
+        messages: only commits whose message matches one of these patterns.
         after: a ref expression: skip up to and including this commit.
         stop_at: a ref expression: the last commit to show.
         objects: only commits that changed one of these exact paths.
-        prefixes: only commits that changed something under one of these.
+        prefixes: only commits that changed an object under one of these prefixes.
     """
 
     first_parent: bool = False

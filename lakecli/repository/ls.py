@@ -22,10 +22,10 @@ def ls(
 
     Args:
         ref: the ref to list; a plain branch includes its staging area.
-        prefix: any bytes, not only whole path components.
+        prefix: the prefix of the paths, which may end within a path component.
         delimiter: if given, paths that contain it after the prefix are collapsed into one common
             prefix, and skipped rather than read.
-        after: only paths that sort after this.
+        after: only paths that sort after this path.
 
     Raises:
         NotFound: no such ref.

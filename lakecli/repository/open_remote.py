@@ -153,7 +153,7 @@ class OnDemandStore(LocalStore):
 
 
 def _discard(store: LocalStore, directory: str, owner: int) -> None:
-    """Remove a store, unless this process is a forked child of its owner."""
+    """Remove a store, unless this process is a forked child of the process that opened it."""
     if os.getpid() == owner:
         store.close()
         rmtree(directory, ignore_errors=True)

@@ -161,7 +161,7 @@ def push(
 def push_reset(
     repository: Repository, branch: Branch, to: CommitId, options: PushOptions
 ) -> tuple[Branch, RefPush]:
-    """Discard everything uncommitted on a branch, and move it to a commit here and in the bucket.
+    """Discard all uncommitted changes of a branch; move it here and in the bucket to a commit.
 
     The bucket is checked first: if it would refuse the move, nothing changes on this machine. If
     somebody moves the branch in the bucket after this check, the reset is undone on this machine.

@@ -4,9 +4,9 @@ lakeFS cannot represent everything that lakecli can, and a dump contains less th
 data that would be lost is listed. The dump is refused unless the caller accepts each kind of loss
 by name.
 
-The tables are in lakeFS's own format: properties ``type``, ``entity`` and the schema of the
-messages, besides ``writer``. They are written create-only below ``_lakefs/`` and named by lakecli's
-rule, which lakeFS does not check.
+The tables are in lakeFS's format, with the properties ``type``, ``entity`` and the schema of the
+messages, and in addition ``writer``. They are written create-only below ``_lakefs/``. Their names
+follow lakecli's rule, which lakeFS does not check.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
     Raises:
         NotDumped: the dump would lose data of a kind that is not in `leave_out`.
         Refused: the namespace belongs to a lakeFS.
-        NotText: a commit holds bytes that are not text.
+        NotText: a commit contains bytes that are not text.
         Gone: garbage collection has deleted the tree of a branch or tag.
         Swept: garbage collection deleted a tree just now.
         SweepRunning: a sweep is still running.
@@ -306,7 +306,7 @@ def write_dump(
         commits: the commits in ascending order of their IDs, each once.
 
     Raises:
-        NotText: a commit holds bytes that are not text.
+        NotText: a commit contains bytes that are not text.
     """
     batch = trees.begin()
     lists = {

@@ -80,6 +80,6 @@ def revert(
 
 
 def _said(picked: Commit) -> str:
-    """Return the message of a commit that reverts another one."""
+    """Return the default message for a commit that reverts another commit."""
     subject = shorten(picked.message.partition("\n")[0], 72, placeholder="…")
     return f'Revert "{subject}" ({picked.id[:12]})' if subject else f"Revert {picked.id[:12]}"

@@ -93,7 +93,7 @@ def rm_trees(
     done: list[bytes] = []
     for path in sorted(set(paths)):
         if any(path.startswith(as_directory(each)) for each in done):
-            continue  # it lies below another one
+            continue  # it is below another path
         done.append(path)
         with open_view(repository, branch) as view:
             count += sum(

@@ -65,8 +65,8 @@ class Runtime(NamedTuple):
         new_id: returns 16 random bytes.
         command: the command line that the operation log records, without secrets.
         on_step: called with the name of each step of a protocol before it is taken.
-        trusted: given the name of a repository, returns the places outside its namespace that the
-            configuration allows it to read; see `lakecli.repository.reading.addresses`.
+        trusted: given the name of a repository, returns the URIs outside its namespace that the
+            configuration allows the repository to read; see `lakecli.repository.reading.addresses`.
         open_store: given the URI of a storage namespace and its region, returns its store.
         prepare_namespace: given the URI of a storage namespace, makes its directory if it is
             missing, and returns its region.

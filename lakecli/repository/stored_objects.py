@@ -2,7 +2,7 @@
 
 The index has the keys and sizes of all objects below ``data/``. It is a temporary SQLite database
 on disk, so look-ups are fast and memory is bounded. Stores list keys in ascending order, so records
-are appended in the order of the table.
+are always appended to the table.
 
 Copies of data objects come from large files that this machine uploaded, found by the digests in the
 local store; from files below a given directory; and from another copy of the namespace. Copies of
@@ -331,7 +331,7 @@ def _find_copies(
 
     Args:
         wanted: keys and, if known, sizes.
-        places: given directories, and URIs of copies of the namespace.
+        places: directories with files that may be copies, and URIs of copies of the namespace.
     """
     left = {digest: key for key in wanted if (digest := data_digest(key)) is not None}
     for digest, path in _candidates(repository, left, wanted, places):

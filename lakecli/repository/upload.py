@@ -44,7 +44,8 @@ class UploadOptions(NamedTuple):
 
     Attributes:
         selection: which of the files in a directory are uploaded.
-        content_type: the content type of every object; ``None``: the one that its suffix implies.
+        content_type: the content type of every object; ``None``: the type that the suffix of its
+            path implies.
         metadata: user metadata of every object. If neither metadata nor a content type is given,
             and lakeFS has uploaded an object with the contents of the file at the same path, that
             object keeps its content type and metadata.
@@ -95,7 +96,7 @@ class UploadOptions(NamedTuple):
 def upload_file(
     repository: Repository, branch: str, path: bytes, *, source: StrPath, options: UploadOptions
 ) -> Entry:
-    """Upload one file and stage its entry, unless the branch has the same one; return the entry.
+    """Upload one file and stage its entry, unless the branch has the same entry; return it.
 
     Raises:
         NotFound: the file or the branch does not exist.
@@ -114,7 +115,7 @@ def upload_file(
     except IsADirectoryError as error:
         raise _is_directory(source) from error
     except (SpecialFile, OSError) as error:
-        if isinstance(error, OSError) and error.errno != errno.ENXIO:  # that of a socket
+        if isinstance(error, OSError) and error.errno != errno.ENXIO:  # the error of a socket
             raise
         if os.path.isdir(name):
             raise _is_directory(source) from error
@@ -248,7 +249,7 @@ class Uploader:
         return BroughtIn(path, self.ingest.stream(source, expected=expected), present)
 
     def flush(self, brought: Sequence[BroughtIn]) -> None:
-        """Make new objects durable; claim the new objects and those that are kept."""
+        """Make new objects durable; claim them and the existing objects that the branch keeps."""
         self.ingest.flush([each.ingested for each in brought])
         kept = [(path, present) for path, done, present in brought if present and done.is_kept]
         claim_values(self._repository, kept)
@@ -360,7 +361,7 @@ def stage_together(
     Raises:
         NotFound: no such branch; nothing is staged.
         Gone: the object of an entry is no longer in the bucket; nothing is staged.
-        LostRace: paths to be removed kept changing on the branch; nothing is staged.
+        LostRace: other processes kept changing paths to be removed; nothing is staged.
     """
     encoded = {
         path: change.seen if isinstance(change, Removal) else change

@@ -106,10 +106,10 @@ def upload_tree(
 ) -> UploadReport:
     """Upload every file below a directory; report files that fail, and upload the others.
 
-    The path of an object consists of `prefix`, a slash unless the prefix is empty or ends in one,
-    and the name of the file relative to `source`. With `delete`, other objects below the prefix are
-    deleted in the same operation, together with the last files. If a file fails, nothing is
-    deleted, because its object may be meant to stay. Objects that the selection leaves out stay,
+    The path of an object consists of `prefix`, a slash unless the prefix is empty or ends in a
+    slash, and the name of the file relative to `source`. With `delete`, other objects below the
+    prefix are deleted in the same operation, together with the last files. If a file fails, nothing
+    is deleted, because its object may be meant to stay. Objects that the selection leaves out stay,
     and so do objects that somebody else changes meanwhile, and markers of directories that exist.
     If the upload ends early, a notice says how many objects are staged.
 
@@ -117,7 +117,7 @@ def upload_tree(
         repository: the repository.
         branch: the branch on which the objects are staged.
         prefix: the prefix of the paths.
-        source: the directory; or several files, which are uploaded under their own names. If such a
+        source: the directory; or several files, each of which is uploaded under its name. If such a
             file is a symbolic link, the link is followed, because the caller named it.
         options: how to upload.
         names: names of files relative to the directory; ``None`` for all.
@@ -562,7 +562,7 @@ class _WalkedFiles:
             return True
         except OSError as error:
             return error.errno == errno.ENAMETOOLONG  # else it may be there
-        # A directory is no file of this name, but a marker of it stays.
+        # A directory is not a file of this name, but the marker of the directory stays.
         return stat.S_ISDIR(status.st_mode) and not (
             relative.endswith(b"/") and is_marker(relative, decode_entry(value).size)
         )

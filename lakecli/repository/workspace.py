@@ -55,7 +55,7 @@ def begin(repository: Repository, branch: str, *, owner: str = "") -> str:
     Raises:
         NotFound: no such branch.
     """
-    seal(repository, branch)  # so that what is staged from now on is not seen
+    seal(repository, branch)  # hides changes that are staged later
     with repository.lake.kv.write() as txn:
         return workspaces.begin(txn, repository, branch_at(repository, txn, branch), owner)
 

@@ -1,4 +1,4 @@
-"""Repositories as Spark DataFrames; import the public functions from here.
+"""Read and write repositories as Spark DataFrames; import public functions from this package.
 
 In reading order::
 

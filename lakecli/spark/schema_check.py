@@ -1,8 +1,8 @@
 """Check that rows have the column names and types of the table to which they are added.
 
-The schema of a table is that of its newest file, by the generation in the file's name. A file
-without a generation in its name counts as older than all others. For CSV the schema is the names in
-the header, or the number of columns; JSON files have no schema.
+The schema of a table is the schema of its newest file: the first file with the highest generation
+in its name. A file without a generation in its name counts as older than all others. For CSV the
+schema is the names in the header, or the number of columns; JSON files have no schema.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Read a table's data at any ref, as Spark reads a directory with the same files.
+"""Read a table's data at any ref, like a directory with the same files.
 
-Spark lists the files, infers the schema and the partition columns, and reads the rows itself, from
-the file system that the module `file_system` provides.
+Spark itself lists the files, infers the schema and the partition columns, and reads the rows, all
+from the file system that the module `file_system` provides.
 """
 
 from __future__ import annotations

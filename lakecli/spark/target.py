@@ -1,12 +1,14 @@
 """The path of a branch to which a DataFrame is written, and the effect of each mode.
 
-============================ ============================================================== mode
-conflicts if, when the branch moves, ============================
-============================================================== ``error`` there are objects below the
-path (`TableExists`) ``ignore`` never; then it does nothing if there are objects ``append`` never
-``overwrite`` objects below the path have changed since the base ``overwrite_partitions`` objects in
-the directories of the rows have changed since the base ============================
-==============================================================
+============================  ==============================================================
+mode                          conflicts if, when the branch moves,
+============================  ==============================================================
+``error``                     there are objects below the path (`TableExists`)
+``ignore``                    never; then it does nothing if there are objects
+``append``                    never
+``overwrite``                 objects below the path have changed since the base
+``overwrite_partitions``      objects in the directories of the rows have changed since the base
+============================  ==============================================================
 
 The base is the argument ``expected=``. By default, it is the commit of this branch from which the
 rows were read, or the oldest of several such commits. If the rows come from no commit of this

@@ -1,4 +1,4 @@
-"""A local directory below which files are written, and never outside.
+"""A local directory: files are written below it, and never outside of it.
 
 Names come from a bucket and are not trusted: every component is checked, directories are entered
 one by one without following symbolic links, and a file gets its name only when it is complete. A
@@ -154,7 +154,7 @@ class Destination:
         trusts_time: bool = False,
         check: Callable[[], None] = lambda: None,
     ) -> FileComparison:
-        """Compare an existing file with the object that is to be written at its path.
+        """Compare an existing file with the object that is to be downloaded to its path.
 
         If the file has the contents of the object, its modification time is set to `mtime`.
 
@@ -221,7 +221,7 @@ class Destination:
                 os.close(descriptor)
 
     def _open_partial(self, directory: int, tag: bytes) -> tuple[bytes, int, bool]:
-        """Return name and descriptor of a partial file, and whether others may resume it."""
+        """Return name and descriptor of a partial file, and whether the file can be resumed."""
         name = b".lakecli-" + tag + b".partial"
         descriptor = open_exclusively(directory, name)
         if descriptor is not None:
@@ -295,7 +295,7 @@ class Destination:
                     write_all(descriptor, piece)
                     size += len(piece)
                 if mtime is not None:
-                    with suppress(OverflowError, OSError):  # a time this disk cannot keep
+                    with suppress(OverflowError, OSError):  # a time that this disk cannot store
                         os.utime(descriptor, (mtime, mtime))
                 # While it is locked, so that nobody takes it for a leftover.
                 self._publish(directory, temporary, components)
@@ -446,7 +446,7 @@ class translated:  # noqa: N801 - as in contextlib
     Raises:
         UnsafeName: the name is too long.
         ObstructedFile: something else is at the path, such as a directory.
-        UnwritableFile: this user may not write there.
+        UnwritableFile: this user may not write to the path.
         ReadOnlyDisk: the file system is read-only.
         NoRoom: the disk is full or fails, or too many files are open.
     """
@@ -525,7 +525,7 @@ class Partial(NamedTuple):
     def finish(self, *, mtime: int) -> None:
         """Set the modification time, and rename the file to its final name."""
         os.ftruncate(self.descriptor, self.size)
-        with suppress(OverflowError, OSError):  # a time this disk cannot keep
+        with suppress(OverflowError, OSError):  # a time that this disk cannot store
             os.utime(self.descriptor, (mtime, mtime))
         self.publish()
 

@@ -76,7 +76,7 @@ def _decide(rules: Iterable[_Rules], path: bytes, *, above: bool) -> _Found | No
 
     Args:
         rules: the patterns of each directory, the deepest directory first.
-        path: the path of a file, or of a directory, with a slash at its end.
+        path: the path of a file; or the path of a directory, with a slash at its end.
         above: match the directories above the path, too. If false, the caller knows that no pattern
             selects any of these directories.
     """
@@ -103,7 +103,7 @@ def _decide(rules: Iterable[_Rules], path: bytes, *, above: bool) -> _Found | No
                 final = each, pattern
             if pattern.takes:
                 taken = each, pattern
-                undecided &= (found & -found) - 1  # what is below does not count any more
+                undecided &= (found & -found) - 1  # paths below do not count any more
             if not undecided:
                 return taken or final
     return taken or final
@@ -165,7 +165,7 @@ class Patterns:
         """Return the index of the deciding line, and whether it selects the path, or ``None``.
 
         Args:
-            path: the path of a file, or of a directory, with a slash at its end.
+            path: the path of a file; or the path of a directory, with a slash at its end.
         """
         found = self._memory.decide(path, lambda _: self._rules)
         return None if found is None else (found[1].line, found[1].takes)
@@ -265,7 +265,7 @@ class Ignore:
         """Return the pattern that decides about a file, or ``None`` if none matches.
 
         Args:
-            relative: the path of a file, or of a directory, with a slash at its end.
+            relative: the path of a file; or the path of a directory, with a slash at its end.
         """
         found = self._memory.decide(relative, self._rules)
         if found is None:

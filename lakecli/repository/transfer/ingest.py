@@ -134,8 +134,8 @@ class Ingested(NamedTuple):
     """An object that is in the namespace now.
 
     Attributes:
-        digest: BLAKE3 of its contents, 64 hex digits.
-        size: bytes of its contents.
+        digest: the BLAKE3 of the object's contents, 64 hex digits.
+        size: the size of the object's contents in bytes.
         is_kept: whether the contents have the MD5 of the expected object. Then nothing was written,
             and the namespace may have no object named by `digest`.
         status: the status of the file when it was opened; ``None`` for a stream, and for a file of
@@ -427,15 +427,14 @@ class Ingest:
         return is_present
 
     def flush(self, ingested: Collection[Ingested] = ()) -> None:
-        """Make everything that was written durable, and claim objects.
+        """Make all written objects durable, and claim the objects to which entries will refer.
 
-        Objects that existed before are made durable as well: another process may not have synced
-        them yet. The digests of large files are remembered.
+        Existing objects are made durable as well, because another process may not have synced them
+        yet. The digests of large files are remembered.
 
         Args:
-            ingested: the objects to claim, because entries will refer to them. Objects with
-                `is_kept` are left out; the caller claims them. Objects that are not in `written`
-                are claimed as existing objects.
+            ingested: the objects to claim. Objects with `is_kept` are left out; the caller claims
+                them. Objects that are not in `written` are claimed as existing objects.
 
         Raises:
             Swept: garbage collection has deleted some of these objects since.
@@ -467,7 +466,7 @@ def look(
 
     Args:
         progress: its `advance` is called without a count while the file is read.
-        workers: the threads of the command; if one of them fails, the reading ends.
+        workers: the threads of the command; if a thread fails, the reading ends.
     """
     size = file.status.st_size
     digests = Digests(expected, size)

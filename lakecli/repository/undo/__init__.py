@@ -8,7 +8,7 @@
                  and claims of objects that come into use again
     pushed_refs  which moves of an operation this clone made in the bucket, and to which
                  commits their refs move back
-    remote_undo  moves refs back in the bucket, too; restores them here if the bucket refuses
+    remote_undo  moving refs back in the bucket, too; reverses the undo if the bucket refuses
     interrupted  answers that killed commands have not given
 
 May import `sharing`, `handoff`, `lakefs` and what is below.

@@ -136,7 +136,8 @@ def is_left(repository: Repository, operation: bytes) -> bool:
 def is_owed(repository: Repository, operation: bytes) -> bool:
     """Return whether the command that has yet to answer about an operation is running.
 
-    Call this in a write transaction, because commands make and lock their files in one.
+    Call this in a write transaction, because commands make and lock their files in write
+    transactions.
     """
     try:
         is_free = OwedAnswer(operation, _path(repository, operation), 0).lock()
@@ -148,7 +149,8 @@ def is_owed(repository: Repository, operation: bytes) -> bool:
 def take_left(repository: Repository) -> list[OwedAnswer]:
     """Lock and return the answers that killed commands did not give.
 
-    Call this in a write transaction, because commands make and lock their files in one.
+    Call this in a write transaction, because commands make and lock their files in write
+    transactions.
     """
     taken = []
     for name in _names(repository):

@@ -61,7 +61,7 @@ def changes_something(operation: Operation) -> bool:
 
 def is_passed_over(operation: Operation) -> bool:
     """Return whether undo and redo ignore an operation, which changed nothing or was automatic."""
-    if REDOES in operation.metadata:  # what it redid was not passed over either
+    if REDOES in operation.metadata:  # the redone operation was not ignored either
         return False
     return operation.kind == FOLLOWED or not changes_something(operation)
 

@@ -153,7 +153,7 @@ def find_pushed(
             txn, repository, tracked, (before, after), resets=resets
         ):
             continue
-        # Others may have pushed commits that a move which is not ours brought.
+        # Another clone's move may have added commits that others had pushed.
         other = next((each for each in run if each.key not in ours), None)
         above = before if other is None else other.ends[1]
         own = {move for move, sequence in sent.items() if sequence >= oldest.operation.sequence}
@@ -313,7 +313,7 @@ def find_ours(
         if is_branch_moved(moved) and done.kind not in TO_KNOWN:
             ours.add(moved.key)
             continue
-        # A branch that a redo brought to a commit was sent there after the original operation.
+        # If a redo moved a branch to a commit, the push came after the original operation.
         since = done if is_branch_moved(moved) else moved.operation
         asked.setdefault(since.sequence, []).append(moved)
     if not asked:
@@ -400,7 +400,7 @@ class _Sent:
         """Return whether the added moves show that this clone made a move in the bucket."""
         before, after = moved.ends
         if is_branch_moved(moved):
-            # A branch that was only brought back to where the bucket has it was not moved there.
+            # A branch that only moved back to its commit in the bucket was not moved there.
             return self._back.has_common(before, after) or self._forward.has_common(after, before)
         return self._has_created if before is None else after in self._pushed_to
 
@@ -463,7 +463,7 @@ def _back(
     stood: Position = tracked.commit_id
     for move in iter_known_moves(txn, repository, tracked.kind, tracked.name):
         if move.after != stood or move.write_id not in own:
-            break  # what is older may have been put back by others
+            break  # others may have reversed older moves
         stood = move.before
     refs = RefStore(txn, repository.key)
     if stood == tracked.commit_id:

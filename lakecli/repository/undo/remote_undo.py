@@ -254,7 +254,7 @@ def _note_of(repository: Repository, appended: Operation, pushed: PushedRef) -> 
 
 
 def put_back(repository: Repository, refused: UnsentMove, committer: str) -> bool:
-    """Undo the operation that moved a ref here, after the bucket refused that move.
+    """Undo the operation that moved a ref on this machine, after the bucket refused the move.
 
     Args:
         refused: the move; its note is deleted.
@@ -285,7 +285,7 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
 
         appended = when_none_under_way(repository, act)
     except LakeError:
-        return False  # what was done here stays here
+        return False  # the operation on this machine stays
     send(repository, appended, planned, committer=committer, puts_back=False)
     return True
 

@@ -88,7 +88,7 @@ def iter_unstaged(
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield (path, record) for each path that an operation wrote and a later step unstaged.
 
-    Paths that one of `step.turned` wrote are left out.
+    Paths that were written by an operation of `step.turned` are left out.
 
     Args:
         operation: the operation that is to be undone or redone; it is older than the step.

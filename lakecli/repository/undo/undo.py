@@ -63,7 +63,7 @@ def undo(
         LostRace: another command changed something meanwhile; nothing was undone on this machine.
         OutcomeUnknown: a ref in the bucket may have moved; repeating the call finds out.
     """
-    finish_pending(repository)  # what an interrupted command did may be what is to be undone
+    finish_pending(repository)  # an interrupted operation may be the one to undo
     done = complete(repository, op_log.UNDO, remote=remote, committer=committer)
     if done is not None:
         return done
@@ -362,7 +362,7 @@ def complete(
         left = _resume(repository, answering, kind, remote=remote, restores=restores)
         moved = remote_undo.complete(repository, kind, committer=committer) if remote else []
         if answering.is_another_ones:
-            return None  # which has nothing to move any more
+            return None  # that command has no refs left to move
         names = {(each.kind, each.name) for each in moved}
         with repository.lake.kv.read() as txn:
             newest = op_log.find_newest(txn, repository)
