@@ -1,28 +1,29 @@
 """lakeFS without the server: Git for the objects of a data lake.
 
-Layers, each importing only those below it (a test enforces it)::
+Layers, each importing only those below it (a test checks this)::
 
     cli                          prints, reads the environment, exits; typer and rich only here
     spark | filesystem           DataFrames; pyspark only here and in engine | fsspec
-    gc | fsck | exports          collection | checks of all data | files copied out
-    imports                      objects and listings brought in
+    gc | fsck | exports          garbage collection | checks of all data | files copied out
+    imports                      import of objects and of listings
     engine                       bulk work as plans of partitions, run in-process or on Spark
-    opening | blocks | worktree  lakes opened for libraries | blocks that become one commit |
-                                 directories linked with a path
+    opening | blocks | worktree  opening lakes in Python | ``with`` blocks, each of which becomes
+                                 one commit | directories linked with a path
     repository                   one module per verb; commit_attempts.py is how a branch moves
     committed | refs | staging   ranges and trees | names and history | uncommitted changes
     remote | doctor              refs, commit packs and reflog in the bucket | checks of a store
-                                 (beside these three)
+                                 (beside committed, refs and staging)
     sstable | kv | stores        the file format | LMDB | buckets; cloud SDKs only here
-    settings                     sources of settings, directories on a machine (beside these three)
+    settings                     sources of settings, directories on a machine (beside sstable,
+                                 kv and stores)
     base                         records, IDs, URIs, keys in a bucket, and common helpers
     errors                       the error tree
     native | proto               bulk work in C | varints, and lakeFS's protobuf messages
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
 ``repository/commit_attempts.py`` seals the branch's staging area → ``staging/area.py`` gives the
-sealed changes as one sorted stream → ``committed/writer.py`` rewrites only the ranges they touch →
-``stores`` keeps the new ranges and the metarange → ``commit_attempts.py`` moves the branch: in one
+sealed changes as one sorted stream → ``committed/writer.py`` rewrites only the ranges that change →
+``stores`` stores the new ranges and the metarange → ``commit_attempts.py`` moves the branch: in one
 LMDB transaction or, with ``sync = auto``, in the bucket first.
 """
 
@@ -49,11 +50,11 @@ def open(  # noqa: A001 - lakecli.open
             commit(sales, "main", message="Orders", committer="etl")
 
     If `sync` is ``auto``, here or in the settings, refs are shared as on the command line. Opening
-    fetches, and lets branches follow the bucket. A commit or merge moves its branch in the bucket
-    first. Refs that are moved in another way are pushed when the ``with`` block ends without an
-    error. If the bucket cannot be reached, `Repository.notices` says so, and a commit raises
-    `Unreachable` and leaves its changes staged. Refs that could not be pushed are pushed by the
-    next command.
+    the repository fetches, and fast-forwards local branches. A commit or merge moves its branch in
+    the bucket first. Refs that are moved in another way are pushed when the ``with`` block ends
+    without an error. If the bucket cannot be reached, `Repository.notices` has a message, and a
+    commit raises `Unreachable` and leaves its changes staged. Refs that could not be pushed are
+    pushed by the next command.
 
     Args:
         uri: ``lakefs://REPOSITORY``.
@@ -83,8 +84,8 @@ def open_remote(storage_namespace: str, *, home: str | Path | None = None) -> Lo
     """Open the repository of a storage namespace for reading, without a clone.
 
     This needs only credentials. Nothing is written to the bucket, and only the cache is written on
-    this machine. A ref is read when a verb first names it, and then stays the same; open another
-    handle to see newer commits. A verb that would write raises `Refused`::
+    this machine. A ref is read when a verb first uses it, and its commit is then cached; open the
+    repository again to see newer commits. A verb that would write raises `Refused`::
 
         with lakecli.open_remote("s3://bucket/sales") as sales, sales.reader("main") as reader:
             entry = reader.find(b"orders.csv")

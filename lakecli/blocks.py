@@ -1,9 +1,10 @@
-"""The open blocks of this process; a block works on a branch, in its own workspace.
+"""The open blocks of this process: ``with`` blocks whose changes to a branch become one commit.
 
-All file systems and Spark tables of the process, in any thread, find the workspace here by the name
-of the branch. Processes that this process starts with multiprocessing look for a workspace of their
-parent in the local store. Other processes receive it in the pickled form of a file system. A second
-block on the same branch is refused, because changes could not be assigned to one of the two blocks.
+Until then the changes are in a workspace, which `lakecli.repository.workspace` describes. All file
+systems and Spark tables of the process, in any thread, find the workspace here by the name of the
+branch. A child process that multiprocessing started looks in the local store for a workspace of its
+parent. Any other process gets the name of the workspace from a pickled file system. A second block
+on the same branch is refused, because it would be unclear to which block a change belongs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lakecli.settings.home import chosen_home, home_paths
 
 
 class AlreadyOpen(Refused):
-    """Raised if this process already has a block on the branch."""
+    """Raised if this process already has an open block on the branch."""
 
     def __init__(self, repository: str, branch: str) -> None:
         super().__init__(
@@ -34,7 +35,7 @@ class AlreadyOpen(Refused):
 
 
 class OpenBlock:
-    """A block on a branch.
+    """An open block on a branch.
 
     Attributes:
         workspace: the name of the block's workspace; ``""`` until the workspace is begun.
@@ -48,10 +49,10 @@ class OpenBlock:
 
     @property
     def counts(self) -> bool:
-        """Whether this process may assume that the block is still open.
+        """Whether the block is surely open, as far as this process can know.
 
-        A process that was forked by multiprocessing has a copy of the block, may outlive the block,
-        and may be reused for other work.
+        A process that multiprocessing forked has only a copy of the block. The process may outlive
+        the block, or do other work.
         """
         return self.process == os.getpid() or parent_process() is None
 
@@ -69,25 +70,25 @@ _open: dict[tuple[str, str, str], OpenBlock] = {}
 
 
 def _owner(process: int | None) -> str:
-    """Return a name for a process that its child processes can derive, too.
+    """Return a unique name for a process; its child processes can compute the same name.
 
-    It contains a digest of the processes' common key, so another process that gets the same ID
-    later has another name.
+    The name contains a digest of the multiprocessing key, which a process shares with its children.
+    If the operating system later reuses the process ID, the name differs.
     """
     return f"{process}-{blake3_of(b'lakecli:block' + current_process().authkey).hex()[:32]}"
 
 
 def _store_of(home: str | Path | None) -> str:
-    """Return the directory of the local store of a home; see `lakecli.opening` for `home`."""
+    """Return the directory of the local store in a home; `home` is as in `lakecli.opening`."""
     return home_paths(chosen_home(home, os.environ), os.environ).store
 
 
 @contextmanager
 def opened(home: str | Path | None, repository: str, branch: str) -> Iterator[OpenBlock]:
-    """Open a block. The caller begins its workspace, and commits or discards the workspace.
+    """Register a block as open. The caller begins, and finally commits or discards, its workspace.
 
     Raises:
-        AlreadyOpen: this process has a block on the branch.
+        AlreadyOpen: this process has an open block on the branch.
     """
     key = _store_of(home), repository, branch
     block = OpenBlock()
@@ -107,18 +108,18 @@ def find(
     ref: str,
     using: Callable[[], AbstractContextManager[Repository]],
 ) -> str:
-    """Return the ref to read and write in place of `ref`: the workspace of a block on it, or `ref`.
+    """Return the workspace of an open block on the branch `ref`; without a block, `ref` itself.
 
     Args:
         home: the home of lakecli, as in `lakecli.opening`.
-        using: a function that opens the repository; called only in a process that may use a block
-            of its parent.
+        using: a function that opens the repository. It is called only in a child process that
+            multiprocessing started, which may use a block of its parent.
     """
     return _find(_store_of(home) if _open else "", repository, ref, using)
 
 
 def find_in(repository: Repository, ref: str) -> str:
-    """Do the same as `find`, in a repository that is open."""
+    """Return the same as `find`, for a repository that is already open."""
     store = os.fspath(repository.lake.home.store)
     return _find(store, repository.name, ref, lambda: nullcontext(repository))
 
@@ -140,7 +141,7 @@ def _find(
 
 
 def workspaces(home: str | Path | None) -> dict[tuple[str, str], str]:
-    """Return the workspaces of a home that are open in this process, by repository and branch."""
+    """Return the workspaces of this process's open blocks in a home, by repository and branch."""
     key = _store_of(home)
     return {
         (repository, branch): block.workspace

@@ -4,23 +4,24 @@
 
     LakeError
     ├── UsageError           correct the request: a URI, name, expression or option is malformed
-    ├── PartialFailure       repeat it for the objects that failed; the others are done
-    ├── ConflictError        decide between two changes of one path
-    ├── LostRace             look again and repeat it: somebody else moved first
+    ├── PartialFailure       repeat the request for the objects that failed; all others are done
+    ├── ConflictError        choose between two changes of the same path
+    ├── LostRace             repeat the request: somebody else moved the ref first
     ├── NotFound             name something that exists
     ├── Refused              request what is allowed, or use the flag that permits it
     │   ├── AlreadyExists
     │   ├── DirtyBranch
-    │   └── Unsupported      this store or platform cannot do it
+    │   └── Unsupported      use another store or platform: this one lacks a feature
     ├── IntegrityError       do not use these bytes; run fsck
     ├── PermissionDenied     fix credentials, permissions or ownership
     ├── Unreachable          wait, or fix the network, the disk or the endpoint
-    │   └── Unresponsive     it was waited for long enough
-    ├── NothingToDo          there is no change to record
-    └── OutcomeUnknown       it is unknown whether it took effect; ask again
+    │   └── Unresponsive     use a faster network, or allow more time in the settings
+    ├── NothingToDo          do nothing: there is no change to record
+    └── OutcomeUnknown       check later whether the request took effect
 
-A family has a stable ``kind``; the command line maps kinds to exit codes in one table. Members are
-declared beside the code that raises them.
+Each direct subclass of `LakeError` is a family of errors with a stable ``kind``; the command line
+maps kinds to exit codes. Subclasses for special cases are declared beside the code that raises
+them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 DISTRIBUTION: Final = "lakecli-vcs"
-"""The name of what pip installs, as installed programs list it; no package index has it yet."""
+"""The name under which pip lists the installed package; no package index has the package yet."""
 
 
 def install_command(extra: str) -> str:
@@ -49,13 +50,13 @@ _USER_INFO: Final = (
 def without_passwords(text: str) -> str:
     """Return a text without the user names and passwords of URIs such as ``s3://USER:PASSWORD@…``.
 
-    It is applied to all text in errors, logs and the operation log.
+    All text in errors, logs and the operation log passes through this function.
     """
     return re.sub(_USER_INFO, r"\1\2", text) if "://" in text and "@" in text else text
 
 
 class ErrorKind(StrEnum):
-    """The stable names of the error families. Scripts depend on them: names may only be added."""
+    """The names of the error families; names never change, because scripts depend on them."""
 
     UNEXPECTED = "unexpected"
     USAGE = "usage"
@@ -92,12 +93,12 @@ class LakeError(Exception):
         self.paths = tuple(paths)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the error by its fields, independently of the arguments of its class."""
+        """Pickle the error by its fields; constructors of subclasses take other arguments."""
         return _restore, (type(self), self.args, self.__dict__)
 
 
 def _restore(kind: type[LakeError], args: tuple[object, ...], fields: dict[str, object]) -> object:
-    """Return the error that was pickled, without calling its constructor."""
+    """Rebuild a pickled error without calling its constructor."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(fields)
     return error
@@ -122,7 +123,7 @@ class ConflictError(LakeError):
 
 
 class LostRace(LakeError):
-    """Somebody else moved the same ref or object first; nothing of this request was applied."""
+    """Somebody else changed the same ref or object first; nothing of this request was applied."""
 
     kind = ErrorKind.LOST_RACE
 
@@ -148,7 +149,7 @@ class DirtyBranch(Refused):
 
 
 class Unsupported(Refused):
-    """This store or platform cannot do what was asked."""
+    """This store or platform lacks a feature that the request needs."""
 
 
 class IntegrityError(LakeError):
@@ -158,7 +159,7 @@ class IntegrityError(LakeError):
 
 
 class PermissionDenied(LakeError):
-    """Credentials are missing or wrong, or a place may not be read or written."""
+    """Credentials are missing or wrong, or reading or writing a file or bucket is not permitted."""
 
     kind = ErrorKind.PERMISSION
 
@@ -180,21 +181,21 @@ class NothingToDo(LakeError):
 
 
 class OutcomeUnknown(LakeError):
-    """It is unknown whether the request took effect, and asking the store did not help."""
+    """It is unknown whether the request took effect, even after asking the store again."""
 
     kind = ErrorKind.OUTCOME_UNKNOWN
 
 
 class LakeWarning(UserWarning):
-    """The warning for a notice in `Repository.notices` that nobody has read."""
+    """A Python warning for a message in `Repository.notices` that the caller has not read."""
 
 
 def is_interrupt(error: BaseException) -> bool:
     """Return whether an error is an interrupt, or was raised because of one.
 
-    An interrupt may occur between any two instructions. If it occurs inside of `Condition.wait`,
-    the condition's lock is not held when its ``with`` block releases the lock. The block then
-    raises a `RuntimeError` instead of the interrupt.
+    An interrupt may hide behind another error: if it occurs inside of `Condition.wait`, the lock of
+    the condition may be released already, and the end of the ``with`` block raises a
+    `RuntimeError`.
     """
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]

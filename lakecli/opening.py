@@ -1,4 +1,4 @@
-"""Opening a lake and its repositories without a command line: the library, fsspec and Spark.
+"""Opens a lake and its repositories for the library, fsspec and Spark, without a command line.
 
 The settings come from the environment and the configuration file, as on the command line. The
 library uses these settings: ``cache.size``, ``cache.memory``, ``network.timeout``,
@@ -85,7 +85,7 @@ def open_repository(
         sync: ``auto`` or ``manual``; ``None`` for the value in the settings.
 
     Raises:
-        UsageError: `sync` is another word, or a setting is malformed.
+        UsageError: `sync` is neither ``auto`` nor ``manual``, or a setting is malformed.
         NotFound: there is no repository of that name on this machine.
         PermissionDenied: the bucket may not be read.
     """
@@ -102,7 +102,8 @@ def open_repository(
 def catch_up(repository: Repository) -> None:
     """With ``sync = auto``, fetch, and push the refs that earlier commands could not push.
 
-    If the bucket cannot be reached, a notice says so and the state of the last fetch is used.
+    If the bucket cannot be reached, `Repository.notices` gets a message, and the state of the last
+    fetch is used.
 
     Raises:
         PermissionDenied: the bucket may not be read.
@@ -146,10 +147,10 @@ def settings_of(home: str | Path | None) -> Settings:
 
 @lru_cache(maxsize=8)
 def _read_once(file: Path, version: tuple[int, ...]) -> Mapping[str, str]:
-    """Return the settings of one version of a file; cached, as each refused entry may need them.
+    """Return the settings in a configuration file; cached, because they may be needed very often.
 
     Args:
-        version: identifies the version, for the cache.
+        version: identifies the version of the file, for the cache.
     """
     del version
     return read_file(file)

@@ -1,10 +1,10 @@
 """The checks of a store, the result of a check, and the objects that checks write.
 
 Each check is a function that writes its own keys and raises an error if something is wrong.
-`lakecli.doctor.probe` orders the checks so that each depends only on earlier ones. This module
+`lakecli.doctor.probe` orders the checks: a check depends only on earlier checks. This module
 checks permissions, the consistency of reads, and the store's treatment of names, parts, checksums
-and deletions. Checks of conditional writes, on which all sharing depends, are in
-`lakecli.doctor.conditions`.
+and deletions. `lakecli.doctor.conditions` checks conditional writes, which sharing a repository
+requires.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ CONDITIONS_FIX: Final = (
 CONSISTENCY_FIX: Final = "use a store in which every read sees the writes before it"
 
 BROKEN: Final = "broken"
-"""The detail of a check that failed by a `BrokenPromise`: what the store did."""
+"""The key in `Check.details`, of a check that raised `BrokenPromise`, for what the store did."""
 
 
 class BrokenPromise(Unsupported):
     """Raised if the store violates a guarantee that concurrent writers need.
 
-    A store that lacks an ability reports this with a plain `Unsupported`. A broken promise is a
-    fault, which another run of the same check may not show.
+    A store that lacks a feature raises `Unsupported` itself. A broken promise is a fault of the
+    store; another run of the same check may not show the fault.
     """
 
     def __init__(self, message: str, hint: str = CONDITIONS_FIX) -> None:
@@ -80,11 +80,11 @@ class Check(NamedTuple):
     """One check and its result.
 
     Attributes:
-        name: name such as create-only; names do not change, new ones may come.
+        name: name of the check, such as create-only; names never change, but checks may be added.
         verdict: ok, warning, failed or skipped.
         seen: result in one line; for a skipped check, the reason.
         fix: the fix: a command, a permission or a variable; empty if nothing is wrong.
-        kind: kind of the error if it failed, as in errors.
+        kind: kind of the error if the check failed, as in errors.
         details: further details, such as the difference of the clocks in seconds.
     """
 
@@ -129,7 +129,7 @@ def failed(name: str, error: LakeError, *, fix: str = "", **details: str) -> Che
 
 
 class ScratchObjects:
-    """The objects that one run writes below its own prefix, and deletes at its end in any case.
+    """The objects that one run writes below its own prefix; they are deleted when the run ends.
 
     Args:
         prefix: the prefix, which only this run uses; it ends with a slash.
@@ -148,7 +148,7 @@ class ScratchObjects:
         return key
 
     def start_upload(self, uploads: PartUploads, key: str) -> UploadId:
-        """Begin an upload in parts; `remove` aborts it unless it is completed."""
+        """Begin a multipart upload; `remove` aborts the upload if it is not completed."""
         upload = uploads.start(key)
         self._uploads.append((uploads, key, upload))
         return upload
@@ -163,7 +163,7 @@ class ScratchObjects:
         self._forget()
 
     def remove_after_failure(self) -> None:
-        """Delete everything after an error or an interruption; ignore errors of the deletion."""
+        """Delete all objects and uploads after an error or an interrupt; ignore further errors."""
         with suppress(LakeError):  # the first error is the one to report
             try:
                 self.remove()
@@ -189,10 +189,10 @@ class ScratchObjects:
 
 
 OBJECT: Final = "object"
-"""Name of the object that several checks read."""
+"""The name of the object that several checks read."""
 
 BODY: Final = bytes(range(64))
-"""Its contents."""
+"""The contents of the object that several checks read."""
 
 _MAX_UPLOADS: Final = 1_000
 
@@ -277,14 +277,14 @@ def check_ranges(scratch: ScratchObjects) -> Check:
 
 
 _APART: Final = ("x/y", "x//y", "x/./y", "x/z/../y", "o", "o/inner")
-"""Names that some stores take for one, or of which they list only some."""
+"""Names that some stores treat as the same name, or omit from listings."""
 
 
 def check_names(scratch: ScratchObjects) -> Check:
     """Write, read and list objects with names that a file system would treat as the same path.
 
-    lakecli's own keys have no such names. But paths in a repository may have them, and `export`
-    copies objects to keys with the same names.
+    lakecli's own keys never have such names. But paths in a repository may, and `export` uses
+    these paths as keys.
     """
     name, store = "names", scratch.store
     kept: list[str] = []
@@ -319,7 +319,7 @@ def check_names(scratch: ScratchObjects) -> Check:
 
 
 def _put_once(store: ObjectStore, key: str, body: bytes) -> None:
-    """Write a new object without retries, as some servers answer some names with status 500."""
+    """Write a new object without retries, because some servers answer 500 for some names."""
     try:
         store.put(key, body, ABSENT)
     except Unsupported:
@@ -334,7 +334,10 @@ def _body_of(store: ObjectStore, key: str) -> bytes | None:
 
 
 def check_delete_matching(scratch: ScratchObjects) -> Check:
-    """Delete an object by a stale version, which must be refused, and by its current version."""
+    """Delete an object on condition of its version.
+
+    With a stale version the deletion must be refused; with the current version it must succeed.
+    """
     name, store = "delete-matching", scratch.store
     if not isinstance(store, DeletesMatching):
         return ok(name, "this kind of store has none; gc run relies on its lease alone")
@@ -391,10 +394,10 @@ def check_multipart(scratch: ScratchObjects) -> Check:
 
 
 def _send_large(scratch: ScratchObjects, key: str, why: Unsupported) -> Check:
-    """Upload a large object as one stream, because the store does not support parts.
+    """Upload a large object as one stream, because the store has no multipart uploads.
 
     Args:
-        why: the error that the upload in parts raised.
+        why: the error that the multipart upload raised.
     """
     size = PART_SIZE + 1
     scratch.store.put(key, BytesIO(bytes(size)), ANY)
@@ -421,7 +424,7 @@ def _why_unlisted(
 
 
 def check_checksums(scratch: ScratchObjects) -> Check:
-    """Send bytes with a wrong checksum, as a whole object or as a part."""
+    """Send bytes with a wrong checksum, which the store must refuse: as an object or as a part."""
     name = "checksums"
     try:
         is_sent = _send_garbled(scratch)
@@ -456,9 +459,9 @@ def _send_garbled(scratch: ScratchObjects) -> bool:
 
 
 def distance(shown: datetime, before: datetime, after: datetime) -> timedelta:
-    """Return how far another clock is ahead of this machine's; negative if it is behind.
+    """Return how far another clock is ahead of this machine's clock; negative if it is behind.
 
-    If the clocks may agree, return 0.
+    Return 0 if the times do not show a difference.
 
     Args:
         shown: the time of the other clock, in whole seconds.

@@ -1,15 +1,15 @@
-"""Checks of conditional writes, on which all sharing depends.
+"""Checks of conditional writes, which sharing a repository requires.
 
-With one writer, a store that ignores conditions looks like one that honours them. So these checks
-send writes that must be refused, both one after the other and many at once, and read the object
-back.
+With one writer, a store that ignores conditions looks like a store that honours them. So these
+checks send writes that must be refused, first one after the other and then many in parallel, and
+read the object back.
 
-Many stores first compare the version and then write. Whether two concurrent writers both succeed is
-then a matter of chance, and a single race says little. So the strength of the evidence is stated:
-`RACES` races of each kind find a store that fails one race in ten with a probability of
-1 - 0.9 ** 66, more than 99.9 %. Bodies are as large as those of refs (`BODY_SIZE`). On S3Proxy 4.1,
-which compares and then writes files, 29 of 40 races with such bodies had several winners, and 28 of
-40 with bodies four times as large.
+Some stores compare the version first, and write afterwards. Two concurrent writers may then both
+succeed, but only by chance, so a single race proves little. If a store fails one race in ten,
+`RACES` races of each kind detect this with a probability of 1 - 0.9 ** 66, more than 99.9 %.
+The body of each write is as large as a ref (`BODY_SIZE`). S3Proxy 4.1 compares first and writes
+afterwards: 29 of 40 races with such bodies had several winners, and 28 of 40 races with bodies four
+times as large.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from lakecli.stores.contract import (
 T = TypeVar("T")
 
 WRITERS: Final = 8
-"""Writers of each race."""
+"""The number of writers in each race."""
 
 RACES: Final = 66
-"""Races of each kind, create-only and compare-and-set, that are the evidence for a store."""
+"""How many races of each kind (create-only and compare-and-set) a store must pass."""
 
 LOOK: Final = 12
-"""Races of each kind in a run of `lakecli doctor` where the evidence is there already."""
+"""The number of races of each kind if the store has already passed `RACES` races."""
 
 TIME_LIMIT: Final = 50.0
-"""Seconds after which no race begins, so that a test takes a minute at most; the evidence of
-several runs adds up."""
+"""Seconds after which no further race begins, so that a run takes at most a minute. The races of
+several runs are added up."""
 
 BODY_SIZE: Final = 16 << 10
-"""Bytes that each writer sends."""
+"""The number of bytes that each writer sends."""
 
 PAUSE: Final = 1.5
-"""Seconds before the second attempt on a store that did not answer."""
+"""Seconds to wait before the second attempt if the store did not answer."""
 
 _START_TIMEOUT: Final = 30.0
-"""Seconds for all writers of a race to get ready."""
+"""The maximum time, in seconds, until all writers of a race are ready to start."""
 
 
 def check_create_only(scratch: ScratchObjects) -> Check:
@@ -78,12 +78,12 @@ def check_match(scratch: ScratchObjects) -> Check:
 
 @dataclass(slots=True)
 class Races:
-    """The outcome of races, none of which had two winners.
+    """The results of races; no race had two winners.
 
     Attributes:
         run: the number of races of each kind that took place.
         won: the number of races of each kind that had a winner.
-        winnerless: the number of races of both kinds without a winner, which prove nothing.
+        winnerless: the number of races without a winner, of both kinds; such races prove nothing.
     """
 
     wanted: int
@@ -93,7 +93,7 @@ class Races:
 
     @property
     def check(self) -> Check:
-        """The races as the result of a check."""
+        """Return the result of the check that ran the races."""
         size = {"races": str(self.won), "writers": str(WRITERS)}
         if self.winnerless:
             return warning(
@@ -160,8 +160,8 @@ def run_races(
 def _patiently(scratch: ScratchObjects, name: str, look: Callable[[ScratchObjects, str], T]) -> T:
     """Run a check; if the store did not answer, run it once more on another key.
 
-    The adapters send conditional writes only once, and some stores need a second between two writes
-    of a key.
+    Adapters never retry conditional writes, and some stores accept only one write per second for a
+    key.
     """
     try:
         return look(scratch, name)
@@ -206,9 +206,9 @@ def _race_to_create(scratch: ScratchObjects, name: str) -> bool:
 
 
 def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
-    """Start all writers of a race together, and return whether one of their bodies was stored.
+    """Start all writers of a race together, and return whether the bytes of a writer were stored.
 
-    Each writer sends its own bytes, so the stored bytes show the winner.
+    Each writer sends different bytes, so the stored bytes identify the winner.
 
     Raises:
         BrokenPromise: more than one writer won, or the stored bytes are not the winner's.
@@ -240,14 +240,14 @@ def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
 def _write_at_once(
     store: ObjectStore, writes: Sequence[tuple[str, bytes, Condition]]
 ) -> list[Version | Unreachable | None]:
-    """Write from many threads at once, and return the result of each write, in order.
+    """Write from many threads concurrently, and return the result of each write, in order.
 
-    A result is the new version, ``None`` if the condition failed, or an error if the outcome is
-    unknown.
+    A result is the new version, ``None`` if the condition failed, or an error if it is unknown
+    whether the write succeeded.
 
-    The writers start only after this thread has handed all of them to the pool. Otherwise the pool
-    might not know a thread that it has just started, and an interruption would not wait for that
-    thread.
+    No write starts before this thread has submitted all writes to the pool. Otherwise an interrupt
+    might occur before the pool has recorded a thread that it started, and the pool would not wait
+    for that thread.
     """
     barrier = Barrier(len(writes) + 1)
 

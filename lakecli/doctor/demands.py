@@ -1,7 +1,7 @@
-"""Find the setting that a bucket requires by trying settings, because S3's errors do not name it.
+"""Find the setting that a bucket requires, by trying settings: S3's errors do not name it.
 
-Google's errors name a payer or a key, and Azure's an encryption scope. For these, the hint of the
-error names the setting to change.
+Google's errors name the missing payer or key, and Azure's errors the encryption scope. The hint of
+such an error names the setting to change, so no settings are tried.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ REMEDIES: Final[Mapping[str, tuple[Remedy, ...]]] = {
     "list": _READING,
     "write": (Remedy(Demand.S3_SSE, "aws:kms"), Remedy(Demand.S3_SSE, "AES256")),
 }
-"""What is tried if a check is refused."""
+"""The settings to try if the store refuses the request of a check, by the name of the check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """The settings that can be tried with one bucket.
+    """The settings that can be tried on one bucket.
 
     Attributes:
-        account: the present settings for access to the bucket.
+        account: the current settings for access to the bucket.
         reopen: a function that opens the store with other settings.
     """
 
@@ -67,7 +67,7 @@ class Remedies:
         return None
 
     def command(self, remedy: Remedy) -> str:
-        """Return the command that sets a remedy for this bucket and keeps other buckets' values."""
+        """Return the command that changes a setting for this bucket, not for other buckets."""
         values = {
             place: value for name, place, value in self.account.demands if name == remedy.demand
         }

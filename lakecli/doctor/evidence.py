@@ -1,7 +1,7 @@
-"""The results of earlier checks of a namespace: whether several machines may write to it.
+"""The results of earlier tests of a namespace: whether several machines may write to it.
 
-The results are one object in the namespace, ``_lakecli/sharing.json``, so that only the first clone
-runs the races, and every clone knows the result::
+The results are stored as one object in the namespace, ``_lakecli/sharing.json``. So only the first
+clone runs the races of conditional writes, and other clones read its results::
 
     {"format": 1, "results": [
       {"place": "s3.example.org s3://lake/sales", "reason": "", "races": 66,
@@ -9,14 +9,15 @@ runs the races, and every clone knows the result::
 
 The results are in the order in which they were written:
 
-- A failure has a reason. It has precedence over earlier and later passes. Only a later pass that a
-  user requested, with ``again``, ends it.
-- The races of all passes since the last failure are added up for each place, which is a server and
-  a namespace. A copy of a namespace contains the object, too, but its place has not been tested.
+- A failed test has a ``reason``. The namespace then cannot be shared, even if other tests passed,
+  until a later test with ``again`` passes, which a user requested.
+- ``place`` is a server and a namespace. For each place, the races of all tests since the last
+  failure are added up. A copy of a namespace also contains the object, but its place differs, so
+  the copy counts as untested.
 
-A failure is written unconditionally, because conditional writes may be what fails. The machine that
-saw the failure also keeps it until the object contains it. A pass is written by compare-and-set. An
-older lakecli does not know the object, and does not change it.
+A failure is written unconditionally, because the store may be unable to write conditionally. The
+machine that saw the failure also keeps the result until the object contains it. A pass is written
+by compare-and-set. Older versions of lakecli ignore the object.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from lakecli.stores.contract import (
 FORMAT: Final = 1
 
 MOST_RESULTS: Final = 32
-"""Results that are kept, the newest."""
+"""The maximum number of results that are kept; older results are dropped."""
 
 _LONGEST_PLACE: Final = 4096
 _LONGEST_TEXT: Final = 1000
@@ -75,7 +76,7 @@ class Result(NamedTuple):
         races: the number of races of each kind that had one winner.
         at: the time of the test, by the clock of the machine that ran it.
         by: the person who ran the test, or ``""``.
-        again: whether a user requested the test to end a failure.
+        again: whether a user requested this test after an earlier failure.
     """
 
     place: str
@@ -118,7 +119,7 @@ class SharingEvidence(NamedTuple):
 
     @property
     def failure(self) -> Result | None:
-        """The last failure that no later requested pass has ended, or ``None``."""
+        """The last failure, or ``None`` if there is none or a user's later test has passed."""
         found = None
         for result in self.results:
             if result.reason:
@@ -128,7 +129,11 @@ class SharingEvidence(NamedTuple):
         return found
 
     def races(self, place: str) -> int:
-        """Return how many races of each kind a place has passed since the last failure."""
+        """Return how many races of each kind a namespace has passed since the last failure.
+
+        Args:
+            place: the server and namespace; see `place_of`.
+        """
         total = 0
         for result in self.results:
             if result.reason:
@@ -138,7 +143,7 @@ class SharingEvidence(NamedTuple):
         return total
 
     def adding(self, result: Result) -> SharingEvidence:
-        """Return the evidence with a new result, or `self` if the result changes nothing."""
+        """Return all results including a new one; return `self` if the new one adds nothing."""
         says_something = result.races > 0 and self.failure is None
         if not (result.reason or result.again or says_something):
             return self
@@ -146,13 +151,13 @@ class SharingEvidence(NamedTuple):
 
 
 def place_of(store: ObjectStore) -> str:
-    """Return the server and the URI of a namespace, as this machine names them."""
+    """Return the server and the URI of a namespace, as this machine addresses them."""
     access = access_of(store)
     return store.uri if access is None else f"{access.endpoint} {store.uri}".strip()
 
 
 def read_evidence(store: ObjectStore) -> SharingEvidence:
-    """Return the evidence of a namespace, with one GET request.
+    """Return the results that are recorded in a namespace, with one GET request.
 
     Raises:
         IntegrityError: the object is not valid.
@@ -165,7 +170,7 @@ def read_evidence(store: ObjectStore) -> SharingEvidence:
 
 
 def record(store: ObjectStore, result: Result, retries: Retries = _RETRIES) -> SharingEvidence:
-    """Add a result to the evidence of a namespace, and return the new evidence.
+    """Add a result to the results recorded in a namespace, and return all of them.
 
     A result with ``again`` also replaces an object that is not valid.
 

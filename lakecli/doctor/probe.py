@@ -1,9 +1,9 @@
 """One run of the checks of a store: permissions, conditional writes, consistency, URLs, the clock.
 
-The checks use small objects below a prefix of their own, which are deleted at the end, also after a
-failure or an interruption. No other objects are changed. A run sends at most `requests` requests.
-If the store stops answering, or after `TIME_LIMIT`, the remaining checks are skipped. If only one
-check gets no answer, that check fails, and the run continues.
+The checks write small objects below a prefix that only this run uses. The objects are deleted at
+the end, also after a failure or an interrupt. No other objects are changed. A run sends at most
+`requests` requests. If the store stops answering, or after `TIME_LIMIT`, the remaining checks are
+skipped. If only one check gets no answer, that check fails, and the run continues.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def requests(races: int) -> int:
 
 
 TIME_LIMIT: Final = timedelta(minutes=2)
-"""No check begins after this; the SDK limits a single request."""
+"""The time after which no further check begins. The SDK limits the time of each request."""
 
 CLOCK_WARNING: Final = timedelta(seconds=5)
 CLOCK_LIMIT: Final = timedelta(minutes=15)
-"""Clouds refuse signatures with a larger difference."""
+"""The largest difference of the clocks with which clouds accept signatures."""
 
 LEFT_AFTER: Final = timedelta(hours=1)
-"""Older objects were left by a killed run: no run takes as long."""
+"""The age from which an object must have been left by a killed run: every run is shorter."""
 
 _MAX_LISTED: Final = 1_000
 _MAX_ASKED: Final = 16
@@ -60,13 +60,13 @@ _URL_LIFETIME: Final = timedelta(days=7)
 _CLOCK_FIX: Final = "set the clock of this machine, for example with `timedatectl set-ntp true`"
 
 MAX_BODY: Final = 1 << 16
-"""Bytes of a response that are read, at most."""
+"""The maximum number of bytes to read of a response."""
 
 _CODE: Final = re.compile(rb"<Code>([A-Za-z]{1,64})</Code>")
 _CHECK_PROXIES: Final = "check proxies and certificates, which users of such URLs need too"
 _HEADERS: Final = {"User-Agent": "lakecli"}
 _PREFLIGHT: Final = {"Origin": "null", "Access-Control-Request-Method": "PUT"}
-"""What a browser sends before a PUT of a page that it has opened as a file."""
+"""The headers of a browser's CORS preflight request, before a page on disk sends a PUT."""
 
 _OK: Final = 200
 _DENIED: Final = frozenset({400, 401, 403})
@@ -81,11 +81,11 @@ class FetchedUrl(NamedTuple):
     headers: Mapping[str, str] = NO_METADATA
 
     def date(self) -> datetime | None:
-        """Return the server's time, or ``None`` if the response has none."""
+        """Return the time in the ``Date`` header, or ``None`` without a valid one."""
         return date_of(self.headers.get("date", ""))
 
     def problem(self) -> LakeError | None:
-        """Return the error that a response means, or ``None`` for a success."""
+        """Return the error for a response, or ``None`` if the request succeeded."""
         if self.status == _OK:
             return None
         code = _CODE.search(self.body)
@@ -153,7 +153,7 @@ def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) ->
 
 
 def _on_objects(check: Callable[[ScratchObjects], Check]) -> Callable[[Probe], Check]:
-    """Return a check for `Probe` that calls a check which needs only the scratch objects."""
+    """Adapt a check that needs only the scratch objects to the signature of `CHECKS`."""
     return lambda probe: check(probe.scratch)
 
 
@@ -163,10 +163,10 @@ class Probe:
     Args:
         clock: a function that returns the current time as an aware UTC datetime.
         new_id: a function that returns 16 random bytes.
-        greet: a function that sends the first request and returns the store to use; ``None`` to
-            use `store`.
+        greet: a function that sends the first request and returns the store to check; ``None`` to
+            check `store`.
         remedies: the settings to try if the bucket refuses a request; ``None`` to try none.
-        races: a function that takes the store and returns the number of races of each kind.
+        races: a function that takes the store and returns how many races of each kind to run.
     """
 
     def __init__(
@@ -195,7 +195,8 @@ class Probe:
     def run(self) -> Generator[Check]:
         """Yield the result of each check in `NAMES`; close the iterator to end early.
 
-        A `LakeError` becomes a failed check. Any other error ends the run after the clean-up.
+        If a check raises a `LakeError`, its result is a failed check. Any other error ends the run;
+        the objects of the run are deleted first.
         """
         try:
             for name in NAMES:
@@ -229,7 +230,10 @@ class Probe:
             return failed(name, error)
 
     def _remedied(self, name: str, error: PermissionDenied) -> Check:
-        """Return a failed check for a refused request; its fix is a setting that helps, if any."""
+        """Return a failed check for a request that was refused.
+
+        If the request succeeds with another setting, the fix is the command that sets it.
+        """
         if self._remedies is None:
             return failed(name, error)
         remedy = self._remedies.find(name, self._attempts(name))
@@ -246,7 +250,7 @@ class Probe:
         return lambda store: list(islice(store.list(DOCTOR), 1))
 
     def _answers(self) -> bool:
-        """Return whether the store still answers a listing, as it did at the start of the run."""
+        """Return whether the store still answers a request for a listing."""
         try:
             next(iter(self.store.list(DOCTOR)), None)
         except Unreachable:
@@ -256,7 +260,7 @@ class Probe:
         return True
 
     def _obstacle_to(self, name: str, needs: Sequence[str]) -> str:
-        """Return why a check is skipped, or ``""`` if it is not.
+        """Return the reason to skip a check, or ``""`` to run it.
 
         Args:
             needs: the names of earlier checks that must not have failed.
@@ -415,7 +419,7 @@ class Probe:
         return failed("clock", error, seconds=str(seconds))
 
     def _measure(self) -> timedelta | None:
-        """Return how far the store's clock is ahead: 0 if it may be right, ``None`` if unknown."""
+        """Return how far the store's clock is ahead of this machine's; ``None`` if unknown."""
         key = self.scratch.prefix + checks.OBJECT
         if self._sent is not None and self._verdicts["read"] is CheckVerdict.OK:
             return checks.distance(self.store.head(key).modified_at, *self._sent)
@@ -453,7 +457,8 @@ class Probe:
         ),
         "delete": (_delete, ()),
     }
-    """All checks, in their order, and those that must not have failed before each is made."""
+    """All checks by name, in order; each with the names of the earlier checks that it needs. If one of
+    these has failed, the check is skipped."""
 
 
 NAMES: Final = tuple(Probe.CHECKS)

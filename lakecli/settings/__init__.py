@@ -2,7 +2,7 @@
 
 ::
 
-    keys      how values are written, and the names and meaning of all settings
+    keys      the names and meanings of all settings, and the parsers of their values
     home      the directories of lakecli on a machine, and the configuration file
     lakectl   the settings that come from lakectl's file and variables
     settings  the precedence of sources; the committer

@@ -1,9 +1,10 @@
 """The home of lakecli on a machine: its directories, and the configuration file.
 
-The directories are the same as those of the package platformdirs. The package is not used, because
-every command needs the directories, and importing it would delay each command noticeably.
+The directories are the same as those that the package platformdirs returns. platformdirs is not
+used, because every command needs the directories, and the import would delay each command
+noticeably.
 
-The size of the file is limited, and edits, made with tomlkit, keep comments.
+The size of the configuration file is limited. Changes are made with tomlkit, which keeps comments.
 """
 
 import errno
@@ -23,10 +24,12 @@ from lakecli.errors import NotFound, PermissionDenied, Unreachable, UsageError
 from lakecli.settings.keys import KEYS, find_key
 
 _PLATFORM: Final[str] = sys.platform
-"""A plain text, so that mypy checks the code for each platform on all of them."""
+"""The platform as a plain ``str``; mypy would skip code for other platforms after a comparison of
+`sys.platform`."""
 
 HOME_VARIABLE: Final = "LAKECLI_HOME"
-"""Read by the entry points (command line, `lakecli.open`, fsspec, Spark) only."""
+"""The environment variable that names the home. Only entry points read the variable: the command
+line, `lakecli.open`, fsspec and Spark."""
 
 
 class HomePaths(NamedTuple):
@@ -38,7 +41,7 @@ class HomePaths(NamedTuple):
 
 
 def chosen_home(given: StrPath | None, environ: Mapping[str, str]) -> str | None:
-    """Return `given`, or else the home that the environment sets, or else ``None``."""
+    """Return `given`; if empty, the home in the environment; ``None`` if neither is set."""
     return os.fspath(given) if given else environ.get(HOME_VARIABLE) or None
 
 
@@ -74,11 +77,11 @@ def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
 
 
 _REPOSITORIES = "repo"
-"""The table of the tables of single repositories, such as ``[repo.sales]``."""
+"""The TOML table that contains one table for each repository, such as ``[repo.sales]``."""
 
 
 def read_file(path: StrPath, *, required: bool = False) -> Mapping[str, str]:
-    """Return the settings of a file by key name, as text; empty if there is no file.
+    """Return the settings in a file: their values as text, by name; empty if there is no file.
 
     Raises:
         UsageError: the file is not TOML, or has an unknown setting; the error names file and line.
@@ -125,7 +128,7 @@ def _read(path: StrPath, *, required: bool) -> str | None:
 
 
 def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
-    """Yield dotted names and values; an empty or unknown table is yielded as one unknown name."""
+    """Yield dotted names and values; an empty or unknown table is yielded under its own name."""
     tables = {key.name.rpartition(".")[0] for key in KEYS} | {_REPOSITORIES}
     for name, value in table.items():
         dotted = prefix + name
@@ -137,7 +140,7 @@ def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, ob
 
 
 def _line_of(text: str, name: str) -> int:
-    """Return the line that most likely sets `name`; the TOML parser does not report it."""
+    """Return the number of the line that probably sets `name`; the TOML parser reports no lines."""
     table, _, leaf = name.rpartition(".")
     current = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -153,7 +156,7 @@ def _line_of(text: str, name: str) -> int:
 
 
 def set_value(path: StrPath, name: str, text: str) -> None:
-    """Write one setting to the file, and keep everything else in it."""
+    """Write one setting to the configuration file, and leave the rest of the file unchanged."""
     import tomlkit
     from tomlkit.items import InlineTable
 
@@ -182,7 +185,7 @@ def set_value(path: StrPath, name: str, text: str) -> None:
 
 
 def unset_value(path: StrPath, name: str) -> None:
-    """Remove one setting from the file."""
+    """Remove one setting from the configuration file."""
     import tomlkit
 
     find_key(name)
@@ -198,7 +201,11 @@ def unset_value(path: StrPath, name: str) -> None:
 
 
 def _remove(table: MutableMapping[str, Any], words: list[str]) -> None:
-    """Remove a setting, and the tables that this leaves empty."""
+    """Remove a setting, and each table that becomes empty.
+
+    Args:
+        words: the parts of the dotted name.
+    """
     first, *rest = words
     if rest:
         _remove(table[first], rest)
@@ -209,14 +216,15 @@ def _remove(table: MutableMapping[str, Any], words: list[str]) -> None:
 def _edit(
     path: StrPath, name: str, after: Mapping[str, object], *ways: Callable[[str], str]
 ) -> None:
-    """Change or remove one setting by the first way that leaves all other settings unchanged.
+    """Change or remove one setting by the first function that leaves all other settings unchanged.
 
     tomlkit loses or breaks settings in some files, such as files with dotted keys or inline tables.
     So the settings in each result are compared with the expected settings.
 
     Args:
-        after: the name and the new value of the setting; empty to remove it.
-        ways: functions that take the text of the file and return the changed text.
+        after: the name and the new value of the setting; empty to remove the setting.
+        ways: functions that take the text of the file and return the changed text; they are tried
+            in order.
     """
     from tomlkit.exceptions import TOMLKitError
 
@@ -247,7 +255,7 @@ def _flat(text: str) -> dict[str, object]:
 
 
 def _write(path: StrPath, text: str) -> None:
-    """Replace the file atomically, with read access for its owner only; follow a symbolic link."""
+    """Replace a file atomically; only its owner can read it. A symbolic link is followed."""
     if is_pipe(path):
         raise UsageError(f"{path} is no file that can be changed", hint="name a file")
     target = os.path.realpath(path)

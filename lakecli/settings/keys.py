@@ -1,6 +1,6 @@
-"""The settings: how each kind of value is written, and the names and meaning of all settings.
+"""The names and meanings of all settings, and the parsers of their values.
 
-Each parser raises `UsageError` for an invalid text; the hint has an example.
+Each parser raises `UsageError` for an invalid text; the hint of the error has an example.
 """
 
 import re
@@ -15,7 +15,7 @@ from lakecli.base.uri import SCHEME, check_no_password, is_namespace
 from lakecli.errors import UsageError
 
 HARDLINK_ROOT: Final = "hardlink-root"
-"""The value of ``local.link`` that gives hard links to root, too."""
+"""The value of ``local.link`` that allows hard links also if the user is root."""
 
 _DURATION: Final = r"([0-9]+)\s*([smhd])"
 _DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -34,7 +34,8 @@ _SHOWN = 60
 _BETWEEN: Final = (
     "[\u3000\xa0]|(?<=[^\0-\x7f\\s\u200c\u200d])[\u200c\u200d](?=[^\0-\x7f\\s\u200c\u200d])"
 )
-"""Spaces of CJK texts, and what joins or separates letters in Persian and Indic names."""
+"""Invisible characters that a name may contain: no-break spaces, ideographic spaces of CJK texts,
+and, between non-ASCII letters, the zero-width joiners of Persian and Indic names."""
 _PLACE: Final = r"(((s3|gs)://[^/]|az://[^/]+/[^/]|(local|file):///[^/])|/[^/]).*"
 
 
@@ -72,7 +73,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_timeout(text: str) -> timedelta:
-    """Return the time to wait for a server; at most a day."""
+    """Return the time to wait for a server, which may be at most a day."""
     timeout = parse_duration(text)
     if timeout > timedelta(days=1):
         raise UsageError(f"longer than a day: {_shown(text)}", hint="the default is 60s")
@@ -85,7 +86,7 @@ def parse_grace(text: str) -> timedelta:
 
 
 def check_grace(grace: timedelta) -> timedelta:
-    """Return a grace period; refuse one that is too short or too long."""
+    """Return a grace period of garbage collection; refuse one that is too short or too long."""
     if grace < SHORTEST_GRACE:
         raise UsageError(
             f"the grace period is less than {SHORTEST_GRACE.total_seconds() / 3600:.0f} hours",
@@ -154,7 +155,7 @@ def parse_sync(text: str) -> bool:
 
 
 def parse_link(text: str) -> str:
-    """Return the method by which files of a linked directory are made from objects."""
+    """Return the method that creates files of linked directories, such as ``reflink``."""
     word = text.strip().lower()
     if word not in {"auto", "reflink", "hardlink", HARDLINK_ROOT, "copy"}:
         raise UsageError(
@@ -191,9 +192,10 @@ _parse_flag: Final = _matching(f"{YES}|false", "true or false", f"write {YES} or
 def _by_bucket(
     parse: Callable[[str], str], bucket: str
 ) -> Callable[[str], tuple[tuple[str, str], ...]]:
-    """Return a parser for one value for all buckets and for values of single buckets.
+    """Return a parser for a setting that may have different values for different buckets.
 
-    A value of a single bucket is written ``BUCKET=VALUE``.
+    The text is a list separated by spaces: ``VALUE`` for all buckets, ``BUCKET=VALUE`` for one
+    bucket. The parser returns pairs of a bucket, or ``""`` for all buckets, and its value.
 
     Args:
         parse: the parser of a value.
@@ -226,7 +228,7 @@ def _by_bucket(
 def _demand(
     name: Demand, summary: str, example: str, parse: Callable[[str], str] = _parse_flag
 ) -> "Key":
-    """Return the setting for something that buckets may require of requests."""
+    """Return the setting for a demand: a header or parameter that some buckets require."""
     bucket = "az://ACCOUNT/CONTAINER" if name.startswith("az.") else f"{name[:2]}://BUCKET"
     return Key(
         name.value,
@@ -462,10 +464,10 @@ KEYS: Final = (
         "az://opendata/public=true",
     ),
 )
-"""Every setting for all repositories."""
+"""All settings that apply to all repositories."""
 
 OF_REPOSITORY: Final = "repo."
-"""The beginning of the name of a setting of one repository."""
+"""The prefix of the names of settings that apply to one repository."""
 
 PROFILE: Final = "profile"
 ENDPOINT: Final = "endpoint"
@@ -477,16 +479,20 @@ REPOSITORY_KEYS: Final = (
     Key(ENDPOINT, "server of S3", parse_endpoint, None, "https://minio.example.com"),
     Key(REGION, "region of the buckets in S3", parse_region, None, "eu-central-1"),
 )
-"""The settings that a repository may have of its own, as ``repo.NAME.profile``."""
+"""The settings that can be set for one repository, as ``repo.NAME.profile``."""
 
 BY_NAME: Final = {key.name: key for key in KEYS}
-"""Every setting for all repositories, by name."""
+"""All settings that apply to all repositories, by name."""
 
 _OF_REPOSITORIES: Final = {key.name: key for key in REPOSITORY_KEYS}
 
 
 def find_key(name: str) -> Key:
-    """Return the setting of a name."""
+    """Return the setting with this name, which may be a setting of one repository.
+
+    Raises:
+        UsageError: there is no such setting; the hint names a similar setting.
+    """
     key = BY_NAME.get(name)
     if key is not None:
         return key
@@ -501,7 +507,7 @@ def find_key(name: str) -> Key:
 
 
 def own_key(repository: str, name: str) -> str:
-    """Return the full name of a setting that applies to one repository."""
+    """Return the full name of a setting of one repository: ``repo.REPOSITORY.NAME``."""
     return f"{OF_REPOSITORY}{repository}.{name}"
 
 

@@ -1,7 +1,8 @@
-"""The parts of lakectl's configuration that lakecli uses: its file and its environment variables.
+"""Reads settings from lakectl's configuration file and environment variables.
 
-Scripts for lakectl name its file by ``-c`` or ``LAKECTL_CONFIG_FILE``, and set ``LAKECTL_…``
-variables. Keys that lakecli has, too, are used. All other keys concern a server and are ignored.
+Scripts for lakectl name the file by ``-c`` or ``LAKECTL_CONFIG_FILE``, and set ``LAKECTL_…``
+variables. A key is used if lakecli has a setting with the same meaning. All other keys concern a
+lakeFS server and are ignored.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _REASONS: Final = {
     "skip": "nothing is reported to a server",
     "suppress": "there is no such warning",
 }
-"""Why a key is ignored, by its first word."""
+"""The reasons why keys of lakectl are ignored, by the first word of the key."""
 
 
 class LakectlFile(NamedTuple):
     """The contents of a configuration file of lakectl.
 
     Attributes:
-        values: settings of lakecli by name, as text.
+        values: the values of lakecli's settings as text, by name.
         ignored: the keys that lakecli ignores.
     """
 
@@ -93,7 +94,11 @@ def _flatten(table: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, str]]
 
 
 def reason(name: str) -> str:
-    """Return why a key of lakectl, or a variable given without its prefix, is ignored."""
+    """Return why lakecli ignores a key of lakectl's configuration.
+
+    Args:
+        name: the key, or the name of an environment variable without ``LAKECTL_``.
+    """
     first = name.lower().replace(".", "_").partition("_")[0]
     return _REASONS.get(first, "lakectl has no such setting, either")
 

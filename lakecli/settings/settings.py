@@ -5,8 +5,8 @@ it: a flag; the environment (``user.name`` as ``LAKECLI_USER_NAME``); lakectl's 
 the configuration file (TOML, ``name`` in the table ``[user]``); the default. All sources are
 parameters; this module does not read the environment.
 
-The committer comes from the settings, else from Git's configuration, else from the operating
-system's user.
+The committer comes from the settings, else from Git's configuration, else from the user and host
+name of the operating system.
 """
 
 import os
@@ -40,7 +40,7 @@ Kind = TypeVar("Kind")
 
 
 OriginKind: TypeAlias = Literal["flag", "environment", "file", "default"]
-"""The kind of source of a value, highest precedence first."""
+"""The kinds of sources of a value, highest precedence first."""
 
 
 class Setting:
@@ -50,7 +50,7 @@ class Setting:
         key: the description of the setting.
         text: the value as written, or ``None`` if it is unset.
         origin: the kind of source.
-        place: the flag, the variable or the file; ``""`` for a default.
+        place: the name of the flag or variable, or the path of the file; ``""`` for a default.
     """
 
     def __init__(self, key: Key, text: str | None, origin: OriginKind, place: str) -> None:
@@ -64,8 +64,8 @@ class Settings:
     """All settings of one run; each value is read and checked on access.
 
     Args:
-        read_file: a function that returns the values in the configuration file, as text by key
-            name; called once, on first access.
+        read_file: a function that returns the values in the configuration file as text, by name of
+            the setting. It is called once, on first access.
         read_lakectl: a function that returns the values in lakectl's file in the same form;
             ``None`` if there is no such file.
     """
@@ -90,7 +90,7 @@ class Settings:
         self._lakectl: Mapping[str, str] | None = None
 
     def find(self, name: str) -> Setting:
-        """Return a setting and its source; empty values count as unset."""
+        """Return a setting with its value and source; an empty value counts as unset."""
         key = find_key(name)
         if text := self._flags.get(name):
             return Setting(key, text, "flag", f"--{name.replace('_', '-')}")
@@ -171,17 +171,17 @@ class Settings:
 
     @property
     def local_link(self) -> str:
-        """The method by which files of linked directories are made from objects on the disk."""
+        """The method that creates files of linked directories, such as ``reflink`` or ``copy``."""
         return self._find(LINK, str) or "auto"
 
     @property
     def local_trust(self) -> tuple[str, ...]:
-        """The directories whose links are accepted although another user owns them."""
+        """The linked directories to use even if another user owns their ``.lakefs_ref.yaml``."""
         return self._find(LOCAL_TRUST, tuple) or ()
 
     @property
     def used(self) -> str | None:
-        """The default URI, of a repository or ref, for commands that are called without a URI."""
+        """The URI of the repository or ref that commands without a URI use."""
         return self._find(USE, str)
 
     @property
@@ -201,7 +201,7 @@ class Settings:
 
     @property
     def gc_grace(self) -> timedelta:
-        """The minimum age of garbage, and the time from condemning it to deleting it."""
+        """The minimum age of garbage, and the minimum time between condemning and deleting it."""
         return self._value("gc.grace", timedelta)
 
     def sync(self, repository: str) -> bool:
@@ -213,8 +213,8 @@ class Settings:
         """Return the settings for access to a repository's buckets.
 
         Args:
-            repository: the name of the repository; for a repository that is read without a clone,
-                its namespace, which has no settings of its own.
+            repository: the name of the repository. Without a clone: its namespace; the settings for
+                all repositories then apply.
         """
         found = NO_ACCOUNT._replace(
             timeout=self._value(NETWORK_TIMEOUT, timedelta).total_seconds(),
@@ -235,8 +235,8 @@ class Settings:
         """Return the locations outside its namespace from which a repository's objects may be read.
 
         Args:
-            repository: the name of the repository; for a repository that is read without a clone,
-                its namespace, which has no settings of its own.
+            repository: the name of the repository. Without a clone: its namespace; the settings for
+                all repositories then apply.
         """
         found: list[str] = []
         for name in (TRUST,) if "/" in repository else (TRUST, own_key(repository, TRUST)):
@@ -245,13 +245,14 @@ class Settings:
 
 
 GIT: Final = ("git", "-c", "safe.bareRepository=explicit")
-"""Git that takes no directory of downloaded files for a bare repository, and its settings."""
+"""The command that runs Git. Git then does not treat a directory of downloaded files as a bare
+repository, whose configuration could be malicious."""
 
 
 def committer(settings: Settings, environ: Mapping[str, str]) -> str:
-    """Return ``Name <email>``; each part comes from the settings, else from Git.
+    """Return the committer as ``Name <email>``; each part comes from the settings, else from Git.
 
-    If only one part is known, return that part; if none is known, return ``user@host``.
+    If only one part is set, return that part; if neither is set, return ``user@host``.
     """
     name, email = settings.user_name, settings.user_email
     if name is None or email is None:
