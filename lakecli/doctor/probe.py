@@ -457,8 +457,8 @@ class Probe:
         ),
         "delete": (_delete, ()),
     }
-    """All checks by name, in order; each with the names of the earlier checks that it needs. If one of
-    these has failed, the check is skipped."""
+    """All checks by name, in order, each with the names of earlier checks. If one of these earlier
+    checks has failed, the check is skipped."""
 
 
 NAMES: Final = tuple(Probe.CHECKS)
