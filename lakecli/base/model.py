@@ -188,11 +188,11 @@ class Commit(NamedTuple):
             `version`.
         parents: IDs of the parents, the first parent first; empty for the initial commit.
         metarange_id: ID of the metarange that lists all paths; empty if there are no paths.
-        committer: name and e-mail; may be empty.
-        created_at: time, in whole seconds.
+        committer: name and e-mail address of the committer; may be empty.
+        created_at: time of the commit, in whole seconds.
         generation: one more than the largest generation of the parents; 1 without parents.
-        nanoseconds: the fraction of a second of `created_at` in commits that lakeFS made; the log
-            is ordered by it, too.
+        nanoseconds: the fraction of a second of `created_at`, in commits that lakeFS made; the
+            order of the log depends on it.
         version: 1; 0 in commits of old lakeFS servers, which recorded the first parent last.
     """
 
@@ -276,7 +276,7 @@ class RepositoryRecord(NamedTuple):
         name: name of the repository on this machine.
         uuid: 32 hex digits, the same in every clone.
         storage_namespace: normalised URI of the storage namespace, without a trailing slash.
-        default_branch: the branch that cannot be deleted.
+        default_branch: the default branch, which cannot be deleted.
         range_entries: average number of paths in a range, a power of two.
         region: region of the bucket; ``""`` if the store has no regions.
         is_borrowed: whether the namespace belongs to a lakeFS server; nothing is written to it.

@@ -189,15 +189,15 @@ _MISSING: Final = "is missing"
 
 
 class LostRef(NamedTuple):
-    """A ref that is missing, or older than it was.
+    """A ref that is missing in the bucket, or in an older state than before.
 
     Attributes:
         kind: branch or tag.
         name: name of the branch or tag.
-        commit_id: the commit on which it was seen last; null if it was deleted.
-        sequence: number of its last move when it was seen; 0 if it is not known.
-        seen_by: who saw it: this clone, or the last garbage collection.
-        now: how it is now.
+        commit_id: commit to which the ref pointed when last seen; null if the ref was deleted then.
+        sequence: number of the ref's last move at that time; 0 if unknown.
+        seen_by: what saw the ref then: this clone, the last garbage collection, or this run.
+        now: the state of the ref now, such as is missing.
     """
 
     kind: RefKind

@@ -84,7 +84,7 @@ class GarbageTotal(NamedTuple):
     Attributes:
         kind: data, lakefs, range, metarange, pack, dump, reflog, incoming, doctor or upload.
         objects: number of objects.
-        size: size in bytes.
+        size: total size of the objects in bytes.
     """
 
     kind: str
@@ -93,12 +93,12 @@ class GarbageTotal(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """The prefix of the keys."""
+        """The prefix of the objects' keys."""
         return KINDS[self.kind][0]
 
     @property
     def why(self) -> str:
-        """Why the objects are garbage."""
+        """The reason why the objects are garbage."""
         return KINDS[self.kind][1]
 
     def fields(self) -> dict[str, str | int]:
@@ -143,8 +143,9 @@ class RefGarbage(NamedTuple):
         kind: branch or tag.
         name: name of the branch or tag.
         deleted: whether the branch or tag is deleted.
-        trees: number of trees of its old commits, which retention rules let go.
-        former_trees: number of trees that it reached before it was deleted or moved elsewhere.
+        trees: number of trees of old commits that the ref reaches, expired by retention rules.
+        former_trees: number of trees that the ref no longer reaches, because it was moved or
+            deleted.
     """
 
     kind: RefKind
@@ -169,11 +170,11 @@ def _count(number: int, what: str) -> str:
 
 
 class GarbageSummary(NamedTuple):
-    """What is about to be deleted.
+    """A summary of the objects that garbage collection will delete.
 
     Attributes:
-        refs: the default branch first, then branches and tags that have garbage.
-        other_trees: number of trees that no branch or tag had.
+        refs: the garbage of the default branch, then of other branches and tags with garbage.
+        other_trees: number of trees that no branch or tag ever reached.
         objects: number of data objects that no branch or tag reaches.
     """
 
@@ -259,11 +260,13 @@ class GcStatus(NamedTuple):
         grace: grace period of this epoch.
         since: time when the phase began, by the store's clock; null before the first collection.
         sweep_at: time from which garbage can be deleted; null if nothing is condemned.
-        resume_at: time from which an interrupted sweep can be finished or ended; null without one.
-        dumps: refs dumps that are kept, oldest first.
-        lakefs_stopped: time when somebody confirmed that lakeFS has stopped, from which the
-            namespace was taken over.
-        summary: what is condemned, by branch and tag; null if nothing is, or if it is not known.
+        resume_at: time from which an interrupted sweep can be finished or ended; null if no sweep
+            was interrupted.
+        dumps: refs dumps that garbage collection keeps, oldest first.
+        lakefs_stopped: if the namespace was taken over from lakeFS, time when a user confirmed that
+            lakeFS has stopped.
+        summary: the condemned objects, by branch and tag; null if nothing is condemned, or if the
+            summary is missing.
     """
 
     phase: Phase

@@ -96,12 +96,12 @@ class RefChange(NamedTuple):
 
     @property
     def position_before(self) -> str | None:
-        """Previous commit ID, or UUID of a repository; null if it did not exist."""
+        """Previous commit ID of a ref, or UUID of a repository; null if it did not exist."""
         return _position_of(self.before)
 
     @property
     def position_after(self) -> str | None:
-        """New commit ID or UUID; equal to before if only uncommitted changes changed."""
+        """New commit ID or UUID; null if deleted; equal to before if no commit was moved."""
         return _position_of(self.after)
 
     @property

@@ -60,7 +60,7 @@ class ResolvedModifier(NamedTuple):
 
     Attributes:
         modifier: modifier such as ~2.
-        commit_id: the commit it leads to.
+        commit_id: the commit that the expression names up to and including this modifier.
     """
 
     modifier: str

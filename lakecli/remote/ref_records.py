@@ -93,7 +93,7 @@ class InvalidRecord(NamedTuple):
         kind: branch, tag, pack or commit.
         name: name of the branch or tag, or ID of the pack or commit.
         key: key of the object in the storage namespace.
-        what: what is wrong.
+        what: the problem.
     """
 
     kind: str

@@ -232,8 +232,8 @@ class Intent(NamedTuple):
         kind: branch or tag.
         name: name of the branch or tag.
         write_id: random, 32 hex digits; every repetition of this move keeps it.
-        before: its commit in the bucket before; null if it was not there.
-        after: its new commit there; null to delete it.
+        before: commit of the ref in the bucket before; null if the ref did not exist there.
+        after: new commit of the ref in the bucket; null to delete the ref.
         who: ``Name <email>``.
         at: when, whole seconds.
         why: the command: ``push``, ``undo``, …

@@ -120,12 +120,12 @@ class AddressResolver(Protocol):
 
 
 class FinishedMove(NamedTuple):
-    """A move that an earlier command began, and its outcome.
+    """A move of a ref in the bucket that an earlier command began, and its outcome.
 
     Attributes:
         intent: the move.
-        state: applied, lost (somebody else moved the ref first), or open: the move is made when the
-            command is repeated.
+        state: applied, lost (somebody else moved the ref first), or open (repeat the command to
+            make the move).
     """
 
     intent: "Intent"

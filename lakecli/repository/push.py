@@ -109,7 +109,7 @@ class PushFailure(NamedTuple):
     Attributes:
         kind: branch or tag.
         name: name of the branch or tag.
-        error: the reason.
+        error: the reason of the failure.
     """
 
     kind: RefKind

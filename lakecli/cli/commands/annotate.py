@@ -30,7 +30,8 @@ class AnnotationJson(TypedDict):
 
     Attributes:
         type: object or common_prefix.
-        commit: the commit; of a common prefix, the newest that changed something below it.
+        commit: the commit that last changed the object or, for a common prefix, any object below
+            the prefix.
     """
 
     type: str

@@ -62,14 +62,14 @@ class BisectionJson(TypedDict):
 
     Attributes:
         repository: URI of the repository.
-        bad: the last commit that was called bad; null if none was.
-        good: the commits that were called good.
+        bad: the commit that was last marked as bad; null if none was.
+        good: the commits that were marked as good.
         skipped: the commits that cannot be tested.
-        current: the commit to test; null if there is none left, or not yet one.
-        left: commits left to test after this one; null without one.
-        steps: about how many tests are left after this one; null without one.
-        found: the first bad commit; null if it is not known.
-        untested: if only skipped commits are left: the first bad commit is one of these.
+        current: the commit to test; null before a good and a bad commit are known, and at the end.
+        left: number of commits left to test after the current one; null without a current commit.
+        steps: approximate number of tests after the current one; null without a current commit.
+        found: the first bad commit; null if it is not known yet.
+        untested: if only skipped commits are left, the commits one of which is the first bad one.
     """
 
     repository: str
@@ -87,7 +87,7 @@ class BisectResetJson(TypedDict):
     """The end of a bisect session.
 
     Attributes:
-        cleared: whether there was a session.
+        cleared: whether a session existed and was ended.
     """
 
     cleared: bool

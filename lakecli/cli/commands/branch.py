@@ -39,14 +39,15 @@ if TYPE_CHECKING:
 
 
 class ListedBranchJson(TypedDict):
-    """A branch, and its distance from the bucket if the repository is shared.
+    """A branch; in a shared repository, also how far it is ahead of and behind the bucket.
 
     Attributes:
         name: name of the branch.
-        commit_id: the commit it points to.
-        upstream: its commit in the bucket at the last fetch; null if it is not there.
-        ahead: commits that are only on this machine.
-        behind: commits that are only in the bucket.
+        commit_id: the commit that the branch points to.
+        upstream: commit of the branch in the bucket at the last fetch; null if the branch did not
+            exist there.
+        ahead: number of commits that are only on this machine.
+        behind: number of commits that are only in the bucket.
     """
 
     name: str
@@ -57,13 +58,13 @@ class ListedBranchJson(TypedDict):
 
 
 class BranchShownJson(TypedDict):
-    """A branch, its distance from the bucket, its uncommitted changes, and its head.
+    """A branch with its head, its uncommitted changes, and its state in the bucket.
 
     The other fields are those of `BranchStatus`.
 
     Attributes:
-        is_default: whether it is the default branch of the repository.
-        commit: the commit of its head.
+        is_default: whether the branch is the default branch of the repository.
+        commit: the commit that the branch points to.
     """
 
     is_default: bool

@@ -24,15 +24,15 @@ from lakecli.worktree.worktree import Worktree
 
 
 class IgnoredJson(TypedDict):
-    """A path, and the pattern of a .lakefsignore that decides about it.
+    """A path, and the pattern in a .lakefsignore that decides whether the path is ignored.
 
     Attributes:
         path: path as given.
-        ignored: whether the path is left alone.
-        file: the .lakefsignore with the pattern, relative to the working directory; null if none
-            matches.
-        line: number of the pattern in it; null if none matches.
-        pattern: the pattern; null if none matches.
+        ignored: whether the path is ignored.
+        file: the .lakefsignore with the matching pattern, relative to the working directory; null
+            if no pattern matches.
+        line: line number of the pattern; null if no pattern matches.
+        pattern: the matching pattern; null if no pattern matches.
     """
 
     path: bytes | str

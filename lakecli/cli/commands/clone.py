@@ -42,12 +42,11 @@ class ClonedJson(TypedDict):
         repository: URI of the repository.
         storage_namespace: URI of the storage namespace.
         commits: number of commits that are new on this machine.
-        left_out: branches and tags of the bucket that were not cloned, and why.
+        left_out: branches and tags of the bucket that were not cloned, with the reasons.
         outside: places of objects outside the storage namespace.
-        damaged: records that were left out because they are damaged.
-        updated: with --from-lakefs, where the repository existed, the refs that are not as they
-            were; the change of one is new, moved, diverged (made as lakefs:NAME), moved-back,
-            rebased or differs, as refs-restore has them.
+        damaged: damaged records, which were ignored.
+        updated: with --from-lakefs, if the repository existed already: the branches and tags that
+            differed on this machine, as in refs-restore.
     """
 
     repository: str

@@ -23,8 +23,8 @@ class SettingJson(TypedDict):
     """A setting.
 
     Attributes:
-        origin: with --show-origin: flag, environment, file or default.
-        place: with --show-origin: the flag, variable or file.
+        origin: with --show-origin, the kind of source: flag, environment, file or default.
+        place: with --show-origin, the name of the flag or variable, or the path of the file.
     """
 
     key: str
@@ -47,7 +47,7 @@ class SettingWrittenJson(TypedDict):
 
 
 class UsedJson(TypedDict):
-    """The default repository of commands without a URI.
+    """The repository or ref that commands without a URI use.
 
     Attributes:
         uri: URI of the repository or ref; null if there is none.

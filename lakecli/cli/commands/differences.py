@@ -33,12 +33,12 @@ class DifferenceJson(TypedDict):
     Attributes:
         type: added, removed, changed or conflict.
         path: the path.
-        unlike_checksums: true for a conflict that may be none: entries have one size, but one has
-            an MD5 (from lakeFS) and the other a BLAKE3.
-        left_size: size of the object on the left side; null without one.
-        left_checksum: its checksum; null without one.
-        right_size: size of the object on the right side; null without one.
-        right_checksum: its checksum; null without one.
+        unlike_checksums: true if the objects in conflict may be equal: they have the same size, but
+            one has an MD5 checksum (from lakeFS) and the other a BLAKE3 checksum.
+        left_size: size of the object on the left side in bytes; null if that side has no object.
+        left_checksum: checksum of the object on the left side; null if that side has no object.
+        right_size: size of the object on the right side in bytes; null if that side has no object.
+        right_checksum: checksum of the object on the right side; null if that side has no object.
     """
 
     type: str
@@ -51,19 +51,19 @@ class DifferenceJson(TypedDict):
 
 
 class ChangeCountsJson(TypedDict):
-    """The differences below one prefix, counted.
+    """The numbers of differences below one prefix.
 
     Attributes:
-        prefix: of the paths, with its slash; empty for paths without a directory; null for the
-            total, which is the last object.
-        added: paths that only the right side has.
-        removed: paths that only the left side has.
-        changed: paths that both sides have.
-        conflicts: paths in conflict, counted nowhere else.
-        bytes_added: size of what was added.
-        bytes_removed: size of what was removed.
-        bytes_before: size on the left side of what changed.
-        bytes_after: size on the right side of what changed.
+        prefix: the prefix, with a slash at its end; empty for paths without a directory; null for
+            the total, which is the last object.
+        added: number of paths that only the right side has.
+        removed: number of paths that only the left side has.
+        changed: number of paths that differ between the two sides.
+        conflicts: number of paths in conflict, which no other number includes.
+        bytes_added: size of the added objects in bytes.
+        bytes_removed: size of the removed objects in bytes.
+        bytes_before: size of the changed objects on the left side in bytes.
+        bytes_after: size of the changed objects on the right side in bytes.
     """
 
     prefix: bytes | str | None

@@ -59,10 +59,10 @@ class ExaminationJson(TypedDict):
     """The result of all checks of the doctor.
 
     Attributes:
-        target: the repository, or the storage namespace in normal form.
-        storage_namespace: URI of the storage namespace; null if the local store does not open.
-        verdict: the worst of all verdicts: ok, warning or failed.
-        checks: checks, in the order in which they ran.
+        target: the repository, or the normalised URI of the storage namespace.
+        storage_namespace: URI of the storage namespace; null if the local store cannot be opened.
+        verdict: the worst verdict of all checks: ok, warning or failed.
+        checks: the results of the checks, in the order in which the checks ran.
     """
 
     target: str

@@ -37,11 +37,11 @@ class ExportManifestJson(TypedDict):
     """A manifest that export --to-lakefs-import wrote.
 
     Attributes:
-        commit_id: the commit whose objects it lists.
-        destination: path of the file.
+        commit_id: the commit whose objects the manifest lists.
+        destination: path of the manifest.
         objects: number of objects.
-        size: their bytes.
-        uncommitted: whether the branch has uncommitted changes, which are not in it.
+        size: total size of the objects in bytes.
+        uncommitted: whether the branch has uncommitted changes, which the manifest lacks.
     """
 
     commit_id: CommitId
@@ -52,17 +52,18 @@ class ExportManifestJson(TypedDict):
 
 
 class ExportSymlinksJson(TypedDict):
-    """What export --symlink wrote, or with --dry-run would write.
+    """The manifests that export --symlink wrote, or with --dry-run would write.
 
     Attributes:
         commit_id: the commit whose objects the manifests list.
-        destination: normalised URI; the manifests are below it in _symlink_format_manifest/.
+        destination: normalised URI of the destination; the manifests are below this URI in
+            _symlink_format_manifest/.
         manifests: number of manifests: one, or one for each partition.
         objects: number of objects.
-        size: their bytes.
+        size: total size of the objects in bytes.
         removed: number of manifests of an earlier export that were deleted.
-        uncommitted: whether the branch has uncommitted changes, which are not in them.
-        dry_run: whether nothing was written.
+        uncommitted: whether the branch has uncommitted changes, which the manifests lack.
+        dry_run: true if nothing was written, because of --dry-run.
     """
 
     commit_id: CommitId
@@ -83,22 +84,23 @@ class ExportJson(TypedDict):
         since_commit_id: with --since, the commit of the earlier export.
         since_was_exported: whether the destination has a report of the earlier export.
         destination: URI of the destination.
-        uncommitted: whether the branch has uncommitted changes.
+        uncommitted: whether the branch has uncommitted changes, which were not exported.
         new: number of objects that the destination lacked.
-        new_size: their bytes.
-        changed: number of objects that replaced another one.
-        changed_size: their bytes.
-        copied_by_store: number of both that the store copied itself.
-        unchanged: number of objects that were there already.
-        unchanged_size: their bytes.
-        deleted: number of objects that the earlier ref had and this one lacks.
-        deleted_size: their bytes.
+        new_size: size of the new objects in bytes.
+        changed: number of objects that replaced an object of the destination.
+        changed_size: size of the changed objects in bytes.
+        copied_by_store: number of new and changed objects that the store copied itself.
+        unchanged: number of objects that the destination had already.
+        unchanged_size: size of the unchanged objects in bytes.
+        deleted: number of objects that the earlier ref has and this ref lacks.
+        deleted_size: size of the deleted objects in bytes.
         without_metadata: number of objects whose metadata the destination does not support.
-        failed: number of objects that failed.
-        failures: the objects that failed, at most 10000.
-        left_out: paths left out because Git, lakecli or the system itself uses their names.
-        status: path of the report below the destination; null with --dry-run.
-        dry_run: whether nothing was done because of --dry-run.
+        failed: number of objects that were not exported because of an error.
+        failures: the objects that failed, at most 10000, with the reasons.
+        left_out: paths that were left out because Git, lakecli or the operating system reserves
+            their names.
+        status: path of the report, relative to the destination; null with --dry-run.
+        dry_run: true if nothing was changed, because of --dry-run.
     """
 
     commit_id: CommitId
@@ -124,12 +126,12 @@ class ExportJson(TypedDict):
 
 
 class ExportPlanJson(PlannedStep):
-    """What an export would do with a path; the last object has the totals, as those of an export.
+    """The action of an export for one path; the last object has the totals of the export.
 
     Attributes:
-        action: new, changed, unchanged, deleted or failed; total of the last object, which alone
+        action: new, changed, unchanged, deleted or failed; total in the last object, which alone
             has the fields after error.
-        path: path of the object; null with the totals.
+        path: path of the object; null in the last object.
         size: size in bytes.
         error: the reason of a failure.
     """

@@ -40,9 +40,9 @@ class RearrangedJson(TypedDict):
         source: URI of the source.
         destination: URI of the destination.
         objects: number of objects copied or moved.
-        copied_by_store: number of those between repositories that the store copied itself.
-        failed: number of objects that failed.
-        failures: the objects that failed.
+        copied_by_store: between two repositories, number of objects that the store copied itself.
+        failed: number of objects that were not copied or moved because of an error.
+        failures: the objects that failed, with the reasons.
     """
 
     source: str

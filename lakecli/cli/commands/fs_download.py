@@ -52,13 +52,14 @@ class DownloadJson(TypedDict):
 
     Attributes:
         excluded: number of objects left out by --include and --exclude.
-        left_out: paths left out because Git, lakecli or the system itself uses their names.
-        failed: number of objects that failed.
-        size: bytes of all objects that did not fail.
-        failures: the objects that failed.
-        downloaded: number of objects.
-        unchanged: number of objects whose file was there already.
-        deleted: with --delete, number of files that the ref lacks.
+        left_out: paths that were left out because Git, lakecli or the operating system reserves
+            their names.
+        failed: number of objects that were not downloaded because of an error.
+        size: total size in bytes of the downloaded and the unchanged objects.
+        failures: the objects that failed, with the reasons.
+        downloaded: number of objects that were downloaded.
+        unchanged: number of objects whose files existed already with the same contents.
+        deleted: with --delete, number of deleted files, which the ref lacks.
         destination: absolute path of the directory.
     """
 

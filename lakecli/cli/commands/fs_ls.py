@@ -32,10 +32,10 @@ class ListedJson(TypedDict):
     """An object or a common prefix.
 
     Attributes:
-        type: object, or common_prefix, which has only a path; with --summarize the last one is a
-            total, whose path is the prefix.
-        objects: of a total, how many objects are listed.
-        size: size in bytes; of a total, of all listed objects.
+        type: object; common_prefix, which has only a path; or, with --summarize, total in the last
+            object, whose path is the prefix.
+        objects: in the total, number of listed objects.
+        size: size in bytes; in the total, size of all listed objects.
     """
 
     type: str
@@ -45,14 +45,16 @@ class ListedJson(TypedDict):
 
 
 class UsageJson(TypedDict):
-    """What the objects below a directory take.
+    """The space that the objects below a directory take.
 
     Attributes:
-        prefix: the directory, with its slash; null for the total, which is the last object.
+        prefix: the directory, with a slash at its end; null for the total, the last object.
         objects: number of paths.
-        size: bytes of all paths.
-        physical: bytes that are stored for them, each counted for the first path that has it.
-        shared: the part of it that other branches or tags have too; null without --shared.
+        size: total size of the objects at all paths in bytes.
+        physical: number of stored bytes; bytes that several paths share are counted once, for the
+            first of the paths.
+        shared: number of these stored bytes that other branches or tags also use; null without
+            --shared.
     """
 
     prefix: bytes | str | None

@@ -29,20 +29,20 @@ class RemovedJson(TypedDict):
     """The result of a removal.
 
     Attributes:
-        removed: number of objects.
+        removed: number of removed objects.
     """
 
     removed: int
 
 
 class RemovalPlanJson(TypedDict):
-    """An object that a removal would delete; the last one has the totals.
+    """An object that a removal would delete; the last JSON object has the totals.
 
     Attributes:
-        action: deleted; total of the last one.
-        path: path of the object; null with the totals.
-        size: size in bytes.
-        objects: of the totals, number of objects that would be deleted.
+        action: deleted; total in the last object.
+        path: path of the object; null in the total.
+        size: size in bytes; in the total, size of all objects.
+        objects: in the total, number of objects that would be deleted.
     """
 
     action: str

@@ -29,12 +29,13 @@ class ArrivalJson(TypedDict):
     """An object that was sent to a page or script of fs presign --put.
 
     Attributes:
-        id: ID of its link, for --incoming.
-        path: where it is staged; null if it has no valid name.
-        size: size in bytes; null if it has not arrived.
-        arrived_at: time when it arrived; null if it has not, or was staged before.
-        state: staged, staged-before, awaited or refused; arrived with --dry-run.
-        reason: why it is refused, or what else is to be known.
+        id: ID of the link for uploading the object, for --incoming.
+        path: path at which the object is staged; null if the object has no valid name.
+        size: size in bytes; null if the object has not arrived.
+        arrived_at: time when the object arrived; null if it has not arrived or was staged before.
+        state: staged, staged-before, awaited (not uploaded yet) or refused; with --dry-run, arrived
+            instead of staged.
+        reason: why the object is refused, or a remark.
     """
 
     id: str

@@ -25,10 +25,10 @@ from lakecli.repository.stat import stat
 
 
 class AskedEntryJson(TypedDict):
-    """An object that was asked for by its path; one that is missing has the path only.
+    """The answer for one requested path; if no object exists there, only ``path`` and ``missing``.
 
     Attributes:
-        missing: whether there is no such object.
+        missing: true if no object exists at the path.
     """
 
     path: bytes | str

@@ -39,13 +39,14 @@ class UploadJson(TypedDict):
 
     Attributes:
         excluded: number of objects left out by --include and --exclude.
-        left_out: paths left out because Git, lakecli or the system itself uses their names.
-        failed: number of objects that failed.
-        size: bytes of all objects that did not fail.
-        failures: the objects that failed.
+        left_out: paths that were left out because Git, lakecli or the operating system reserves
+            their names.
+        failed: number of files that were not uploaded because of an error.
+        size: total size in bytes of the uploaded and the unchanged objects.
+        failures: the files that failed, with the reasons.
         uploaded: number of new or changed objects.
-        unchanged: number of objects that were there already.
-        deleted: with --delete, number of objects that the directory lacks.
+        unchanged: number of objects that existed already with the same contents.
+        deleted: with --delete, number of deleted objects, which the directory lacks.
     """
 
     uploaded: int

@@ -33,19 +33,19 @@ class CheckedJson(TypedDict, total=False):
     """A finding, a repair, a loss, or the summary at the end.
 
     Attributes:
-        type: finding; repaired, of a file in the cache or with --repair; repairable or lost with
-            --repair; or summary, which comes last.
+        type: finding; repaired (always for files in the cache, otherwise with --repair); with
+            --repair also repairable or lost; summary in the last object.
         kind: repository, ref, commit, pack, metarange, range, entry, data, external, or cache.
         name: name of the branch or tag, commit ID, or key of the object.
-        what: what is wrong.
+        what: the problem.
         path: an affected path.
         ref: an affected branch or tag.
         commit_id: commit of the path; null if it is uncommitted.
-        how: how it was repaired, or would be.
-        hurt_refs: branches and tags that a loss affects.
-        hurt_paths: affected paths, at most 100.
-        hurt_path_count: number of affected paths, as far as known.
-        advice: advice about a loss.
+        how: how the problem was repaired, or can be repaired.
+        hurt_refs: branches and tags that need a lost object.
+        hurt_paths: paths that need a lost object, at most 100.
+        hurt_path_count: number of paths that need a lost object, as far as known.
+        advice: what to do about a lost object.
         refs: number of branches and tags checked.
         commits: number of commits checked.
         metaranges: number of metaranges checked.
@@ -54,13 +54,15 @@ class CheckedJson(TypedDict, total=False):
         objects: number of data objects in the storage namespace.
         bytes_hashed: bytes read with --data or --sample.
         external: number of entries outside the storage namespace.
-        external_asked: number of them checked with --external.
-        external_archived: number of those that are archived, and cannot be read before they are
-            restored.
-        expired: number of trees of old commits that garbage collection has deleted by its rules.
-        unverified: number of objects of lakeFS whose bytes do not agree with the recorded checksum,
-            which need not mean that they are damaged; with --data.
-        collected: number of missing objects that only earlier commits of a lakeFS need.
+        external_asked: with --external, number of entries outside the storage namespace whose
+            objects were checked.
+        external_archived: number of these objects that are archived, and must be restored before
+            they can be read.
+        expired: number of trees of old commits that garbage collection has deleted by retention
+            rules.
+        unverified: with --data, number of objects of lakeFS whose bytes do not match the recorded
+            checksum; they need not be damaged.
+        collected: number of missing objects that only earlier commits of lakeFS need.
         outside: places of objects outside the storage namespace.
     """
 

@@ -36,17 +36,17 @@ class CollectionJson(TypedDict):
         sweep_at: time from which garbage can be deleted.
         resume_at: time from which an interrupted sweep can be finished or ended.
         action: condemned, found nothing, waits or swept.
-        dry_run: whether nothing was done because of --dry-run.
+        dry_run: true if nothing was changed, because of --dry-run.
         objects: number of garbage objects.
-        size: bytes of the garbage objects.
+        size: total size of the garbage objects in bytes.
         spared: number of condemned objects that are in use again.
-        garbage: garbage by kind.
-        commits: number of commits that keep their objects; 0 if there was no search.
+        garbage: garbage objects by kind.
+        commits: number of commits whose objects are kept; 0 if the run did not search for garbage.
         ranges: number of distinct ranges of these commits.
         entries: number of entries in these ranges.
-        lost: ranges and metaranges that unpushed commits need and that are gone.
-        summary: the garbage by branch and tag; null if there is none.
-        accepted: branches and tags that went back in time, and that --accept-restored accepted.
+        lost: missing ranges and metaranges that unpushed commits need.
+        summary: the garbage by branch and tag; null if there is no garbage.
+        accepted: missing or outdated branches and tags that --accept-restored accepted.
     """
 
     action: str
@@ -84,7 +84,7 @@ class RetentionRulesJson(TypedDict):
     """How long commits keep their objects.
 
     Attributes:
-        branches: branches with a retention of their own, by name.
+        branches: branches that have their own retention period, by name.
     """
 
     default_retention_days: int

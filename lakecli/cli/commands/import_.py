@@ -47,17 +47,18 @@ class ImportedJson(TypedDict):
 
     Attributes:
         objects: number of objects of the source.
-        size: their bytes.
-        added: number of new paths on the branch.
-        changed: number of paths with another object.
-        removed: number of paths that the source lacks.
+        size: total size of the objects in bytes.
+        added: number of paths that are new on the branch.
+        changed: number of paths whose object was replaced.
+        removed: number of removed paths, which the source lacks.
         unchanged: number of unchanged paths.
-        archived: number of objects that were seen to be in an archive tier, from which they have to
-            be restored before they are read.
-        verified: number of objects of a manifest that were asked for where they are.
-        left_out: names left out because Git, lakecli or the system itself uses them.
-        failed: number of objects that failed; if any, nothing is committed.
-        failures: the first objects that failed.
+        archived: number of objects that were found in an archive tier, and must be restored before
+            they can be read.
+        verified: number of objects of a manifest that were found at their addresses.
+        left_out: names that were left out because Git, lakecli or the operating system reserves
+            them.
+        failed: number of objects that failed; if any failed, nothing is committed.
+        failures: the first objects that failed, with the reasons.
         commit: the new commit; null with --dry-run or if objects failed.
     """
 
@@ -76,13 +77,13 @@ class ImportedJson(TypedDict):
 
 
 class ImportPlanJson(PlannedStep):
-    """What an import would do with a path; the last object has the totals, as those of an import.
+    """The action of an import for one path; the last object has the totals of the import.
 
     Attributes:
-        action: new, changed, unchanged, deleted or failed; total of the last object, which alone
+        action: new, changed, unchanged, deleted or failed; total in the last object, which alone
             has the fields after error.
-        path: path of the object; null with the totals.
-        size: size in bytes; with the totals, of all objects of the source.
+        path: path of the object; null in the total.
+        size: size in bytes; in the total, size of all objects of the source.
         error: the reason of a failure.
     """
 

@@ -66,7 +66,7 @@ class StoredRecordJson(TypedDict):
         size: size of an object in bytes.
         checksum: BLAKE3 in 64 hex digits if lakecli uploaded it, else an ETag.
         modified_at: time of the upload.
-        physical_address: where the bytes of an object are.
+        physical_address: address of the bytes of an object.
         metadata: metadata of an entry or a commit.
         range_id: ID of a range.
         min_key: first path of a range.
@@ -76,12 +76,12 @@ class StoredRecordJson(TypedDict):
         branch: name of a branch.
         tag: name of a tag.
         commit_id: ID of a commit.
-        committer: name and e-mail of a commit.
+        committer: name and e-mail address of a commit's committer.
         message: message of a commit.
         created_at: time of a commit.
         parents: IDs of the parents in the order in which they are recorded.
         metarange_id: ID of the tree of a commit.
-        version: 1; 0 if the first parent is the last one recorded.
+        version: 1; 0 if a commit records its first parent last.
         generation: generation of a commit.
     """
 

@@ -50,8 +50,8 @@ class LinkedDirectoryJson(TypedDict):
 
     Attributes:
         directory: path of the directory; in a list, relative to the directory searched.
-        uri: URI that it is linked with; null if its .lakefs_ref.yaml is malformed.
-        commit_id: commit that it was last synced with; null before its first checkout.
+        uri: URI with which the directory is linked; null if its .lakefs_ref.yaml is malformed.
+        commit_id: commit with which the directory was last synced; null before the first checkout.
     """
 
     directory: Path

@@ -47,7 +47,8 @@ class MergeBaseJson(TypedDict):
 
     Attributes:
         base_commit_id: the first of the best common ancestors.
-        base_commit_ids: all best common ancestors; their own merge is the base of a merge.
+        base_commit_ids: all best common ancestors; if there are several, their merge is the base of
+            a merge.
     """
 
     base_commit_id: CommitId

@@ -60,7 +60,7 @@ class StagedPathJson(TypedDict):
     """A path that an operation staged.
 
     Attributes:
-        before: what was staged before: nothing, object or deletion.
+        before: what was staged at the path before the operation: nothing, object or deletion.
     """
 
     branch: str
@@ -75,9 +75,9 @@ class OperationJson(TypedDict):
         id: 32 hex digits.
         kind: kind of operation, such as commit.
         command: the command line; may be empty.
-        staged: branches whose uncommitted changes it changed.
-        undone: whether it is undone at present.
-        metadata: further details, such as undoes: the ID of the operation that it undid.
+        staged: branches on which the operation staged or unstaged changes.
+        undone: whether the operation is undone at present.
+        metadata: further details, such as undoes: the ID of the operation that was undone.
     """
 
     id: str
@@ -96,7 +96,7 @@ class OperationShownJson(OperationJson):
     The other fields are those of `OperationJson`.
 
     Attributes:
-        paths: staged paths, at most --amount.
+        paths: staged paths, at most the number that --amount gives.
     """
 
     paths: Sequence[StagedPathJson]
@@ -111,8 +111,8 @@ class UndoneJson(TypedDict):
         command: command line of that operation; may be empty.
         appended: ID of the new operation, the undo or redo.
         refs: branches, tags and repositories that changed.
-        staged: branches whose uncommitted changes changed.
-        remote: branches and tags that moved back in the bucket.
+        staged: branches whose uncommitted changes were restored.
+        remote: branches and tags that were moved back in the bucket.
     """
 
     operation: str
@@ -125,12 +125,12 @@ class UndoneJson(TypedDict):
 
 
 class CompactedJson(TypedDict):
-    """The local store, written anew.
+    """The result of compacting the local store.
 
     Attributes:
         store: the directory of the store.
-        before: bytes of its file before.
-        after: bytes of its file now.
+        before: size of the store's file before, in bytes.
+        after: size of the store's file now, in bytes.
     """
 
     store: Path

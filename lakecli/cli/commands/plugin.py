@@ -24,8 +24,8 @@ class Plugin(NamedTuple):
     """A plugin.
 
     Attributes:
-        name: the command.
-        path: the program that it runs.
+        name: name of the command.
+        path: path of the program that the command runs.
     """
 
     name: str

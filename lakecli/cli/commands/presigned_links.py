@@ -79,16 +79,16 @@ class HandoffJson(TypedDict):
     Attributes:
         repository: URI of the repository.
         ref: the ref as given.
-        commit_id: commit of the ref at that time.
+        commit_id: commit of the ref when the URLs were signed.
         uncommitted: whether uncommitted changes are included.
-        prefix: prefix of all paths.
+        prefix: prefix that all paths have in common.
         created_at: time when the URLs were signed.
         expires_at: time when the first URL expires.
         count: number of objects.
-        size: bytes of all objects.
-        manifest: the manifest file.
-        script: the script file.
-        page: the web page.
+        size: total size of all objects in bytes.
+        manifest: path of the manifest; null if none was written.
+        script: path of the shell script; null if none was written.
+        page: path of the web page; null if none was written.
     """
 
     repository: str
@@ -106,13 +106,13 @@ class HandoffJson(TypedDict):
 
 
 class CheckedLinkJson(TypedDict):
-    """A URL of a manifest, compared with the current state.
+    """A URL of a manifest, and the current state of its object.
 
     Attributes:
-        state: same, changed or removed.
+        state: whether the object is still the same: same, changed or removed.
         expired: whether the URL has expired.
         expires_at: time when the URL expires or expired.
-        seconds_left: seconds until it expires; negative if it has expired.
+        seconds_left: seconds until the URL expires; negative if it has expired.
     """
 
     path: bytes | str
@@ -126,11 +126,11 @@ class IncomingLinkJson(TypedDict):
     """A URL for uploading an object.
 
     Attributes:
-        id: 32 hex digits, for fs stage --incoming.
+        id: ID of the link in 32 hex digits, for fs stage --incoming.
         url: URL for uploading an object; keep it secret.
         expires_at: time when the URL expires.
         headers: headers to send with the object.
-        fields: form fields to send before the object; with these, POST a form; keep them secret.
+        fields: if not empty, fields to send before the object in a form (POST); keep them secret.
         physical_address: URI of the uploaded object.
     """
 
@@ -143,17 +143,17 @@ class IncomingLinkJson(TypedDict):
 
 
 class LinkSetJson(TypedDict):
-    """The files by which a partner sends objects.
+    """The files with which a partner uploads objects.
 
     Attributes:
         repository: URI of the repository.
-        branch: branch that the objects are for.
-        prefix: prefix of their paths.
-        count: number of objects that can be sent.
+        branch: branch on which the objects are to be staged.
+        prefix: prefix of the objects' paths.
+        count: number of objects that can be uploaded.
         created_at: time when the URLs were signed.
         expires_at: time when the first URL expires.
-        script: the script file.
-        page: the web page.
+        script: path of the shell script; null if none was written.
+        page: path of the web page; null if none was written.
     """
 
     repository: str

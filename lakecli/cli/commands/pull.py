@@ -54,12 +54,12 @@ class PulledJson(TypedDict):
     Attributes:
         repository: URI of the repository.
         name: name of the branch or tag.
-        before: its commit on this machine before; null if it was not there.
-        after: its commit now; for a merge with --dry-run, the commit that would be merged.
+        before: commit of the ref on this machine before; null if the ref did not exist here.
+        after: commit of the ref now; for a merge with --dry-run, the commit that would be merged.
         state: created, fast-forward, merged, up to date, ahead or tag.
-        dry_run: whether nothing was moved because of --dry-run.
-        updated: branches and tags that moved since the last fetch.
-        damaged: records that were left out because they are damaged.
+        dry_run: true if nothing was moved, because of --dry-run.
+        updated: branches and tags that moved in the bucket since the last fetch.
+        damaged: damaged records, which were ignored.
     """
 
     repository: str

@@ -21,9 +21,9 @@ class PushedJson(TypedDict):
 
     Attributes:
         repository: URI of the repository.
-        dry_run: whether nothing was moved because of --dry-run.
-        refs: branches and tags that are in the bucket as on this machine.
-        failed: branches and tags that were refused.
+        dry_run: true if nothing was moved, because of --dry-run.
+        refs: branches and tags that were pushed or did not need a push.
+        failed: branches and tags that were not pushed, with the reasons.
     """
 
     repository: str

@@ -33,7 +33,7 @@ class QuickstartJson(TypedDict):
         repository: URI of the repository.
         storage_namespace: URI of the storage namespace.
         directory: directory of the uploaded files.
-        commands: command lines that were run.
+        commands: command lines that the quickstart ran.
     """
 
     repository: str

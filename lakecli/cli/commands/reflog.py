@@ -24,13 +24,13 @@ class ReflogEntryJson(TypedDict):
     """A move of a branch or tag.
 
     Attributes:
-        ref: ref expression of the new position, such as main@{0}.
-        commit_id: new commit; null if it was deleted.
-        before_commit_id: previous commit; null if it was created.
-        at: time by the clock of the machine that moved it.
+        ref: expression for the commit after the move, such as main@{0}.
+        commit_id: commit after the move; null if the ref was deleted.
+        before_commit_id: commit before the move; null if the ref was created.
+        at: time of the move, by the clock of the machine that made it.
         what: the command: push, commit, ….
-        who: name and e-mail; empty if unknown.
-        shared: whether the move is in the bucket.
+        who: name and e-mail address of the user; empty if unknown.
+        shared: whether the ref was moved in the bucket, too.
     """
 
     ref: str

@@ -28,10 +28,10 @@ class ResolvedJson(TypedDict):
 
     Attributes:
         uri: the URI as given.
-        kind: kind of the base: branch, tag or commit.
-        base: name of the branch or tag, or ID of the commit, before any modifier.
-        staging: whether reading it includes uncommitted changes.
-        steps: one for each modifier.
+        kind: kind of the ref before any modifier: branch, tag or commit.
+        base: the ref before any modifier: name of a branch or tag, or ID of a commit.
+        staging: whether reading the ref includes uncommitted changes.
+        steps: the commits after each modifier, in order.
     """
 
     uri: str
@@ -44,11 +44,11 @@ class ResolvedJson(TypedDict):
 
 
 class AskedRefJson(TypedDict):
-    """A ref that was asked for; one that is missing has the URI only.
+    """The answer for one requested ref; if it names no commit, only ``uri`` and ``missing``.
 
     Attributes:
         uri: the URI as given.
-        missing: whether it names no commit.
+        missing: true if the URI names no commit.
     """
 
     uri: str
@@ -56,11 +56,11 @@ class AskedRefJson(TypedDict):
 
 
 class CommitChangesJson(TypedDict):
-    """A commit, and what it changed.
+    """A commit, and its changes.
 
     Attributes:
         commit: the commit.
-        changes: compared with its first parent, by prefix; the last one is the total.
+        changes: changes since the first parent, by prefix; the last object is the total.
     """
 
     commit: Commit

@@ -22,7 +22,7 @@ class RefJson(TypedDict):
 
     Attributes:
         name: name of the branch.
-        commit_id: the commit it points to.
+        commit_id: the commit that the branch points to.
     """
 
     name: str
@@ -42,19 +42,19 @@ class RefNameJson(TypedDict):
 
 
 class StatusJson(TypedDict):
-    """The state of a repository against its bucket.
+    """The state of a repository, compared with its bucket.
 
     Attributes:
         repository: URI of the repository.
         storage_namespace: URI of the storage namespace.
         fetched_at: time of the last fetch; null if there was none.
         pushed_at: time of the last push from this machine; null if there was none.
-        branches: branches, ordered by name.
-        only_in_bucket: branches that are not on this machine.
-        pending: moves that an interrupted command began.
-        went_back: branches and tags that are older in the bucket than this clone has seen them.
+        branches: state of each branch, ordered by name.
+        only_in_bucket: branches that exist only in the bucket.
+        pending: moves of refs in the bucket that an interrupted command began.
+        went_back: branches and tags whose state in the bucket is older than this clone last saw.
         directory: absolute path of the linked directory.
-        changes: its files that differ from the commit it was last synced with, here or there.
+        changes: files that were changed since the last sync, in the directory or on the ref.
     """
 
     repository: str

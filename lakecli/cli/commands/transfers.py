@@ -30,28 +30,28 @@ class PlannedStep(TypedDict):
 
 
 class TransferPlanJson(PlannedStep):
-    """What an upload or download would do with a path; the last object has the totals.
+    """The action of an upload or download for one path; the last object has the totals.
 
     Attributes:
-        action: new, changed, unchanged, excluded, deleted or failed; total of the last object,
-            which alone has the fields after error.
-        path: path of the object; of a file that cannot be uploaded or would be deleted, the path
-            of the file; null with the totals.
+        action: new, changed, unchanged, excluded, deleted or failed; total in the last object,
+            which alone has the fields after error and destination.
+        path: path of the object; for a file that cannot be uploaded or would be deleted, path of
+            the file; null in the total.
         size: size in bytes.
         error: the reason of a failure.
-        destination: of a download without -r, absolute path of the file.
-        new: number of objects that are not there yet.
-        new_size: their bytes.
-        changed: number of objects that would replace another one.
-        changed_size: their bytes.
-        unchanged: number of objects that are there already.
-        unchanged_size: their bytes.
+        destination: for a download without -r, absolute path of the file.
+        new: number of objects that the destination lacks.
+        new_size: size of the new objects in bytes.
+        changed: number of objects that would replace an object or file of the destination.
+        changed_size: size of the changed objects in bytes.
+        unchanged: number of objects that the destination has already.
+        unchanged_size: size of the unchanged objects in bytes.
         excluded: number of objects left out by --include and --exclude.
-        excluded_size: their bytes.
-        deleted: with --delete, number of objects that would be deleted.
-        deleted_size: their bytes.
+        excluded_size: size of the excluded objects in bytes.
+        deleted: with --delete, number of objects or files that would be deleted.
+        deleted_size: size of the deleted objects or files in bytes.
         failed: number of objects that would fail.
-        failures: the objects that failed.
+        failures: the objects that would fail, with the reasons.
     """
 
     destination: NotRequired[Path]

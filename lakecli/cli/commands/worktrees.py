@@ -26,20 +26,22 @@ from lakecli.worktree.worktree import LinkMode, Worktree, not_linked
 
 
 class SyncedJson(TypedDict):
-    """A working directory that was brought to a commit.
+    """The result of checking out a commit in a working directory.
 
     Attributes:
         directory: absolute path of the directory.
-        uri: URI that it is linked with.
-        commit_id: the commit.
+        uri: URI with which the directory is linked.
+        commit_id: the commit that was checked out.
         downloaded: number of files written.
         removed: number of files removed.
-        size: bytes of the files written.
-        kept: number of files that were overwritten or removed on request; undo brings them back.
-        conflicts: paths of files that stay as they are although the commit has another.
-        impossible: objects that cannot be files here, and the reasons.
-        left_out: paths left out because Git, lakecli or the system itself uses their names.
-        failures: objects that could not be downloaded.
+        size: total size of the written files in bytes.
+        kept: number of changed files that were overwritten or removed on request; undo restores
+            them.
+        conflicts: paths of files that were not replaced, although the commit has other contents.
+        impossible: objects that cannot be files on this machine, with the reasons.
+        left_out: paths that were left out because Git, lakecli or the operating system reserves
+            their names.
+        failures: objects that could not be downloaded, with the reasons.
     """
 
     directory: Path
@@ -63,7 +65,7 @@ class LocalCommitJson(TypedDict):
     Attributes:
         uploaded: number of files that were added or changed.
         removed: number of files that were removed.
-        downloaded: number of files that others have changed, now written here.
+        downloaded: number of files written, because others had changed them on the branch.
     """
 
     uploaded: int

@@ -173,8 +173,8 @@ class LocalChangeJson(TypedDict):
         source: local, remote, or both.
         change: added, removed, changed, or conflict: changed on both sides to different contents.
         path: path of the file, relative to the working directory.
-        here: how the file differs: added, removed or changed; null if it does not.
-        there: how the ref differs: added, removed or changed; null if it does not.
+        here: change of the file in the directory: added, removed or changed; null if unchanged.
+        there: change of the object on the ref: added, removed or changed; null if unchanged.
     """
 
     source: str
@@ -189,11 +189,11 @@ class EntryJson(TypedDict):
 
     Attributes:
         size: size in bytes.
-        checksum: BLAKE3 in 64 hex digits if lakecli uploaded it, else an ETag.
+        checksum: BLAKE3 in 64 hex digits if lakecli uploaded the object, else an ETag.
         modified_at: time of the upload.
-        metadata: metadata; ::lakefs::client-mtime is the modification time of the file, in unix
-            seconds.
-        physical_address: URI of its bytes.
+        metadata: metadata; ::lakefs::client-mtime is the modification time of the uploaded file, in
+            Unix seconds.
+        physical_address: URI of the object's bytes.
     """
 
     path: bytes | str
@@ -209,8 +209,8 @@ class FailureJson(TypedDict):
     """An object that failed.
 
     Attributes:
-        path: path of the object; for an upload, of the file.
-        error: the reason.
+        path: path of the object or, for an upload, of the file.
+        error: the reason of the failure.
     """
 
     path: bytes | str

@@ -68,7 +68,7 @@ class Reason(StrEnum):
 
 
 class LeftOut(NamedTuple):
-    """A ref of the dump that lakecli cannot store.
+    """A ref of a refs dump that lakecli cannot store.
 
     Attributes:
         kind: branch or tag.

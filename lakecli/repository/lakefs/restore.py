@@ -136,7 +136,7 @@ class RefOutcome(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """The result of taking a dump.
+    """The result of restoring a refs dump, or of updating a repository from one.
 
     Attributes:
         repository: the repository that the dump was taken into.
