@@ -5,15 +5,15 @@
     app            the program: streams and signals of the process
     run            run one command and turn errors into exit codes; exit_codes: their table
     tree           all commands and groups, and the module of each command
-    line           declarations of commands, and reading of command lines
-    params         shared arguments and options; option_groups: options that belong together
+    line           declarations of commands, and parsing of command lines
+    params         shared arguments and options; option_groups: options used together
     parsers        parsers of typed text, and the defaults for a missing URI
     context        settings, lake, clock and output for a command
     commands       the commands and their shared modules; its docstring explains how to write one
-    hints          hints of the library, as commands
+    hints          turns hints of the library into commands
     out            answers: text, tables, JSON, progress, the log
-    manual         help, manual pages, topics, completion, answers to mistakes
+    manual         help, manual pages, topics, completion, hints for mistakes
 
-A command gets its context and writes to ``context.out``. May import `spark`, `filesystem` and what
-is below. No other package of lakecli imports this package.
+A command receives its context and writes to ``context.out``. May import `spark`, `filesystem` and
+what is below. No other package of lakecli imports this package.
 """

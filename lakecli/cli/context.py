@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from lakecli.settings.settings import Settings
 
 LAKECTL_SUFFIXES: Final = (".yaml", ".yml")
-"""The ends of the names of lakectl's configuration files; lakecli's are TOML."""
+"""The suffixes of lakectl's configuration files; those of lakecli are TOML files."""
 
 _MAX_COMMAND = 500
-"""Characters of the command line that the operation log keeps."""
+"""The maximum number of characters of the command line in the operation log."""
 
 
 def system_now() -> datetime:
@@ -41,13 +41,13 @@ def random_id() -> bytes:
 
 
 class Environment(NamedTuple):
-    """The parts of the machine that a run uses; tests pass their own.
+    """The environment of a run: streams, variables, clock and random IDs; tests pass fakes.
 
     Attributes:
         stdin: the stream for answers to questions and for the source ``-``.
         new_id: a function that returns 16 random bytes.
         interrupts: a sequence with one item for each interrupt so far.
-        on_step: a function that is called before each step of a protocol, with the step's name.
+        on_step: a function that is called with the name of each protocol step before the step.
     """
 
     environ: Mapping[str, str]
@@ -67,7 +67,7 @@ class Context:
         began: the time when the run began.
         verbose: whether debug messages and tracebacks are shown.
         command: the words of the command, such as ``branch list``.
-        logs: the log of the run, if there is one.
+        logs: the log of the run; ``None`` without a log.
     """
 
     command = ""
@@ -109,7 +109,7 @@ class Context:
 
     @cached_property
     def home(self) -> HomePaths:
-        """The paths of configuration, store and cache."""
+        """The paths of the configuration file, the local store and the cache."""
         return home_paths(chosen_home(None, self.environ), self.environ)
 
     @cached_property
@@ -150,7 +150,7 @@ class Context:
 
     @cached_property
     def settings(self) -> "Settings":
-        """All settings; flags come before the environment, the file and the defaults."""
+        """All settings; flags have precedence over the environment, files and defaults."""
         from lakecli.settings.settings import Settings
 
         flags = {} if self._given.base_uri is None else {"base_uri": self._given.base_uri}
@@ -176,7 +176,7 @@ class Context:
         return self.settings.base_uri
 
     def committer(self) -> str:
-        """Return the committer, ``Name <email>``: of the settings, else of Git, else user@host."""
+        """Return the committer as ``Name <email>``: from the settings, else Git, else user@host."""
         user = self.settings.user
         if user is not None:
             return user
@@ -208,7 +208,7 @@ class Context:
         return self._lake
 
     def lake_home(self) -> "Home":
-        """Return the directories of the lake, which may not exist."""
+        """Return the paths of the lake's directories, which may not exist."""
         from lakecli.repository.runtime import Home
 
         return Home(self.home.store, self.home.cache, *self.settings.cache_sizes)
@@ -256,7 +256,7 @@ class Context:
         return self.keep(self.lake().repository(uri.repository))
 
     def repository_in_place(self, namespace: str, *, at_op: str = "") -> "Repository":
-        """Open the repository of a storage namespace for reading without a clone; cache the result.
+        """Open the repository in a storage namespace for reading without a clone; cache the result.
 
         Raises:
             UsageError: `at_op` is given.
@@ -277,9 +277,9 @@ class Context:
     def synced_repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> "Repository":
         """Open the repository that a URI names; with ``sync = auto``, fetch from the bucket first.
 
-        With ``sync = auto``, a ref that the command moves is moved in the bucket, too. With `at_op`
-        nothing is fetched, because the past does not change. Arguments and errors are those of
-        `repository`.
+        With ``sync = auto``, a ref that the command moves is moved in the bucket, too. With
+        `at_op`, nothing is fetched, because a past state does not change. Arguments and errors are
+        those of `repository`.
         """
         opened = self.repository(uri, *others, at_op=at_op)
         return opened if at_op or uri.namespace is not None else self._synced(opened)
@@ -287,17 +287,18 @@ class Context:
     def logged_repository(
         self, uri: LakeUri, *, wanted: str = "", operation: str = "", syncs: bool = False
     ) -> "Repository":
-        """Open the repository whose operation log a URI means.
+        """Open the repository that a URI names, for its operation log.
 
-        The repository may be deleted on this machine; then only its log can be used.
+        The repository may be deleted on this machine; then only its log can be used. If several
+        deleted repositories had the same name, `wanted` and `operation` select one.
 
         Args:
-            wanted: ``undo`` or ``redo``: prefer a deleted repository that has something to undo or
-                redo.
-            operation: the beginning of an operation's ID: if several repositories had this name,
-                prefer the one that has the operation.
-            syncs: fetch as `synced_repository` does. A deleted repository is not fetched; if the
-                command restores it, the restored refs move in the bucket, too.
+            wanted: ``undo`` or ``redo``: prefer a deleted repository with an operation that can be
+                undone or redone.
+            operation: the beginning of an operation's ID: prefer the repository that has this
+                operation.
+            syncs: fetch as `synced_repository` does. For a deleted repository nothing is fetched;
+                if the command restores the repository, its refs are restored in the bucket, too.
 
         Raises:
             NotFound: this machine never had a repository of that name.
@@ -311,8 +312,8 @@ class Context:
     def _synced(self, repository: "Repository") -> "Repository":
         """With ``sync = auto``, prepare a repository for moving refs in the bucket, and fetch.
 
-        Moves that an interrupted command left are finished and reported. A namespace that belongs
-        to lakeFS is never written.
+        Moves of refs that an interrupted command began are finished and reported. A namespace that
+        belongs to lakeFS is never written.
 
         Returns:
             The repository itself.
@@ -343,7 +344,7 @@ class Context:
             show(each.text())
 
     def keep(self, repository: "Repository") -> "Repository":
-        """Register a repository and return it: `finish` pushes it, `close` shows its notices."""
+        """Return a repository, after registering it for `finish`, which pushes, and for `close`."""
         self._repositories.append(repository)
         opened = {each.uri for each in self._repositories}
         self.out.repository = repository.uri if len(opened) == 1 else None
@@ -354,7 +355,7 @@ class Context:
 
         Raises:
             LostRace: somebody else moved a ref first.
-            OutcomeUnknown: it is unknown whether a ref was moved; the next command finds out.
+            OutcomeUnknown: it is unknown whether a ref was moved; the next command checks it.
             Unreachable: nothing was pushed; the next command tries again.
         """
         for repository in self._repositories:
@@ -362,20 +363,20 @@ class Context:
                 repository.mover.finish(repository)
 
     def answered(self) -> None:
-        """Record that the answer of the command was written; called after writing it."""
+        """Record that the command has written its answer."""
         while self._answers:
             self._answers.pop().give()
 
     def _command_line(self) -> str:
-        """Return the command line for the operation log, without passwords and shortened."""
+        """Return the command line for the operation log: shortened, and without passwords."""
         words = map(without_passwords, without_secrets(self._argv))
         return shlex.join(words)[:_MAX_COMMAND]
 
     def run(self, argv: Sequence[str]) -> int:
         """Run another command line in the same environment, and return its exit code.
 
-        With ``--json`` its output is dropped, because only this command may write the JSON answer.
-        Errors of the other command are raised.
+        With ``--json`` the output of the other command is dropped, because only this command may
+        write a JSON answer. Errors of the other command are raised.
         """
         given = self._given
         flags = {"--quiet": given.quiet, "--no-color": given.no_color, "--verbose": given.verbose}
@@ -390,7 +391,7 @@ class Context:
         return self._run_within(argv, environment, Globals())
 
     def close(self) -> None:
-        """Show notices and close the lake; safe to repeat."""
+        """Print the notices of all repositories and close the lake; safe to repeat."""
         for repository in self._repositories:
             for notice in repository.notices:
                 self.out.warn(notice.message, notice.hint)
@@ -411,7 +412,7 @@ class Context:
 
     @property
     def can_ask(self) -> bool:
-        """Whether questions can be asked: standard input and stderr are terminals."""
+        """Whether lakecli can ask questions: standard input and stderr are terminals."""
         return self.stdin.isatty() and self.out.stderr_terminal
 
     def confirm(self, question: str, *, yes: bool) -> None:

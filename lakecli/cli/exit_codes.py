@@ -10,7 +10,7 @@ from lakecli.errors import ErrorKind
 
 
 class ExitCode(IntEnum):
-    """Documented exit codes; scripts branch on them, so they never change their meaning."""
+    """The documented exit codes; scripts depend on them, so no code ever changes its meaning."""
 
     OK = 0
     UNEXPECTED = 1

@@ -1,6 +1,6 @@
 """Groups of options: for bulk work, transfers, listings, counted differences and conflicts.
 
-A parameter whose type is one of these classes declares all options of that class.
+If the type of a parameter is one of these classes, the parameter declares all options of the class.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,14 +80,14 @@ class SelectionOptions(NamedTuple):
     dry_run: DryRun = False
 
     def selection(self, *, recursive: bool, may_plan: bool = False) -> "Selection":
-        """Return the selection made by ``--include`` and ``--exclude``.
+        """Return the selection of paths by ``--include`` and ``--exclude``.
 
         Args:
             recursive: whether the command works on many objects (``-r``).
             may_plan: whether ``--dry-run`` is allowed without ``-r``.
 
         Raises:
-            UsageError: a pattern matches nothing, or an option for many objects is given without
+            UsageError: a pattern can match no path, or an option for many objects is given without
                 ``-r``.
         """
         if self.dry_run and not (recursive or may_plan):
@@ -108,10 +108,10 @@ class LinkOptions(NamedTuple):
     skip: _Skip = False
 
     def policy(self) -> "LinkPolicy":
-        """Return the policy of ``--follow`` or ``--skip``; without them, links are errors.
+        """Return the policy that ``--follow`` or ``--skip`` selects; by default, links are errors.
 
         Raises:
-            UsageError: both are given.
+            UsageError: both options are given.
         """
         from lakecli.repository.transfer.walk import LinkPolicy
 
@@ -130,7 +130,8 @@ class TransferOptions(NamedTuple):
 
 
 LOCAL_WORKERS: Final = 2
-"""Concurrent transfers on this machine: one thread hashes while the other waits for the disk."""
+"""The number of concurrent transfers to a local store: one thread hashes while another waits for
+the disk."""
 
 
 def parallelism(context: "Context", repository: "Repository", asked: int | None) -> int:
@@ -147,7 +148,7 @@ def parallelism(context: "Context", repository: "Repository", asked: int | None)
 
 
 def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_listed: bool) -> None:
-    """Refuse options of ``--delete`` that cannot be combined.
+    """Refuse options that cannot be combined with ``--delete`` or with ``--max-delete``.
 
     Raises:
         UsageError: the options cannot be combined.
@@ -168,7 +169,7 @@ class EngineOptions(NamedTuple):
 
     @property
     def names_spark(self) -> bool:
-        """Whether an option for Spark is given."""
+        """Whether the options select or configure Spark."""
         return bool(self.master or self.conf)
 
 

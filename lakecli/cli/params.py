@@ -1,6 +1,6 @@
 """The arguments and options that commands share.
 
-A parameter of a command is annotated with one of these types::
+A parameter of a command is annotated with a type from this module::
 
     def branch_create(context: Context, branch: BranchUri, *, source: SourceRef) -> None:
 """

@@ -1,9 +1,10 @@
 """Parsers of typed text, and the defaults for arguments that are not a URI or not given.
 
-`lakecli.cli.line.Parser` marks a parameter with one of the functions below. The parsers of URIs
-come first. Next are the defaults without a URI: the linked directory, or the repository that `use`
-has set. A word that is not a URI is a ref of the default repository or, in some commands, a file of
-the linked directory. `--base-uri` and the setting `base_uri` always have precedence.
+`lakecli.cli.line.Parser` connects a parameter with a function below. The parsers of URIs come
+first, then the functions for defaults. If no URI is given, the default is the ref of the linked
+directory, or the repository or ref that `use` has set. A word that is not a URI is a ref of the
+default repository or, in some commands, a file of the linked directory. `--base-uri` and the
+setting `base_uri` always have precedence.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ class Side(StrEnum):
 
 
 def read_repository(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a repository; a trailing slash is allowed."""
+    """Parse a URI that names a repository; a trailing slash is allowed."""
     return uri.parse_repository(
         text, base=context.base_uri, anywhere=_takes_namespace(text, context)
     )
 
 
 def read_ref(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a branch, a tag or a ref expression; a trailing slash is allowed.
+    """Parse a URI that names a branch, a tag or a ref expression; a trailing slash is allowed.
 
     A text without ``lakefs://`` is a ref of the default repository; see `base_of`.
     """
@@ -62,10 +63,10 @@ def read_ref(text: str, context: Context) -> LakeUri:
 
 
 def read_ref_of(other: LakeUri, text: str, context: Context) -> LakeUri:
-    """Read a ref; a text that is not a URI is a ref of the repository of `other`.
+    """Parse a ref; a text that is not a URI is a ref in the repository of `other`.
 
     Args:
-        other: another URI of the same command line.
+        other: another URI on the same command line.
     """
     if "/" in text or context.base_uri:
         return read_ref(text, context)
@@ -73,11 +74,11 @@ def read_ref_of(other: LakeUri, text: str, context: Context) -> LakeUri:
 
 
 def _takes_namespace(text: str, context: Context) -> bool:
-    """Return whether to read a text as the URI of a storage namespace, which needs no clone.
+    """Return whether to parse a text as the URI of a storage namespace, to read without a clone.
 
-    Only some commands take such a URI (`READ_IN_PLACE`). An absolute path is such a URI if a
-    storage namespace exists at the part before its ``@``; outside a linked directory, an ``@`` is
-    enough.
+    Only some commands accept such a URI (`READ_IN_PLACE`). An absolute path counts as such a URI if
+    a storage namespace exists at the path before the ``@``; outside a linked directory, every
+    absolute path with an ``@`` counts.
     """
     text = uri.without_scheme(text)
     if text.startswith(SCHEME) or context.command not in READ_IN_PLACE:
@@ -97,7 +98,7 @@ def _is_uri(text: str, context: Context) -> bool:
 
 
 def base_of(text: str, context: Context) -> str:
-    """Return the prefix that makes a word a URI: the base URI, else the default repository's."""
+    """Return the prefix that turns a word into a URI: the base URI, else the default repository."""
     if text.startswith(SCHEME) or context.base_uri or _takes_namespace(text, context):
         return context.base_uri
     found = _default(context)
@@ -106,9 +107,9 @@ def base_of(text: str, context: Context) -> str:
 
 
 def read_ref_or_file(text: str, context: Context) -> LakeUri:
-    """Read a URI of a ref or path; in a linked directory, read also a ref or the name of a file.
+    """Parse a URI of a ref or path; in a linked directory, also accept a ref or the name of a file.
 
-    A word that is both a ref and a file is read as a ref, unless it is written like ``./main``.
+    A word that is both a ref and a file counts as a ref, unless it is written like ``./main``.
     """
     if _is_uri(text, context):
         return read_ref_or_path(text, context)
@@ -122,16 +123,16 @@ def read_ref_or_file(text: str, context: Context) -> LakeUri:
 
 
 def read_ref_or_own_file(text: str, context: Context) -> LakeUri:
-    """Read a URI of a ref; in a linked directory, read also a ref or the name of a file.
+    """Parse a URI of a ref; in a linked directory, also accept a ref or the name of a file.
 
-    The URI of a file has a path, that of a ref has none.
+    The resulting URI has a path if the word is a file, and none if the word is a ref.
     """
     found = None if _is_uri(text, context) else existing_file_uri(text, context)
     return found or read_ref(text, context)
 
 
 def read_prefix_or_file(text: str, context: Context) -> LakeUri:
-    """Read a URI of a path; in a linked directory, read also the name of a file."""
+    """Parse a URI of a path; in a linked directory, also accept the name of a file."""
     if _is_uri(text, context):
         return read_prefix(text, context)
     found = file_uri(text, context)
@@ -139,12 +140,12 @@ def read_prefix_or_file(text: str, context: Context) -> LakeUri:
 
 
 def read_branch(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a branch by a valid name, without modifiers."""
+    """Parse a URI of a branch; refuse modifiers and invalid names."""
     return _on_branch(read_ref(text, context))
 
 
 def _on_branch(parsed: LakeUri) -> LakeUri:
-    """Return a URI; refuse it if its ref is not a valid name of a branch."""
+    """Return the URI unchanged; refuse a ref that is not a valid name of a branch."""
     from lakecli.refs.names import check_branch_name, is_branch_name, is_tag_name
 
     ref = uri.ref_of(parsed)
@@ -171,7 +172,7 @@ def _on_branch(parsed: LakeUri) -> LakeUri:
 
 
 def read_tag(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a tag by a valid name, without modifiers."""
+    """Parse a URI of a tag; refuse modifiers and invalid names."""
     from lakecli.refs.names import check_tag_name
 
     parsed = read_ref(text, context)
@@ -180,7 +181,7 @@ def read_tag(text: str, context: Context) -> LakeUri:
 
 
 def read_repository_or_ref(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a repository, or a branch or tag in it by a valid name."""
+    """Parse a URI of a repository, branch or tag; refuse modifiers and invalid names."""
     parsed = uri.parse(text, base=base_of(text, context))
     if parsed.ref is None:
         return parsed
@@ -193,20 +194,20 @@ def read_repository_or_ref(text: str, context: Context) -> LakeUri:
 
 
 def read_repository_or_expression(text: str, context: Context) -> LakeUri:
-    """Read a URI of a repository or of a ref expression, or a text that `read_ref` accepts."""
+    """Parse a URI of a repository or of a ref expression, or a text that `read_ref` accepts."""
     parsed = uri.parse(text, base=base_of(text, context), anywhere=_takes_namespace(text, context))
     return parsed if parsed.ref is None else read_ref(text, context)
 
 
 def read_ref_or_path(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a ref or a path of a ref; a trailing slash after the ref is allowed."""
+    """Parse a URI that names a ref or a path of a ref; a trailing slash after a ref is allowed."""
     if uri.parse(text, base=context.base_uri, anywhere=_takes_namespace(text, context)).path:
         return read_path(text, context)
     return read_ref(text, context)
 
 
 def read_path(text: str, context: Context) -> LakeUri:
-    """Read a URI that names an object."""
+    """Parse a URI that names an object."""
     with _with_the_default(text, context):
         return uri.parse_path(
             text, base=_base_of_path(text, context), anywhere=_takes_namespace(text, context)
@@ -214,7 +215,7 @@ def read_path(text: str, context: Context) -> LakeUri:
 
 
 def read_prefix(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a prefix or a whole ref: ``lakefs://r/main`` and ``…/main/``."""
+    """Parse a URI that names a prefix or a whole ref: ``lakefs://r/main`` and ``…/main/``."""
     with _with_the_default(text, context):
         return uri.parse_path(
             text,
@@ -225,7 +226,7 @@ def read_prefix(text: str, context: Context) -> LakeUri:
 
 
 def _base_of_path(text: str, context: Context) -> str:
-    """Return the prefix that makes a path a URI.
+    """Return the prefix that turns a text with a path into a URI.
 
     In a command that only reads, ``main/a`` is a path in the repository that `use` has set.
     """
@@ -239,7 +240,7 @@ def _base_of_path(text: str, context: Context) -> str:
 
 @contextmanager
 def _with_the_default(text: str, context: Context) -> Iterator[None]:
-    """Raise an error about a word that is not a URI with a hint that has the default repository."""
+    """If a word is not a URI, add a hint to the error: the URI in the default repository."""
     try:
         yield
     except UsageError as error:
@@ -249,7 +250,7 @@ def _with_the_default(text: str, context: Context) -> Iterator[None]:
 
 
 def read_branch_prefix(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a path on a branch or a whole branch."""
+    """Parse a URI that names a path on a branch, or a whole branch."""
     return _on_branch(read_prefix(text, context))
 
 
@@ -257,8 +258,8 @@ def linked(context: Context) -> tuple[Path, Link] | None:
     """Return the linked directory that contains the current directory, and its link.
 
     Returns:
-        ``None`` if there is no linked directory, or if a base URI is set: words are then URIs, not
-        files of a directory.
+        The directory and its link; ``None`` if there is no linked directory, or if a base URI is
+        set, because no word then names a file of a directory.
     """
     from pathlib import Path
 
@@ -270,7 +271,7 @@ def linked(context: Context) -> tuple[Path, Link] | None:
 
 
 def _default(context: Context) -> LakeUri | None:
-    """Return the repository and ref of the linked directory, else those that `use` has set."""
+    """Return the URI of the linked directory's ref; else the URI that `use` has set."""
     found = linked(context)
     if found is not None:
         return LakeUri(found[1].src.repository, found[1].ref)
@@ -279,7 +280,7 @@ def _default(context: Context) -> LakeUri | None:
 
 
 def _in_default(text: str, context: Context) -> str | None:
-    """Return the URI that a word most likely means in the default repository, if one is set."""
+    """Return the URI that a word probably means in the default repository; ``None`` without one."""
     found = _default(context)
     if found is None:
         return None
@@ -372,7 +373,7 @@ def file_uri(text: str, context: Context) -> LakeUri | None:
 
 
 def is_ref(text: str, of: LakeUri, context: Context) -> bool:
-    """Return whether a text is a ref in the repository of a URI, or a range of two such refs."""
+    """Return whether a text is a ref, or a range of two refs, in the repository of a URI (`of`)."""
     from lakecli.refs.expression import split_range
     from lakecli.repository.reading.view import resolve_ref
 
@@ -413,7 +414,7 @@ def each(read: Callable[[str, Context], T]) -> Callable[[list[str], Context], li
 
 
 def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:
-    """Read the values of ``--meta``: pairs in CSV, each split at its first ``=``.
+    """Parse the values of ``--meta``: pairs in CSV, each split at its first ``=``.
 
     Raises:
         UsageError: a pair has no ``=`` or no key.
@@ -429,7 +430,7 @@ def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:
 
 
 def read_new_metadata(texts: list[str], context: Context) -> Mapping[str, str]:
-    """Read metadata that replaces other metadata; an empty text means no metadata.
+    """Parse the values of an option whose metadata replaces all old metadata; ``""`` removes it.
 
     Raises:
         UsageError: a pair has no ``=`` or no key.
@@ -438,7 +439,7 @@ def read_new_metadata(texts: list[str], context: Context) -> Mapping[str, str]:
 
 
 def read_conf(texts: list[str], _context: Context) -> Mapping[str, str]:
-    """Read the values of ``--conf``: one pair each, split at its first ``=``, as in spark-submit.
+    """Parse the values of ``--conf``: each is a pair, split at its first ``=``, as in spark-submit.
 
     Raises:
         UsageError: a pair has no ``=`` or no key.
@@ -454,7 +455,7 @@ def _split_pair(text: str, *, hint: str) -> tuple[str, str]:
 
 
 def read_list(texts: list[str], _context: Context) -> list[str]:
-    """Read a repeatable option whose values are comma-separated lists in CSV."""
+    """Parse the values of a repeatable option; each value is a comma-separated list in CSV."""
     return [item for text in texts for item in split_csv(text)]
 
 
@@ -476,7 +477,7 @@ def split_csv(text: str) -> list[str]:
 
 
 def read_time(text: str, context: Context) -> datetime:
-    """Read a time in one of the forms that are valid in ``main@{…}``.
+    """Parse a time, written in any form that is valid in ``main@{…}``.
 
     Raises:
         UsageError: the text is not such a time.
@@ -487,7 +488,7 @@ def read_time(text: str, context: Context) -> datetime:
 
 
 def read_patterns(texts: list[str], _context: Context) -> list[re.Pattern[str]]:
-    """Read a repeatable option whose values are regular expressions.
+    """Parse the values of a repeatable option; each value is a regular expression.
 
     Raises:
         UsageError: an expression is malformed.
@@ -505,12 +506,12 @@ def read_patterns(texts: list[str], _context: Context) -> list[re.Pattern[str]]:
 
 
 def read_size(text: str, _context: Context) -> int:
-    """Read a size such as ``500``, ``10kB``, ``1.5GB`` or ``10GiB``."""
+    """Parse a size such as ``500``, ``10kB``, ``1.5GB`` or ``10GiB``."""
     return parse_size(text)
 
 
 def read_duration(text: str, _context: Context) -> timedelta:
-    """Read a duration such as ``90s``, ``30m``, ``12h`` or ``7d``."""
+    """Parse a duration such as ``90s``, ``30m``, ``12h`` or ``7d``."""
     return parse_duration(text)
 
 
@@ -533,13 +534,13 @@ _SCHEMES: Final = frozenset(
         *("http", "https", "hdfs", "lakefs", "local", "file"),
     }
 )
-"""Schemes of URIs that are given where a file is expected, in lower case."""
+"""The schemes, in lower case, of URIs that users may type where a file is expected."""
 
 
 def check_local(path: str | os.PathLike[str], *, hint: str) -> None:
-    """Refuse a URI as the name of a file or directory of this machine.
+    """Refuse a URI where the name of a local file or directory is expected.
 
-    Otherwise a directory called ``s3:`` would be created.
+    Without this check, a directory called ``s3:`` would be created.
 
     Raises:
         UsageError: `path` is a URI; the hint names the command that accepts URIs.

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from lakecli.cli.out.logs import Logs
 
 _HEAD = r"(?:branch|tag|file:) 'HEAD\b"
-"""What is said of a HEAD that names no ref."""
+"""Matches an error about ``HEAD``, which is not the name of a ref in lakecli."""
 
 INTERRUPTED = "interrupted"
-"""The kind of an interrupt in JSON errors."""
+"""The ``kind`` in the JSON error for an interrupt."""
 
 
 def run(argv: Sequence[str], environment: Environment) -> int:
-    """Run one command line, report its error if any, and return its exit code."""
+    """Run one command line, report an error if it fails, and return the exit code."""
     given = Globals()
     try:
         return run_within(argv, environment, given)
@@ -48,7 +48,7 @@ def run(argv: Sequence[str], environment: Environment) -> int:
 def _with_habit(
     error: BaseException, argv: Sequence[str], environment: Environment
 ) -> BaseException:
-    """Return an error; if the line has a common mistake, such as ``HEAD``, the hint explains it."""
+    """Return an error, with a hint if the line has a common mistake, such as ``HEAD``."""
     if isinstance(error, NotFound | UsageError) and re.search(_HEAD, error.message):
         error.hint = "there is no HEAD: a branch stands for its newest commit, so write main~1"
     elif isinstance(error, UsageError):
@@ -137,7 +137,7 @@ def _parse(
         given: receives the global options.
 
     Raises:
-        UsageError: the line is malformed; `given` has its global options nevertheless.
+        UsageError: the line is malformed; `given` has received the global options nevertheless.
     """
     topic: Topic | None = None
     words, rest = split(argv, given, is_prefix=is_prefix)
@@ -220,7 +220,7 @@ def _find_plugin(
 
 
 def _find_topic(words: Sequence[str], rest: list[str], given: Globals) -> Topic | None:
-    """Return the help topic that the words name; a command or group may have the same name."""
+    """Return the help topic that the words name; a command or group may share the name."""
     from lakecli.cli.manual.topics import find_topic
 
     typed = [*words, *(word for word in take_globals(rest, given) if word != "--")]
@@ -272,7 +272,7 @@ def _report(error: BaseException, context: Context, *, interrupted: bool) -> int
 
     Args:
         error: the error that ended the command.
-        interrupted: whether the user interrupted the command; an unexpected error is then reported
+        interrupted: whether the user interrupted the command; an unexpected error is then treated
             as an interrupt.
     """
     from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
@@ -302,7 +302,7 @@ def _report(error: BaseException, context: Context, *, interrupted: bool) -> int
 def _paths(reported: LakeError) -> dict[str, list[bytes]]:
     """Return the JSON fields with the paths of an error.
 
-    The field ``unlike_checksums`` has the paths whose checksums are of different kinds.
+    The field ``unlike_checksums`` lists paths in conflict whose checksums are of different kinds.
     """
     unlike = getattr(reported, "unlike_checksums", ())
     paths = {"paths": list(reported.paths)}

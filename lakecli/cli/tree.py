@@ -4,9 +4,9 @@ The command ``branch list`` is the function ``branch_list`` in the module of its
 ``commands/branch.py``. A command of `fs` or without a group has its own module, such as
 ``commands/fs_ls.py`` and ``commands/commit.py``, unless `_TOGETHER` names another module.
 
-Typer would import all commands to find one, which takes longer than most commands run. This module
-imports only the command that is called. Help of groups, man pages and completion scripts import all
-commands.
+Typer would import all commands to find a single command, which takes longer than most commands run.
+This module imports only the command that is called. Help of groups, man pages and completion
+scripts import all commands.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GROUPS: Final = {
     "show": "Show a commit",
     "tag": "Create, list and delete tags",
 }
-"""The first words that several commands share, with what these do."""
+"""The first words that several commands share, with a summary of each group."""
 
 _WORDS: Final = {
     "": "annotate@ blame@ cat-sst= check-ignore= checkout cherry-pick clone commit completion= "
@@ -55,10 +55,10 @@ _WORDS: Final = {
     "show": "commit@",
     "tag": "create delete list@ show@",
 }
-"""The commands of each group, and those without a group.
+"""The commands of each group; those without a group are under ``""``.
 
-``=`` marks those that leave repositories as they are; ``@`` marks those that also read in place:
-they take NAMESPACE@REF/PATH, too, and need no clone.
+``=`` marks commands that never change a repository. ``@`` marks such commands that also accept
+NAMESPACE@REF/PATH, and then read without a clone.
 """
 
 _MARKS: Final = "=@"
@@ -84,7 +84,7 @@ _TOGETHER: Final = {
     "use": "config",
     "version": "program",
 }
-"""The commands that stand in the module of others, since both are about the same thing."""
+"""The commands that share a module with related commands, with the name of the module."""
 
 FIRST_COMMANDS: Final = {
     "Start a repository": ("quickstart", "doctor", "repo create", "import", "clone", "use"),
@@ -102,7 +102,7 @@ FIRST_COMMANDS: Final = {
     "Share it": ("push", "pull", "fs presign"),
     "Take it back": ("undo", "branch revert"),
 }
-"""What most people need first, for the help of the whole program."""
+"""The commands that most users need first, by task, for the help of the whole program."""
 
 PAGED: Final = frozenset(
     {
@@ -110,10 +110,10 @@ PAGED: Final = frozenset(
         *("reflog", "show commit", "tag list"),
     }
 )
-"""Commands whose answer goes through a pager on a terminal."""
+"""The commands whose answer is shown in a pager on a terminal."""
 
 IN_PLACE: Final = "@"
-"""In completion, the end of the kind of a word of one of these commands."""
+"""In completion, ends the kind of a word if the command also accepts NAMESPACE@REF/PATH."""
 
 
 class Command:
@@ -124,7 +124,7 @@ class Command:
 
     @property
     def name(self) -> str:
-        """The name of the command's function; an underscore is added to a keyword of Python."""
+        """The name of the command's function; if it is a keyword of Python, with an underscore."""
         name = self.words.replace(" ", "_").replace("-", "_")
         return f"{name}_" if iskeyword(name) else name
 
@@ -148,18 +148,18 @@ _MARKED: Final = [
 ]
 
 READS: Final = frozenset(each.rstrip(_MARKS) for each in _MARKED if each[-1] in _MARKS)
-"""The commands that leave repositories as they are."""
+"""The commands that never change a repository."""
 
 READ_IN_PLACE: Final = frozenset(each[:-1] for each in _MARKED if each.endswith("@"))
-"""Those of them that take NAMESPACE@REF/PATH, too, and need no clone."""
+"""The commands that also accept NAMESPACE@REF/PATH, and then read without a clone."""
 
 COMMANDS: Final = {
     words: Command(words) for words in sorted(each.rstrip(_MARKS) for each in _MARKED)
 }
-"""Every command by its words, in alphabetical order."""
+"""All commands by their words, in alphabetical order."""
 
 _LISTED: Final = ("branch", "repo", "tag")
-"""Groups that stand for their ``list``."""
+"""Groups whose name alone, such as ``lakecli branch``, runs the command ``list`` of the group."""
 
 _BEGINNINGS: Final = {
     tuple(words.split()[:count]) for words in COMMANDS for count in range(1, 1 + len(words.split()))
@@ -172,9 +172,9 @@ def is_prefix(words: tuple[str, ...]) -> bool:
 
 
 def instead(words: tuple[str, ...], rest: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of the command to run for a line, which usually are `words` themselves.
+    """Return the words of the command to run for a line: usually `words`, else a likely correction.
 
-    Another command is run if the line clearly means that command and it does no harm: ``lakecli
+    A line is corrected only if its meaning is clear and the other command is harmless: ``lakecli
     branch`` lists branches, and ``fs cp`` of a local file uploads the file.
 
     Args:
@@ -209,7 +209,7 @@ def find_command(words: tuple[str, ...], *rest: str, topics: Sequence[str] = ())
     """Return the command with these words.
 
     Args:
-        words: the longest beginning of the command line that is the beginning of a command.
+        words: the first words of the command line, as far as they belong to a known command.
         rest: the words after `words`, for the error.
         topics: the topics of help, which the hint may suggest.
 
@@ -230,7 +230,7 @@ def find_command(words: tuple[str, ...], *rest: str, topics: Sequence[str] = ())
 
 
 def _choices(words: tuple[str, ...]) -> str:
-    """Return a hint with the commands of a group; without a group, the command that lists all."""
+    """Return a hint with the commands of a group; without a group, with ``lakecli --help``."""
     if not words:
         return f"{PROGRAM} --help"
     names = [name.rstrip(_MARKS) for name in _WORDS[words[0]].split()]
@@ -238,13 +238,13 @@ def _choices(words: tuple[str, ...]) -> str:
 
 
 _ALIKE: Final = 0.7
-"""How much a word must be like another one to be a slip of it; ``serve`` is no ``merge``."""
+"""The minimum similarity between a typo and a command (0 to 1): ``serve`` is not ``merge``."""
 
 
 def _suggest(words: tuple[str, ...], rest: Sequence[str], topics: Sequence[str]) -> str | None:
     """Return a hint with the commands that a line may mean.
 
-    A single command is followed by the rest of the line.
+    If this is a single command, the hint also contains the rest of the line.
     """
     asked, *after = rest
     if words:

@@ -20,7 +20,7 @@ FirstParent = Annotated[
 ]
 
 _MAX_MESSAGE: Final = 200
-"""Characters shown of a message, with the mark of one that was cut."""
+"""The maximum number of characters to show of a message, including the mark of a cut one."""
 
 _CUT: Final = "..."
 

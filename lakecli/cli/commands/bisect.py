@@ -32,19 +32,20 @@ from lakecli.repository.bisect import (
 from lakecli.repository.contract import Repository
 
 SKIP_CODE: Final = 125
-"""The exit code of a test that says that a commit cannot be tested."""
+"""The exit code by which a test program reports that a commit cannot be tested."""
 
 _FREE_TEXT: Final = ("BISECT_MESSAGE", "BISECT_COMMITTER")
-"""The values that may have any characters; the others are IDs."""
+"""The variables whose values may contain any characters; all other variables are IDs."""
 
 _TAKES_PROGRAM: Final = re.compile(r"-[A-Za-z]*[ce]|--(command|eval|exec|execute|expression)")
-"""Options of shells and interpreters that are followed by a program."""
+"""Matches options of shells and interpreters whose value is a program."""
 
 _JOIN_ARGUMENTS: Final = {"parallel", "rsh", "ssh", "watch"}
-"""Programs that have a shell run their arguments as one command."""
+"""Programs that pass all their arguments to a shell as one command."""
 
 _NO_VERDICT: Final = 126
-"""From this exit code on, a shell could not run a program, or a signal ended it."""
+"""The lowest exit code with which a shell reports that a program could not be run or was ended
+by a signal."""
 BisectRefs = Annotated[
     Sequence[str],
     Argument(metavar="REF", help="Ref or its URI; by default the commit that is being tested"),
@@ -251,9 +252,9 @@ def _check_words(words: Sequence[str]) -> None:
     """Refuse a command in which a shell might execute the text of a commit.
 
     Raises:
-        UsageError: a placeholder for the text of a commit is only a part of an argument, is the
-            program itself or a program in an option (``sh -c``), or is given to a program that
-            joins its arguments into one command.
+        UsageError: a placeholder for the text of a commit is only a part of an argument, or is the
+            program itself, or is code in an option (``sh -c``), or is an argument of a program
+            that joins its arguments into one command.
     """
     joins = words[0].rpartition("/")[2] in _JOIN_ARGUMENTS
     is_program = True
@@ -368,16 +369,18 @@ def bisect_reset(context: Context, repository: BisectRepository = "") -> None:
 
 
 def _session_of(context: Context, uri: str) -> Repository:
-    """Return the repository of a URI; without a URI, the only repository with a session."""
+    """Return the repository that a URI names; without a URI, the only repository with a session."""
     return find_named(context, [uri] if uri else [])[0]
 
 
 def find_named(context: Context, texts: Sequence[str]) -> tuple[Repository, list[str]]:
-    """Return the repository whose session the arguments mean, and the refs in the arguments.
+    """Return the repository to which the arguments refer, and the refs in the arguments.
+
+    Without a URI among the arguments, this is the only repository with a bisect session.
 
     Raises:
         NotFound: no repository has a session.
-        UsageError: several repositories have a session and no argument names one of them, or the
+        UsageError: several repositories have a session and no argument names a repository, or the
             arguments name different repositories.
     """
     uris: list[LakeUri] = []
@@ -413,7 +416,7 @@ def _only_session(context: Context) -> str:
 def say_and_answer(
     context: Context, verdict: str, texts: Sequence[str], *, is_old_new: bool | None = None
 ) -> None:
-    """Record a verdict on commits, and show the state of the search."""
+    """Record a verdict, such as ``good``, on commits, and show the state of the search."""
     repository, refs = find_named(context, texts)
     answer(context, repository, say(repository, verdict, refs, is_old_new=is_old_new))
 

@@ -167,7 +167,7 @@ def branch_list(
 
 
 def _list_for_people(context: Context, repository: Repository, found: Iterable[Branch]) -> None:
-    """Show each branch with the age and the first line of its newest commit."""
+    """Print a table of branches, each with the age and the first line of its newest commit."""
     from lakecli.repository.status import with_distances
 
     is_shared = library.is_shared(repository)
@@ -365,7 +365,7 @@ def _move(
 ) -> None:
     """Move a branch to the commit that a ref or a URI names.
 
-    With a lease, the branch is moved in the bucket, too.
+    If ``--force-with-lease`` was given (`lease`), the branch is moved in the bucket, too.
     """
     name = branch.name
     expression = to
@@ -459,7 +459,7 @@ def branch_revert(
 
 
 def _check(repository: Repository, branch: str, expressions: list[str]) -> None:
-    """Raise an error for an unknown ref, so that a typing error reverts nothing.
+    """Raise an error if a ref is unknown, so that nothing is reverted after a typo.
 
     Refs that are relative to the branch itself are not checked.
     """

@@ -135,7 +135,7 @@ def restore(
 
 
 def _by_copying(path: str = "", source: str = "") -> str:
-    """Return a hint: the ``fs cp`` command that restores objects of an earlier commit on a branch.
+    """Return a hint: the ``fs cp`` command that copies objects of an earlier commit to a branch.
 
     Args:
         path: the URI of a path of the branch; ``""`` for a hint with placeholders.

@@ -166,10 +166,10 @@ def _update(
     *,
     take_over: bool,
 ) -> Repository | None:
-    """Apply a newer refs dump to a repository that exists here or in the bucket.
+    """Apply a newer refs dump to a repository that exists on this machine or in the bucket.
 
     Returns:
-        The repository; ``None`` if it does not exist in either place.
+        The repository; ``None`` if it exists neither on this machine nor in the bucket.
     """
     with context.out.progress("clone") as progress:
         known = clone_known(
@@ -189,7 +189,7 @@ def _update(
 
 
 def _rebuild(context: Context, repository: Repository, engine: EngineOptions) -> int:
-    """Rebuild the trees of all branches, and return how many there are."""
+    """Rebuild the trees of all branches, and return the number of branches."""
     size = None
     if not repository.record.is_borrowed:
         size = count_head_entries(repository, check_from=SPARK_FROM)
@@ -207,7 +207,7 @@ def _show_clone(
     """Report a new clone, and ask whether lakecli may read the places outside its namespace.
 
     Args:
-        restored: the result of restoring a refs dump of lakeFS, if there was one.
+        restored: the result of restoring a refs dump of lakeFS, if a dump was restored.
         updates: the refs that a newer dump moved, which were shown already; ``None`` for a clone
             that is new.
     """
@@ -251,7 +251,7 @@ def _show_clone(
 
 
 def _warn_of_hooks(context: Context, repository: Repository) -> None:
-    """Warn that hooks of lakeFS no longer run, if there are any."""
+    """If the repository has hooks of lakeFS, warn that they no longer run."""
     found = branch_with_actions(repository)
     if found is None:
         return
@@ -265,9 +265,9 @@ def _warn_of_hooks(context: Context, repository: Repository) -> None:
 
 
 def _ask_about_outside(context: Context, repository: Repository) -> list[CountedPlace]:
-    """List the places outside the namespace that a new clone refers to, and ask to allow them.
+    """List the places outside the namespace to which a new clone refers, and ask to allow them.
 
-    Without a terminal, print the command that allows them instead.
+    If there is no terminal, print the command that allows the places instead of asking.
     """
     try:
         found = look(repository)
@@ -302,7 +302,7 @@ def _ask_about_outside(context: Context, repository: Repository) -> list[Counted
 
 
 def _show_restored(context: Context, made: Restored, *, taken_over: bool) -> None:
-    """Report a clone that was made from a refs dump and reads the namespace of lakeFS."""
+    """Report a clone that was created from a refs dump, and that reads lakeFS's namespace."""
     _show_clone(context, None, made)
     context.out.note(NOT_IN_A_DUMP)
     if taken_over:

@@ -16,7 +16,8 @@ from lakecli.settings.keys import SYNC, USE, find_key
 from lakecli.settings.settings import Setting, git_user
 
 ASKED: Final = ("user.name", "user.email", SYNC, "cache.size")
-"""The settings, in the order of the questions. None is secret: credentials are the clouds' own."""
+"""The settings to ask for, in order. None is secret: credentials are configured with the clouds'
+own tools."""
 
 
 class SettingJson(TypedDict):
@@ -150,7 +151,7 @@ def config_list(
 
 
 def origin_of(setting: Setting) -> str:
-    """Return where a value came from: a flag, a variable, a file, or ``default``."""
+    """Return the source of a setting's value: a flag, a variable, a file, or ``default``."""
     return setting.place if setting.origin != "default" else "default"
 
 
@@ -207,12 +208,12 @@ def use(
 
 
 def is_asked(context: Context) -> bool:
-    """Return whether lakecli may ask questions: there is a terminal, and the output is not JSON."""
+    """Return whether lakecli may ask questions: on a terminal, and without ``--json``."""
     return context.can_ask and not context.out.json
 
 
 def configure(context: Context) -> int:
-    """Ask for settings. The changed settings are written together, after the last question.
+    """Ask for settings one by one; write all changes together, after the last question.
 
     Raises:
         Refused: the input ended before the last question; nothing is written.
@@ -235,9 +236,9 @@ def configure(context: Context) -> int:
 
 
 def _ask(context: Context, name: str, present: str) -> str:
-    """Ask for a setting and return the answer; ``""`` keeps the present value.
+    """Ask for a setting and return the answer, or ``""`` to keep the current value.
 
-    An invalid answer is reported, and the question is asked again.
+    After an invalid answer, print an error and ask again.
     """
     key = find_key(name)
     summary = key.summary.partition("; default")[0]

@@ -31,7 +31,7 @@ from lakecli.repository.diff import TreesToCompare, compare_here, diff_refs, dif
 from lakecli.repository.log import rev_parse
 
 SPARK_FROM_RANGES: Final = 4_000
-"""Changed ranges from which ``--engine auto`` selects Spark, if it is installed."""
+"""The number of changed ranges from which ``--engine auto`` selects Spark, if installed."""
 
 
 @answers(DifferenceJson, each=True)
@@ -138,7 +138,7 @@ def diff(
 
 
 def _found(count: int) -> ExitCode:
-    """Return the exit code of ``diff --exit-code`` for a number of differences."""
+    """Return the exit code of ``diff --exit-code``, given the number of differences."""
     return ExitCode.DIFFERENCES if count else ExitCode.OK
 
 
@@ -224,7 +224,7 @@ def _compare(
 
 
 def _is_large(repository: Repository, compared: TreesToCompare) -> bool:
-    """Return whether Spark is faster: enough ranges differ, and enough of these exist."""
+    """Return whether Spark is faster: whether at least `SPARK_FROM_RANGES` changed ranges exist."""
     trees = repository.trees
     left, right = trees.metarange(compared.left), trees.metarange(compared.right)
     if len(left) + len(right) < SPARK_FROM_RANGES:
@@ -240,7 +240,7 @@ def _is_large(repository: Repository, compared: TreesToCompare) -> bool:
 
 
 def _check_branch(repository: Repository, uri: LakeUri, *, two_way: bool) -> None:
-    """Refuse a ref that cannot have uncommitted changes."""
+    """Refuse to show uncommitted changes of a ref that is not a branch."""
     compare = f"compare two refs: lakecli diff {uri} {uri._replace(ref='REF')}"
     if two_way:
         raise UsageError("--two-way needs two refs", hint=compare)

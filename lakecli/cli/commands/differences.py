@@ -22,7 +22,7 @@ LOOKS: Final = {
     ChangeType.CHANGED: ("~ modified", "yellow"),
     ChangeType.CONFLICT: ("* conflict", "bright yellow"),
 }
-"""The words and the colour of each kind of change."""
+"""The sign, the word and the colour of each type of difference."""
 
 _BAR_WIDTH: Final = 20
 
@@ -78,7 +78,7 @@ class ChangeCountsJson(TypedDict):
 
 
 def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
-    """Print or emit the differences one by one, and return their number."""
+    """Write the differences one by one, as text or JSON, and return their number."""
 
     def texts(found: list[Difference]) -> Iterator[str]:
         for kind, alike in groupby(found, attrgetter("type")):
@@ -112,7 +112,7 @@ def _size_and_checksum(value: bytes | None) -> tuple[int | None, str | None]:
 
 
 def stream_paths(out: Output, differences: Iterable[Difference], *, null: bool) -> int:
-    """Print or emit only the paths that differ, and return their number.
+    """Write only the paths that differ, as text or JSON, and return their number.
 
     Args:
         null: end each path with a NUL byte instead of quoting it, for ``xargs -0``.
@@ -126,7 +126,7 @@ def stream_paths(out: Output, differences: Iterable[Difference], *, null: bool) 
 
 
 def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -> int:
-    """Print or emit the number of differences for each prefix, and return the number of paths.
+    """Write the number of differences below each prefix, and return the number of all paths.
 
     Args:
         differences: the differences; the iterable is consumed.
@@ -157,7 +157,7 @@ def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -
 
 
 def counts_record(row: ChangeCounts) -> ChangeCountsJson:
-    """Return the JSON record of the differences below a prefix."""
+    """Return the JSON record for the numbers of differences below a prefix."""
     return pick(ChangeCountsJson, row)
 
 
@@ -186,7 +186,7 @@ def _shown_prefix(row: ChangeCounts) -> str:
 
 
 def _bar(row: ChangeCounts, most: int) -> str:
-    """Return a bar with one character for each path; a long bar is scaled down."""
+    """Return a bar with one character for each path, scaled down if there are many paths."""
     kinds = ((row.added, "+"), (row.changed, "~"), (row.removed, "-"), (row.conflicts, "*"))
     scale = min(1.0, _BAR_WIDTH / most) if most else 1.0
     return "".join(mark * ceil(count * scale) for count, mark in kinds)

@@ -49,7 +49,7 @@ _GROUPS: Final = {
         "to-collect",
     ),
 }
-"""Checks that share a line on a terminal if nothing is wrong with them, in the order of a run."""
+"""Groups of checks, in order. On a terminal, checks of a group share a line if all passed."""
 
 _STYLES: Final = {"ok": "green", "warning": "yellow", "failed": "bright red", "skipped": "dim"}
 _QUIET: Final = (CheckVerdict.OK, CheckVerdict.SKIPPED)
@@ -194,7 +194,11 @@ def _group(check: Check) -> str:
 
 
 def _lines(out: Output, check: Check, shown: set[str]) -> Iterator[str]:
-    """Yield the line of a check, and its fix if no earlier check had the same fix (`shown`)."""
+    """Yield the line of a check, and its fix unless it was shown already.
+
+    Args:
+        shown: the fixes that were shown already.
+    """
     yield _line(out, check.verdict, check.name, one_line(check.seen))
     if check.fix and check.fix not in shown:
         shown.add(check.fix)

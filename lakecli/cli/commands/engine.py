@@ -18,8 +18,8 @@ from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 
 SPARK_FROM: Final = 20_000_000
-"""Objects from which ``--engine auto`` selects Spark, if it is installed: on one machine Spark is
-faster than one process only if its start no longer matters, and shuffling does."""
+"""The number of objects from which ``--engine auto`` selects Spark, if installed. With fewer
+objects, one process is faster than Spark on one machine, because Spark takes time to start."""
 
 _SPARK_PACKAGE: Final = "pyspark"
 
@@ -40,7 +40,8 @@ def open_runner(
         options: the options of the command; ``auto`` selects Spark from `SPARK_FROM` objects on, or
             if an option for Spark is given.
         repository: the repository whose namespace the executors must be able to read.
-        others: URIs of other buckets, prefixes and directories that they must be able to read.
+        others: URIs of other places that the executors must be able to read: buckets, prefixes
+                and directories.
         size: the number of objects, if known.
         parallelism: the parallelism of the runner in this process, if Spark is not selected.
 
@@ -85,10 +86,10 @@ def open_runner_of(
     """Open a runner for work on all objects of a repository; see `open_runner`.
 
     Args:
-        options: the options of the command; ``auto`` selects Spark by the size of the largest
-            branch, if Spark is installed.
+        options: the options of the command; ``auto`` selects Spark if it is installed and the
+            largest branch has enough objects.
         repository: the repository to work on.
-        workers: ``--parallelism``, if given.
+        workers: the value of ``--parallelism``; ``None`` if it was not given.
     """
     is_open = options.engine is EngineName.AUTO and _spark_is_installed()
     size = count_head_entries(repository, check_from=SPARK_FROM) if is_open else None
@@ -102,7 +103,7 @@ def open_runner_of(
 
 
 def silence_py4j() -> None:
-    """Keep Py4J from writing tracebacks to stderr; users get our error instead."""
+    """Keep Py4J from writing tracebacks to stderr; lakecli writes its own error instead."""
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(logging.NullHandler())

@@ -316,14 +316,14 @@ def _write_symlinks(
 
 
 def _destination(text: str) -> str:
-    """Return the destination; a relative directory is made absolute."""
+    """Return the destination of an export; a relative directory is made absolute."""
     if not text:
         raise UsageError("DEST is empty")
     return text if "://" in text else os.path.abspath(text)  # noqa: PTH100 - links stay as typed
 
 
 def _since(context: Context, path: LakeUri, text: str) -> str:
-    """Return the ref in ``--since``, which is a ref or the URI of one in the same repository."""
+    """Return the ref in ``--since``, which is a ref or the URI of a ref in the same repository."""
     if "://" not in text:
         return text
     uri = parse_ref(text, base=context.base_uri)

@@ -23,7 +23,7 @@ from lakecli.repository.stat import stat
 from lakecli.stores.uri import is_local
 
 SMALL: Final = 8 << 20
-"""Bytes of an object that is read whole, and verified, before any of it is written."""
+"""The size in bytes up to which an object is read whole, and verified, before it is written."""
 
 
 def fs_cat(
@@ -98,8 +98,8 @@ def pieces_of(repository: Repository, entry: Entry, *, verify: bool) -> Iterator
     """Yield the bytes of an object.
 
     With `verify`, or if the object is small, all bytes are read and verified before the first piece
-    is yielded. A large local file outside the namespace is compared with its recorded state first,
-    because its digest is known only after the last byte.
+    is yielded. Otherwise the digest is verified only after the last byte; so the state of a local
+    file outside the namespace is first compared with the recorded state.
     """
     if not verify and entry.size > SMALL:
         store, key = locate(repository, entry)
@@ -111,7 +111,7 @@ def pieces_of(repository: Repository, entry: Entry, *, verify: bool) -> Iterator
 
 
 def _verified(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield pieces only after the last one has arrived and passed its check."""
+    """Read all pieces first, including the check after the last piece, and then yield them."""
     with SpooledTemporaryFile(SMALL) as held:
         for piece in pieces:
             with temporary_space():

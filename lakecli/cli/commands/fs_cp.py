@@ -169,7 +169,7 @@ def paths_of(source: LakeUri, target: LakeUri, *, recursive: bool) -> tuple[byte
     """Return the old and the new path; an object that is copied to a directory keeps its name.
 
     Raises:
-        UsageError: one of them is not a valid path of an object.
+        UsageError: the old or the new path is not a valid path of an object.
     """
     if recursive:
         return source.path or b"", target.path or b""

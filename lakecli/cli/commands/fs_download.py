@@ -196,16 +196,16 @@ def fs_download(
 
 
 def _deletes(target: Path) -> Callable[[bytes], bool]:
-    """Return a function that tells whether `--delete` applies to a file below the directory.
+    """Return a function that returns whether ``--delete`` may delete a file below the directory.
 
-    Ignored files, and the ignore files themselves, are never deleted.
+    Ignored files, and the ``.lakefsignore`` files themselves, are never deleted.
     """
     ignore = Ignore(os.fsencode(target))
     return lambda name: IGNORE_FILE not in name.split(b"/") and not ignore.ignores(name)
 
 
 def _target(uri: LakeUri, destination: str) -> Path:
-    """Return the file that one object is downloaded to."""
+    """Return the path of the file to which one object is downloaded."""
     name = os.fsdecode(path_of(uri).rpartition(b"/")[2])
     target = Path(destination)
     if destination.endswith("/") or target.is_dir():
@@ -224,7 +224,7 @@ def _target(uri: LakeUri, destination: str) -> Path:
 def _write_to_pipe(
     context: Context, repository: Repository, uri: LakeUri, destination: str
 ) -> None:
-    """Write an object to a pipe or an open descriptor, as `fs cat` does to standard output."""
+    """Write an object to a pipe or to an open file descriptor, verified as by ``fs cat``."""
     path = path_of(uri)
     entry = stat(repository, ref_of(uri), path)
     with open_pipe(destination) as file:

@@ -120,9 +120,9 @@ def _targets(paths: list[LakeUri], listed: list[bytes] | None, *, recursive: boo
     """Return the paths to remove.
 
     Args:
-        paths: the paths of the command line.
-        listed: the names of ``--files-from``, relative to the only path of `paths`; ``None``
-            without that option.
+        paths: the paths on the command line.
+        listed: the names from ``--files-from``, relative to the only path in `paths`; ``None``
+            without this option.
     """
     if listed is None:
         if recursive:

@@ -178,9 +178,9 @@ def _arrival_row(arrival: Arrival) -> tuple[str, str, str, str, str]:
 
 
 def _path_for(path: LakeUri, location: str | None, *, size: int | None) -> bytes:
-    """Return the path to stage an object at.
+    """Return the path at which to stage an object.
 
-    If the path is a directory, the object keeps the last component of its address.
+    If the path is a directory, append the last component of the object's address.
 
     Raises:
         UsageError: the path is a directory, and the address has no last component.

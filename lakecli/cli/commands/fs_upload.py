@@ -224,7 +224,7 @@ def _arguments(
     """Return the sources and the path; with `is_listed`, the default source is the directory ``.``.
 
     Raises:
-        UsageError: there is a source too many, or a source or the path is missing.
+        UsageError: there are too many sources, or the sources or the path are missing.
     """
     if not first and option is not None:
         if option.startswith(SCHEME):
@@ -302,8 +302,9 @@ def _path_for(target: LakeUri, source: str, *, is_whole: bool) -> bytes:
     """Return the path of the object that is uploaded from a file.
 
     Args:
-        target: the path of the command line; in a directory, the object gets the name of the file.
-        is_whole: whether `target` is the whole path of the object.
+        target: the path on the command line; if it is a directory, the name of the file is
+            appended.
+        is_whole: whether `target` is the path of the object even if it ends with a slash.
     """
     path = target.path or b""
     if is_whole:
@@ -314,7 +315,7 @@ def _path_for(target: LakeUri, source: str, *, is_whole: bool) -> bytes:
 
 
 def tell_directory(context: Context, source: str, target: LakeUri) -> None:
-    """Print the line that lakectl prints before it compares a directory."""
+    """Print the line that lakectl prints before comparing a directory with the branch."""
     if context.out.stdout_terminal:
         return
     directory = source if source.endswith("/") else f"{source}/"

@@ -70,7 +70,7 @@ class CollectionJson(TypedDict):
 
 
 class RetentionRuleJson(TypedDict):
-    """The retention of one branch.
+    """The retention period of one branch.
 
     Attributes:
         branch_id: name of the branch.
@@ -81,7 +81,7 @@ class RetentionRuleJson(TypedDict):
 
 
 class RetentionRulesJson(TypedDict):
-    """How long commits keep their objects.
+    """The retention rules: how long the objects of old commits are kept.
 
     Attributes:
         branches: branches that have their own retention period, by name.
@@ -315,7 +315,7 @@ def gc_delete_config(context: Context, repository: RepositoryUri) -> None:
 
 
 def report_record(report: GcReport, *, dry_run: bool) -> CollectionJson:
-    """Return the JSON record of a run."""
+    """Return the JSON record of a run of garbage collection."""
     return pick(
         CollectionJson,
         report,
@@ -357,7 +357,7 @@ def _summary_lines(summary: GarbageSummary | None) -> Iterator[str]:
 
 
 def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
-    """Yield the lines that report a run."""
+    """Yield the lines that report a run of garbage collection."""
     for each in report.accepted:
         yield f"{'Would accept' if dry_run else 'Accepted'}: {each}"
     if report.commits or report.action in (Action.CONDEMNED, Action.FOUND_NOTHING):
@@ -382,7 +382,7 @@ def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
 
 
 def _next_lines(report: GcReport, uri: str) -> Iterator[str]:
-    """Yield the lines that name the next step after a dry run."""
+    """Yield the lines that name the next command after a dry run of garbage collection."""
     if report.action is Action.CONDEMNED:
         yield f"Nothing was changed; to condemn it: lakecli gc run {uri}"
     elif report.action is Action.SWEPT:

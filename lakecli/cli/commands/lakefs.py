@@ -44,7 +44,7 @@ from lakecli.stores.uri import as_url
 
 
 class RefsManifestJson(TypedDict):
-    """The three lists of a refs dump, as lakectl prints it.
+    """The three lists of a refs dump, in the form in which lakectl prints them.
 
     Attributes:
         commits_meta_range_id: ID of the list of commits.
@@ -295,11 +295,11 @@ def _parse_losses(words: list[str]) -> set[Loss]:
 
 
 _CACHED = 10
-"""Seconds after which lakeFS has forgotten a deleted repository; its cache keeps them for 5."""
+"""Seconds after which lakeFS has forgotten a deleted repository, which its cache keeps for 5 s."""
 
 
 def _next_steps(record: RepositoryRecord, manifest: str) -> list[str]:
-    """Return the lines that say how to restore a dump with lakectl."""
+    """Return the lines that show how to restore a refs dump with lakectl."""
     name, namespace = record.name, shlex.quote(as_url(record.storage_namespace))
     create = f"lakectl repo create-bare lakefs://{name} {namespace}"
     why = "without the wait, its cache would restore into the deleted one"

@@ -390,9 +390,11 @@ def local_diff(
 def _find_git(context: Context, root: Path, *, wanted: bool) -> GitRepository | None:
     """Return the Git repository around a directory that is to be linked.
 
+    Args:
+        wanted: whether Git is to ignore the linked directory.
+
     Returns:
-        The repository; ``None`` if there is none, or if Git is not to ignore the directory
-        (`wanted` is false).
+        ``None`` if there is no Git repository, or if `wanted` is false.
 
     Raises:
         Refused: the directory is the top of the Git repository.
@@ -408,7 +410,7 @@ def _find_git(context: Context, root: Path, *, wanted: bool) -> GitRepository | 
 
 
 def _ignore(context: Context, git: GitRepository | None, root: Path) -> None:
-    """Add a linked directory to the ignored files of its Git repository."""
+    """Add a linked directory to the files that its Git repository ignores."""
     try:
         file = None if git is None else ignore_in_git(git, root)
     except Refused as error:

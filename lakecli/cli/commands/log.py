@@ -156,7 +156,7 @@ def log(
 
 
 def _check_forms(forms: Mapping[str, bool], *, oneline: bool, metarange: bool) -> None:
-    """Refuse options that select two forms of a log, or details that a form does not show."""
+    """Refuse options that select two formats of a log, or details that the format does not show."""
     given = [flag for flag, wanted in forms.items() if wanted]
     if metarange and given != ["--json"]:
         given += ["--show-meta-range-id", *["--oneline"] * oneline]
@@ -169,7 +169,7 @@ def _check_forms(forms: Mapping[str, bool], *, oneline: bool, metarange: bool) -
 def _formatted(
     context: Context, text: str
 ) -> Callable[[Repository, Iterable[Commit]], None] | None:
-    """Return the function that writes commits in the format; ``None`` if there is no format."""
+    """Return a function that writes commits in the format `text`; ``None`` if `text` is empty."""
     if not text:
         return None
     from lakecli.cli.commands.log_format import Surroundings, compile_format, needs_names, ref_names

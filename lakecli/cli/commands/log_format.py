@@ -1,7 +1,7 @@
-"""The forms of ``log``: ``--format`` with Git's placeholders, ``--graph`` and ``--dot``.
+"""The formats of ``log``: ``--format`` with Git's placeholders, ``--graph`` and ``--dot``.
 
-Text from a commit is escaped, as in all output. Text of the format itself, such as ``%x00``, is
-written unchanged.
+Text from a commit is escaped, as in all output. Text of the format string itself, such as ``%x00``,
+is written unchanged.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from lakecli.errors import UsageError
 from lakecli.refs.history import GraphLine
 
 ID_WIDTH = 12
-"""Digits of a commit ID in a drawing; enough for a ref."""
+"""The number of digits shown of a commit ID; so many digits can be used as a ref."""
 
 _LANES = ("red", "green", "yellow", "cyan")
-"""The colours of the columns of a drawing, from the left; one branch keeps its column."""
+"""The colours of the columns of a graph, from the left."""
 
 _MOMENT = "2026-11-24 12:00"
 _SHORTEST = 10
-"""Characters of a subject that are shown however narrow the terminal is."""
+"""The number of characters of a subject that are shown even if the terminal is too narrow."""
 
 DOT_START = ("digraph {", '\trankdir="BT"')
 DOT_END = ("", "}")
@@ -34,7 +34,7 @@ _NAMED: Final = {
     "oneline": "%C(yellow)%h%C(reset) %s",
     "reference": "%h (%s, %as)",
 }
-"""Formats that have a name, as Git's ``--pretty``."""
+"""Formats that have a name, as in Git's ``--pretty``."""
 
 _TOKEN: Final = re.compile(
     r"%(?:x(?P<byte>[0-9a-fA-F]{2})|C\((?P<color>[a-z ]+)\)|C(?P<word>red|green|yellow|blue|reset)"
@@ -54,14 +54,14 @@ _PERSON: Final = re.compile(r"(.*?)\s*<([^<>]*)>\s*")
 
 
 class Drawn(NamedTuple):
-    """A commit with its lines of the graph, including the lines since the commit before it."""
+    """A commit with its lines in the graph, including the lines after the previous commit."""
 
     commit: Commit
     text: str
 
 
 def ref_names(branches: Iterable[Branch], tags: Iterable[Tag]) -> dict[CommitId, list[str]]:
-    """Return the names of commits: branches by name, tags as Git shows them."""
+    """Return the names of branches, and of tags as ``tag: NAME``, by the commit they point to."""
     names: dict[CommitId, list[str]] = {}
     for branch in branches:
         names.setdefault(branch.commit_id, []).append(branch.name)
@@ -76,11 +76,12 @@ def draw(
     style: Callable[[str, str], str],
     width: int | None = None,
 ) -> Iterator[Drawn]:
-    """Yield each commit with its lines of the graph; lines after the last commit are dropped.
+    """Yield each commit with its lines in the graph; lines after the last commit are dropped.
 
     Args:
-        names: the names of commits, from `ref_names`.
-        width: the maximum columns of a line, to which subjects are cut; ``None``: no maximum.
+        names: the names of branches and tags by commit, from `ref_names`.
+        width: the maximum number of columns in a line; longer subjects are cut. ``None``: no
+            maximum.
     """
     between: list[str] = []
     for line in lines:
@@ -106,7 +107,7 @@ def draw(
 
 
 def _in_colours(drawing: str, style: Callable[[str, str], str]) -> str:
-    """Color each lane of the graph; a lane is two characters wide: a line and a space."""
+    """Color each column of the graph; a column is two characters wide: a line and a space."""
     return "".join(
         mark if mark.isspace() else style(mark, _LANES[place // 2 % len(_LANES)])
         for place, mark in enumerate(drawing)
@@ -124,10 +125,10 @@ def dot_text(commit: Commit) -> str:
 
 
 class Surroundings(NamedTuple):
-    """The data besides the commit that a format shows.
+    """The data that a format needs in addition to the commit.
 
     Attributes:
-        names: the branches and tags of commits, from `ref_names`.
+        names: the names of branches and tags by commit, from `ref_names`.
         is_colored: whether colors are written.
     """
 
@@ -137,7 +138,7 @@ class Surroundings(NamedTuple):
 
 
 def needs_names(text: str) -> bool:
-    """Tell whether a format shows branches and tags."""
+    """Return whether a format shows branches and tags."""
     return any(found["name"] in {"d", "D"} for found in _TOKEN.finditer(text))
 
 
@@ -201,7 +202,7 @@ def _split(message: str) -> tuple[str, str]:
 
 
 def _written_out(when: datetime) -> str:
-    """Return a date in the format of e-mails, with no leading zero of the day, as in Git."""
+    """Return a date as in e-mails, but, as in Git, without a leading zero in the day."""
     return format_datetime(when).replace(", 0", ", ")
 
 

@@ -179,7 +179,7 @@ def _write_plan(context: Context, found: Iterator[merging.Conflict], file: Path)
 
 
 def _list(context: Context, changes: Iterable[Difference], stat: StatOptions) -> None:
-    """List or count changes; raise the same error as the merge if there are conflicts."""
+    """List or count the changes of a merge; if there are conflicts, raise the merge's error."""
     conflicts = Conflicts()
 
     def collected() -> Iterator[Difference]:

@@ -1,4 +1,4 @@
-"""Text and steps shared by commands that move or push refs."""
+"""Functions shared by commands that move or push refs."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -28,12 +28,12 @@ def bring_along(
     stays: bool = False,
     takes_back: bool = False,
 ) -> None:
-    """Update the current directory to a branch that moved, if it is linked with the branch.
+    """Check out a branch that moved in the current directory, if that is linked with the branch.
 
     Args:
-        stays: leave the files as they are, and only print a note about that.
-        takes_back: remove or replace the files of the former commit, as after an undo; otherwise
-            they become uncommitted changes if the branch was moved back.
+        stays: leave the files unchanged, and only print a note.
+        takes_back: after a move to an earlier commit, as by an undo, also check out the earlier
+            files; otherwise the files of the later commit become uncommitted changes.
     """
     try:
         found = linked(context)
@@ -50,7 +50,7 @@ def bring_along(
 
 
 _SHOWN: Final = 12
-"""Digits of a commit ID in a line."""
+"""The number of digits shown of a commit ID."""
 
 
 def ref_of(uri: LakeUri, repository: Repository) -> str:
@@ -61,7 +61,7 @@ def ref_of(uri: LakeUri, repository: Repository) -> str:
 def read_lease(repository: Repository, text: str | None) -> "PushLease | None":
     """Return the lease for the value of ``--force-with-lease``; ``None`` without the option.
 
-    A full commit ID is used as typed, since the commit may be missing on this machine.
+    A full commit ID is not looked up, because the commit may be missing on this machine.
     """
     from lakecli.repository.push import PushLease
 
@@ -76,7 +76,7 @@ def read_lease(repository: Repository, text: str | None) -> "PushLease | None":
 
 
 def finish_interrupted(context: Context, repository: Repository) -> list[FinishedMove]:
-    """Finish the moves that an interrupted command began, and show their outcome."""
+    """Finish the moves of refs that an interrupted command began, and print their outcome."""
     from lakecli.repository.journal.intents import finish_pending
 
     finished = finish_pending(repository)
@@ -109,7 +109,7 @@ def update_lines(updates: "tuple[RefUpdate, ...]") -> Iterator[str]:
 
 
 def pushed_line(pushed: "RefPush", *, dry_run: bool) -> str:
-    """Return the line about a ref that was pushed, or with `dry_run` would be pushed."""
+    """Return the line about a ref that was pushed or, with `dry_run`, would be pushed."""
     from lakecli.repository.push import Pushing
 
     told = {

@@ -1,8 +1,8 @@
 """Names that a command reads from a file: ``--files-from`` and ``--stdin``.
 
-`read_names` reads all names first. `iter_found` and `iter_questions` read them one by one, for a
-program that writes a name and waits for the answer: the names read so far are answered before more
-are read, and every answer is flushed.
+`read_names` reads all names first. `iter_found` and `iter_questions` read names one by one, for a
+program that writes a name and waits for the answer: all names read so far are answered before more
+input is read, and every answer is flushed.
 """
 
 import os
@@ -46,7 +46,7 @@ _MAX_QUESTION: Final = 1 << 16
 
 
 class NamesOptions(NamedTuple):
-    """The options that name the objects to work on in a file."""
+    """The options for a file with the names of the objects to work on."""
 
     files_from: _FilesFrom = None
     null: _Null = False
@@ -56,7 +56,7 @@ def are_given(options: NamesOptions) -> bool:
     """Return whether ``--files-from`` is given.
 
     Raises:
-        UsageError: ``-z`` is given without it.
+        UsageError: ``-z`` is given without ``--files-from``.
     """
     if options.null and options.files_from is None:
         raise UsageError("-z needs --files-from")
@@ -64,10 +64,10 @@ def are_given(options: NamesOptions) -> bool:
 
 
 def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
-    """Return the names in the file of ``--files-from``, sorted and each once.
+    """Return the names in the file of ``--files-from``, sorted and without duplicates.
 
-    A leading ``./``, as in the output of ``find``, is removed. If the file has no name, a note says
-    that there is nothing to do.
+    A leading ``./``, as in the output of ``find``, is removed. If the file contains no names, a
+    note is printed.
 
     Returns:
         The names; ``None`` without the option.
@@ -120,7 +120,7 @@ def open_names(context: Context, source: str) -> Iterator[BufferedIOBase]:
 
 
 def note_no_name(context: Context, source: str) -> None:
-    """Print a note that the file contains no name and there is nothing to do."""
+    """Print a note that the file contains no names, so there is nothing to do."""
     shown = "standard input" if source == STANDARD_INPUT else source
     context.out.note(f"there is no name in {shown}: nothing to do")
 
@@ -133,10 +133,10 @@ def split_names(data: bytes, *, null: bool) -> list[bytes]:
 
 
 def check_found(answers: Iterable[tuple[Q, T | None]]) -> Iterator[tuple[Q, T | None]]:
-    """Yield each question with its answer, and fail at the end if an answer was ``None``.
+    """Yield each question with its answer; at the end, raise an error if an answer was ``None``.
 
     Raises:
-        PartialFailure: something that was asked for does not exist.
+        PartialFailure: an object or ref that a question names does not exist.
     """
     asked = missing = 0
     for question, found in answers:
@@ -155,13 +155,14 @@ def answer(context: Context, record: Mapping[str, object], lines: Iterable[str])
 def iter_found(
     context: Context, reader: "Reader", root: LakeUri, options: NamesOptions
 ) -> Iterator[tuple[bytes, Entry | None]]:
-    """Yield the paths that ``--files-from`` names below the path of a URI, with their entries.
+    """Yield each path that ``--files-from`` names, relative to the path of a URI, with its entry.
 
-    The entry is ``None`` if there is no such object. A name may begin with ``./``, as in the output
-    of ``find``: an object of exactly that name is tried first, then the name without ``./``.
+    The entry is ``None`` if no object exists at the path. If a name begins with ``./``, as in the
+    output of ``find``, the object with exactly that name is tried first, then the name without
+    ``./``.
 
     Raises:
-        UsageError: a name is longer than any line may be, or the file is a device.
+        UsageError: a line is too long, or the file is a device.
         NotFound: there is no such file.
         PermissionDenied: the file cannot be read.
     """
@@ -186,7 +187,7 @@ def _find(reader: "Reader", path: bytes) -> Entry | None:
 
 
 def iter_questions(source: BufferedIOBase, *, null: bool) -> Iterator[bytes]:
-    """Yield the lines of a stream, or with `null` its parts that end with NUL; skip empty ones.
+    """Yield the non-empty lines of a stream; with `null`, the non-empty parts that end with NUL.
 
     Raises:
         UsageError: a line is too long.

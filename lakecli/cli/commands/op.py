@@ -1,4 +1,4 @@
-"""``lakecli op``, ``undo`` and ``redo``: the operation log, and taking operations back."""
+"""``lakecli op``, ``undo`` and ``redo``: the operation log, undo and redo."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
 
 
 def _with_kind(item: Logged) -> str:
-    """Return the command line of an operation, preceded by its kind if the line lacks the word."""
+    """Return the command line of an operation; if it lacks the kind, put the kind before it."""
     kind, command = item.operation.kind, one_line(item.operation.command)
     said = command if kind in command else f"{kind}: {command}".rstrip(": ")
     said = _LONG_MESSAGE.sub(r"\1…'", said)
@@ -351,8 +351,8 @@ def _paths(
 ) -> tuple[list[tuple[str, bytes, str]], bool]:
     """Return the staged paths of an operation, and whether there are more than `amount`.
 
-    Each item has the branch, the path, and what was staged there before: ``nothing``, ``deletion``
-    or ``object``.
+    Each item has the branch, the path, and the change that was staged at the path before the
+    operation: ``nothing``, ``deletion`` or ``object``.
     """
     words = {None: "nothing", b"": "deletion"}
     staged = (
@@ -406,7 +406,7 @@ def _check_undo(repository: Repository, remote: bool, operation: Operation) -> N
     """Refuse an undo that is not possible.
 
     Raises:
-        DirectoryGone: the operation overwrote files of a directory that is not found.
+        DirectoryGone: the operation overwrote files of a directory that does not exist any more.
         Refused: `remote` is true, but the operation moved nothing in the bucket.
     """
     check_directory(repository, operation)
@@ -430,7 +430,7 @@ def _bring_along(
     """Update the linked directory if an undo, redo or restore has moved its branch.
 
     Args:
-        appended: the undo, redo or restore.
+        appended: the new operation: the undo, redo or restore.
         stays: see `moved_refs.bring_along`.
         takes_back: see `moved_refs.bring_along`.
     """
@@ -441,7 +441,7 @@ def _bring_along(
 
 
 def _has_finished(context: Context, repository: Repository) -> bool:
-    """Restore the remaining files if the last undo was interrupted; return whether it was."""
+    """If the last undo was interrupted, restore the remaining files; return whether it was."""
     operation = redo_target(repository)
     if operation is None or DIRECTORY not in operation.metadata:
         return False
@@ -467,7 +467,7 @@ def _download_options(context: Context, repository: Repository) -> DownloadOptio
 
 
 def _overwrite_again(context: Context, repository: Repository, operation: Operation) -> None:
-    """Overwrite the files of a directory again that an undo restored; this is part of a redo."""
+    """As part of a redo, overwrite the files in a working directory that an undo restored."""
     written = overwrite_again(repository, operation, _download_options(context, repository))
     if written is None:
         context.out.warn(
@@ -485,7 +485,7 @@ def _bring_back(context: Context, repository: Repository, operation: Operation) 
     """Restore the files that a command on a working directory overwrote.
 
     Raises:
-        DirectoryGone: the directory is not found.
+        DirectoryGone: the working directory does not exist any more.
     """
     written = restore_kept(repository, operation, _download_options(context, repository))
     assert written is not None, "the operation has kept files"
@@ -548,7 +548,7 @@ def _staged(operation: Operation) -> list[str]:
 
 
 def changes_line(operation: Operation, *, with_ids: bool = True) -> str:
-    """Return a line with the changes of an operation; `with_ids` adds the IDs of commits."""
+    """Return a line with the changes of an operation; `with_ids` adds commit IDs."""
     said = [_change_text(change, with_ids=with_ids) for change in operation.refs]
     # The staging area of a working directory is where its overwritten files are kept.
     said += [
@@ -576,7 +576,7 @@ def _change_text(change: RefChange, *, with_ids: bool) -> str:
 
 
 def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
-    """Yield one operation as ``op show`` prints it, without its staged paths."""
+    """Yield the lines that ``op show`` prints for an operation, except its staged paths."""
     yield f"Operation: {operation.id.hex()}"
     yield f"Time:      {local_date(operation.at)}"
     yield f"Kind:      {operation.kind}"

@@ -22,7 +22,7 @@ def check_writable(path: Path) -> None:
 
     Raises:
         UsageError: `path` is a directory.
-        NotFound: its directory does not exist.
+        NotFound: the directory of the file does not exist.
         PermissionDenied: the file or its directory is read-only.
     """
     if is_pipe(path):
@@ -37,7 +37,7 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
-    """Open a file under a temporary name; rename it at the end unless there is an error.
+    """Open a new file under a temporary name; after a success, rename it to `path`.
 
     A device or a pipe is opened and written directly.
 

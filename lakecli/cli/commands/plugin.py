@@ -1,4 +1,4 @@
-"""``lakecli plugin``, and running a plugin: a program in PATH that adds a command."""
+"""``lakecli plugin``, and running a plugin: a program in PATH that provides a command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME: Final = re.compile(r"\w[\w.-]*", re.ASCII)
 
 
 class Plugin(NamedTuple):
-    """A plugin.
+    """A program in PATH that provides a command of lakecli.
 
     Attributes:
         name: name of the command.
@@ -55,7 +55,7 @@ def plugin_list(context: Context) -> None:
 
 
 def find_plugin(name: str, environ: Mapping[str, str]) -> Plugin | None:
-    """Return the plugin of a command, or ``None`` if there is none in PATH."""
+    """Return the plugin that provides a command, or ``None`` if PATH has no such plugin."""
     if not _NAME.fullmatch(name):
         return None
     found = which(PREFIX + name, path=environ.get("PATH", ""))
@@ -63,7 +63,7 @@ def find_plugin(name: str, environ: Mapping[str, str]) -> Plugin | None:
 
 
 def list_plugins(environ: Mapping[str, str]) -> list[Plugin]:
-    """Return all plugins, ordered by name; if a name occurs twice, the first one in PATH."""
+    """Return all plugins, ordered by name; of several with the same name, the first in PATH."""
     names = set()
     for directory in environ.get("PATH", "").split(os.pathsep):
         try:
@@ -76,7 +76,9 @@ def list_plugins(environ: Mapping[str, str]) -> list[Plugin]:
 
 
 def run_plugin(context: Context, plugin: Plugin, arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by a plugin, which uses its streams and signals and sets its exit code.
+    """Replace this process by the program of a plugin.
+
+        The plugin inherits the streams, and its exit code becomes that of lakecli.
 
     Raises:
         Refused: the program cannot be executed.

@@ -1,4 +1,4 @@
-"""Presigned URLs for one object, for many objects (written to files), and for uploads."""
+"""Presigned URLs: for one object, for many objects (written to files), and for uploads."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from lakecli.repository.reading.addresses import may_change
 from lakecli.stores.presigned_urls import PresignedUrl
 
 _SLACK: Final = timedelta(seconds=2)
-"""Signatures have whole seconds."""
+"""The tolerance when comparing expiry times, because signatures have whole seconds."""
 _SHOWN_AT_ONCE: Final = 32
-"""Objects that the progress counts at once."""
+"""The number of signed objects after which the progress is updated."""
 
 _OF_FILES: Final = timedelta(days=1)
-"""How long URLs in files work, which are mailed."""
+"""The default lifetime of URLs that are written to files, because such files are mailed."""
 
 _SCRIPT_MODE: Final = 0o700
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
@@ -74,7 +74,7 @@ class LinkJson(TypedDict):
 
 
 class HandoffJson(TypedDict):
-    """The files with presigned URLs that were written.
+    """The files that were written with presigned URLs.
 
     Attributes:
         repository: URI of the repository.
@@ -167,7 +167,7 @@ class LinkSetJson(TypedDict):
 
 
 class OutputFiles(NamedTuple):
-    """The files to which presigned URLs are written; ``None`` for a file that is not wanted.
+    """The files to which presigned URLs are written; ``None`` for a file that is not written.
 
     Attributes:
         manifest: a JSON, CSV or HTML file with all URLs.
@@ -185,7 +185,7 @@ class OutputFiles(NamedTuple):
 
     @property
     def by_name(self) -> dict[str, Path | None]:
-        """The files, by the names of their options."""
+        """The files by the name of the option that requests them."""
         return {"manifest": self.manifest, "script": self.script, "page": self.page}
 
     def check(self) -> None:
@@ -211,9 +211,9 @@ class OutputFiles(NamedTuple):
 
 
 def lifetime(context: Context, asked: timedelta | None, *, in_file: bool = False) -> timedelta:
-    """Return the lifetime of a URL: `asked`, or the setting ``presign.expires``.
+    """Return the lifetime of a URL: `asked`, else the setting ``presign.expires``, else a default.
 
-    If the URL is written to a file and neither is given, the lifetime is one day.
+    The default is longer for URLs that are written to a file (`in_file`): one day.
     """
     if asked is not None:
         return asked
@@ -277,7 +277,7 @@ def presign_tree(
     inline: bool,
     names: list[bytes] | None,
 ) -> None:
-    """Sign a URL for each object below a path, and print the URLs or write them to files."""
+    """Sign a URL for each object below a path; print the URLs, or write them to files."""
     repository = context.synced_repository(uri)
     with ExitStack() as stack:
         wanted = lifetime(context, asked, in_file=any(files.by_name.values()))
@@ -322,9 +322,9 @@ def presign_tree(
 def _documents(
     context: Context, stack: ExitStack, format_name: str | None, files: OutputFiles
 ) -> list[tuple[Path | None, Document]]:
-    """Return each document to write with its file, after a check that all files are writable.
+    """Return the documents to write, each with the path of its file; ``None`` is standard output.
 
-    The file is ``None`` for standard output.
+    All files are first checked to be writable.
     """
     files.check()
     targets: list[tuple[Path | None, type[Document]]] = []
@@ -384,7 +384,7 @@ def _tell_end(context: Context, handoff: ObjectLinks, wanted: timedelta) -> None
 
 
 def check_manifest(context: Context, file: Path) -> ExitCode:
-    """Print which URLs of a manifest have expired, and which objects have changed since."""
+    """Print which URLs of a manifest have expired, and which objects changed after the signing."""
     counts: dict[str, int] = {}
     now = context.now()
     first_end: timedelta | None = None
@@ -427,7 +427,7 @@ def _checked_record(checked: LinkFinding) -> CheckedLinkJson:
 
 
 def _duration(left: timedelta) -> str:
-    """Return a duration in its two largest units, as "in …" or "… ago"."""
+    """Return a duration in its two largest units: "in …" or, if negative, "… ago"."""
     seconds = abs(int(left.total_seconds()))
     parts: list[str] = []
     for size, unit in _UNITS:
@@ -441,7 +441,7 @@ def _duration(left: timedelta) -> str:
 def presign_put(
     context: Context, uri: LakeUri, asked: timedelta | None, *, count: int, max_size: int
 ) -> None:
-    """Print URLs for uploads, and the commands that send and stage an object."""
+    """Print URLs for uploads, and the commands that upload and stage an object."""
     branch, path = ref_of(uri), uri.path or b""
     check_branch_name(branch)
     check_path(path)
@@ -528,7 +528,7 @@ def presign_set(
 
 
 def _sending(signed: PresignedUrl) -> str:
-    """Return how to send an object to a URL, without the secret parts of the URL."""
+    """Return how to upload an object to a URL, without the secret parts of the URL."""
     if signed.fields:
         return "the command behind Send, with a name in place of FILE"
     headers = "".join(f" -H {shlex.quote(': '.join(each))}" for each in signed.headers.items())
@@ -536,7 +536,7 @@ def _sending(signed: PresignedUrl) -> str:
 
 
 def _form_command(signed: PresignedUrl) -> str:
-    """Return the curl command that sends an object as a form; the file is the last field."""
+    """Return the curl command that uploads an object by a form, whose last field is the file."""
     fields = [("--form-string", f"{name}={value}") for name, value in signed.fields.items()]
     return shlex.join(["curl", "-f", *chain(*fields), "-F", "file=@FILE", signed.url])
 

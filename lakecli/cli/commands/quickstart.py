@@ -82,7 +82,7 @@ def quickstart(
 
 
 def _free_name(context: Context) -> tuple[str, Path]:
-    """Return an unused name for the repository, and the path of a directory that does not exist."""
+    """Return an unused name for a repository, and the path for a new directory."""
     taken = {record.name for record in context.lake().repositories(prefix=NAME)}
     root = Path(context.home.store).parent / NAME
     names = chain([NAME], (f"{NAME}-{number}" for number in count(2)))
@@ -91,9 +91,10 @@ def _free_name(context: Context) -> tuple[str, Path]:
 
 
 def _sources(directory: str | None) -> Iterator[tuple[Path, Path]]:
-    """Yield the path of each file to copy, and the same path relative to the directory.
+    """Yield the path of each file to copy, and the path relative to the directory.
 
-    Without a directory, these are files of Python's standard library.
+    Args:
+        directory: the directory; ``None`` for Python's standard library.
     """
     if directory is not None:
         root = Path(directory)
@@ -113,7 +114,7 @@ def _sources(directory: str | None) -> Iterator[tuple[Path, Path]]:
 
 
 def _copy(sources: Iterator[tuple[Path, Path]], target: Path) -> list[Path]:
-    """Copy files until `MAX_SIZE` or `MAX_FILES` is reached, and return their relative names."""
+    """Copy files until `MAX_SIZE` or `MAX_FILES` is reached, and return their relative paths."""
     names: list[Path] = []
     room = MAX_SIZE
     for source, relative in sources:
@@ -134,7 +135,7 @@ def _copy(sources: Iterator[tuple[Path, Path]], target: Path) -> list[Path]:
 
 
 class _Tour:
-    """The commands of the quickstart, each of which is printed and then run."""
+    """The commands of the quickstart; each command is printed and then run."""
 
     def __init__(self, context: Context, repository: str, place: Path, names: list[Path]) -> None:
         self._context = context

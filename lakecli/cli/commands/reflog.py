@@ -84,11 +84,11 @@ def reflog(
 def _numbered(
     name: str, moves: Iterable[LoggedMove], *, shared: bool
 ) -> Iterator[tuple[str, LoggedMove, bool]]:
-    """Yield each move with its name, such as ``main@{0}``, and whether it was never pushed.
+    """Yield each move with an expression such as ``main@{0}``, and whether it was never pushed.
 
     Args:
-        moves: the moves, newest first.
-        shared: whether the branch is shared; otherwise no move counts as unpushed.
+        moves: the moves of a branch or tag, newest first.
+        shared: whether the ref exists in the bucket; otherwise no move counts as unpushed.
     """
     for index, move in enumerate(moves):
         shared = shared and not move.shared

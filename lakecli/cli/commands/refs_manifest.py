@@ -14,12 +14,12 @@ from lakecli.repository.lakefs.restore import ASIDE, RefState, Restored
 
 
 def read_manifest(context: Context, source: str) -> RefsManifest:
-    """Read a manifest from a file, or from standard input for ``-``.
+    """Read the manifest of a refs dump from a file, or from standard input for ``-``.
 
     Raises:
         NotFound: there is no such file.
         PermissionDenied: the file cannot be read.
-        UsageError: the text is not a manifest.
+        UsageError: the text is not the manifest of a refs dump.
     """
     if source == "-":
         return parse_manifest(context.stdin.buffer.read(MAX_SIZE + 1))
@@ -27,7 +27,7 @@ def read_manifest(context: Context, source: str) -> RefsManifest:
 
 
 def read_file(source: str, max_size: int) -> bytes:
-    """Read at most `max_size` + 1 bytes of a file; one byte too many shows that it is too large."""
+    """Read at most `max_size` + 1 bytes of a file; a caller refuses a file with the extra byte."""
     try:
         with open_input(source) as file:
             return file.read(max_size + 1)
@@ -40,7 +40,7 @@ def read_file(source: str, max_size: int) -> bytes:
 
 
 def left_out_lines(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
-    """Yield one line for each ref of a dump that was left out, with the reason."""
+    """Yield one line for each ref of a refs dump that lakecli left out, with the reason."""
     told = {
         Reason.NAME: "an illegal name, or that of a branch",
         Reason.NO_COMMIT: "the dump has no such commit",
@@ -50,7 +50,7 @@ def left_out_lines(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
 
 
 def show_updates(context: Context, updated: Restored) -> None:
-    """Print which refs a newer dump moved."""
+    """Print which refs were moved when a newer refs dump was restored."""
     uri = updated.repository.uri
     for each in updated.updated:
         before, after, ref = short(each.before), short(each.after), f"{each.kind} {each.name}"

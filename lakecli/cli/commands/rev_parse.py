@@ -118,7 +118,7 @@ def rev_parse(
 def _resolve_each(
     context: Context, *, at_op: str
 ) -> "Iterator[tuple[str, tuple[LakeUri, Resolved] | None]]":
-    """Yield each ref of standard input with its commit; ``None`` if it names no commit."""
+    """Yield each ref from standard input with its commit, or ``None`` if it names no commit."""
     opened: dict[str, Repository] = {}
     for question in iter_questions(bytes_of(context), null=False):
         text = os.fsdecode(question)

@@ -148,7 +148,7 @@ def _finish(context: Context, repository: Repository) -> list[FinishedMove]:
 
 
 def _seen_line(fetched_at: datetime | None, pushed_at: datetime | None, *, now: datetime) -> str:
-    """Return the line with the age of the last fetch, and of the last push if it was later."""
+    """Return the line with the age of the last fetch and, if later, of the last push."""
 
     def ago(at: datetime) -> str:
         return f"{human_seconds(max(0, int((now - at).total_seconds())))} ago"

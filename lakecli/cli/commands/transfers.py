@@ -86,12 +86,12 @@ def summary_lines(
 
 
 def sentence(context: Context, verb: str, count: int, size: int, **counts: int) -> str:
-    """Return one sentence about a transfer; a terminal shows it in place of lakectl's summary.
+    """Return one sentence about a transfer, which a terminal shows instead of lakectl's summary.
 
     Args:
         verb: the past form, such as ``Uploaded``.
         count: the number of objects transferred.
-        size: the bytes of these and of the unchanged objects.
+        size: the total size in bytes of the transferred and the unchanged objects.
         counts: further numbers by name; zeros are left out.
     """
     seconds = (context.now() - context.began).total_seconds()
@@ -119,7 +119,7 @@ def answer_transfer(
     Args:
         verb: ``upload`` or ``download``.
         answer: the class of the JSON record.
-        hint: the hint of the error if some objects failed; it says what happened to the others.
+        hint: the hint of the error if some objects failed, about the objects that did not fail.
         given: fields of the JSON record that the report lacks.
 
     Raises:
@@ -158,9 +158,8 @@ def shown_plan(
 
     Args:
         verb: the action, for messages about failures.
-        hint: the hint of the error if some objects would fail; it says what would happen to the
-            others.
-        destination: the file, for JSON, if there is only one.
+        hint: the hint of the error if some objects would fail, about the objects that would not.
+        destination: for a single file, its path, which the JSON record contains.
 
     Yields:
         The function to call with each step of the dry run.
@@ -193,7 +192,7 @@ def listed_in(context: Context, plan: PlanTotals, more: Mapping[str, object] = {
 
 
 def show_steps(context: Context, steps: Iterable[PathStep]) -> None:
-    """Print or emit the steps of a dry run, one for each path."""
+    """Write the steps of a dry run, one for each path, as text or JSON."""
     context.out.stream(steps, record=step_record, text=step_line)
 
 
@@ -229,7 +228,7 @@ def _plan_record(plan: PlanTotals) -> dict[str, object]:
 
 
 def note_left_out(context: Context, paths: Sequence[bytes]) -> None:
-    """Print a note with the paths that were left out because their names are reserved."""
+    """Print a note with the paths that were left out because they contain reserved names."""
     if not paths:
         return
     more = f" and {len(paths) - 3:,} more" if paths[3:] else ""
@@ -252,9 +251,9 @@ def raise_failures(
     """Print failures, one line each, and raise an error; do nothing if there are none.
 
     Args:
-        failures: the failures to list; the first ones if there are too many.
+        failures: the failures to list; if there are too many, only the first ones.
         hint: the hint of the error.
-        count: the number of all failures, if `failures` does not have all of them.
+        count: the number of all failures, if `failures` has only the first ones.
 
     Raises:
         PartialFailure: there are failures.

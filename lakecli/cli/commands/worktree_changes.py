@@ -43,7 +43,7 @@ from lakecli.worktree.worktree import Worktree
 def downloading(
     context: Context, repository: Repository, verb: str, transfer: TransferOptions | None = None
 ) -> Iterator[DownloadOptions]:
-    """Yield the options for downloads to a working directory, and show the progress."""
+    """Yield the options for downloading to a working directory; show the progress meanwhile."""
     transfer = transfer or TransferOptions()
     with context.out.progress(verb, hidden=transfer.no_progress) as shown:
         workers = parallelism(context, repository, transfer.workers)
@@ -76,7 +76,7 @@ def answer_synced(context: Context, worktree: Worktree, brought: Brought, operat
 
 
 def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None:
-    """Report the files that a checkout did not write or that it overwrote, and read-only files.
+    """After a checkout, report overwritten files, files that were not written, and read-only files.
 
     Raises:
         PartialFailure: some objects could not be downloaded.
@@ -143,7 +143,7 @@ def pull_worktree(
     """Check out the current commit of a working directory's ref.
 
     If the ref was moved back to an earlier commit, the files of the later commit become uncommitted
-    changes. With `takes_back` they are replaced instead.
+    changes; with `takes_back`, the files of the earlier commit replace them.
     """
     with (
         worktree.locked(),
@@ -155,10 +155,10 @@ def pull_worktree(
 
 
 def follow_branch(context: Context, worktree: Worktree, *, takes_back: bool = False) -> None:
-    """Check out a branch, which has moved, in a working directory, and report the result.
+    """Check out a branch that moved in a working directory, and report the result.
 
     Raises:
-        PartialFailure, WorktreeConflict: as in `tell_brought`.
+        PartialFailure, WorktreeConflict: as raised by `tell_brought`.
     """
     brought = pull_worktree(context, worktree, Policy.KEEP, takes_back=takes_back)
     if brought.downloaded or brought.removed:
@@ -170,10 +170,10 @@ def follow_branch(context: Context, worktree: Worktree, *, takes_back: bool = Fa
 def try_to_follow(
     context: Context, worktree: Worktree, *, stays: bool = False, takes_back: bool = False
 ) -> None:
-    """Call `follow_branch`, but only warn of errors, because the command moved the branch already.
+    """Call `follow_branch`, and turn its errors into warnings: the branch was moved already.
 
     Args:
-        stays: leave the files as they are, and only print a note about that.
+        stays: leave the files unchanged, and only print a note.
         takes_back: see `pull_worktree`.
     """
     try:
@@ -208,7 +208,7 @@ def checkout_worktree(
 
     Args:
         ref: the ref; ``""`` for the commit that is checked out.
-        discard: undo all changes of the directory, after a question.
+        discard: discard all changes in the directory, after asking the user.
         force: overwrite changed files if their objects differ in `ref`.
         yes: do not ask.
     """
@@ -251,8 +251,8 @@ def commit_worktree(
 ) -> None:
     """Commit the changes in a working directory, and report the commit.
 
-    If there are no changes, a message says so, as in lakectl. With `is_plain` the JSON record is
-    that of the command `commit`.
+    If there are no changes, print the same message as lakectl. With `is_plain`, write the same JSON
+    record as the command ``commit``.
     """
     check_message(message, allow_empty=allow_empty_message)
 

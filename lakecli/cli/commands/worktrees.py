@@ -108,7 +108,10 @@ def open_worktree(
 
 
 def linking(context: Context, repository: Repository) -> LinkMode:
-    """Return whether files are links to objects or copies; root gets hard links only on request."""
+    """Return how files are created from objects: as copies or as links.
+
+    For root, hard links must be allowed in the settings.
+    """
     if not is_local(repository.record.storage_namespace):
         return LinkMode.COPY
     chosen = context.settings.local_link
@@ -122,20 +125,20 @@ def linking(context: Context, repository: Repository) -> LinkMode:
 
 
 def compare(repository: Repository, root: Path, link: Link) -> tuple[Worktree, Status]:
-    """Compare a working directory with its base and its ref."""
+    """Compare a working directory with the commit of its last sync, and with its ref."""
     worktree = Worktree(repository, root, link)
     return worktree, status(worktree, local=False, selection=EVERYTHING)
 
 
 def source_of(item: ChangedPath) -> str:
-    """Return where a path has changed: ``local``, ``remote`` or ``both``."""
+    """Return where a path changed: ``local`` (the directory), ``remote`` (the ref) or ``both``."""
     if item.here is None:
         return "remote"
     return "local" if item.there is None and not item.is_conflict else "both"
 
 
 def change_of(item: ChangedPath) -> ChangeType:
-    """Return how a path has changed."""
+    """Return how a path changed: added, removed, changed or in conflict."""
     if item.is_conflict:
         return ChangeType.CONFLICT
     change = item.here or item.there

@@ -1,41 +1,42 @@
-"""Read a command line: from the words that a user types to the call of a command's function.
+"""Parse a command line, and call the function of the command.
 
 Typer alone could do this. It is not used for most lines, because importing it takes longer than
 most commands run: ``tests/benchmarks/README.md`` has the figures. So every command declares its
-arguments and options once, and two readers work on that declaration. A quick reader handles lines
-without errors. Typer reads all other lines, and its messages become the usage errors.
+arguments and options once, and two parsers use this declaration. A fast parser handles lines
+without errors. Typer parses all other lines, and its messages become usage errors.
 
 The function of a command has the context as its first parameter. Each other parameter is an
-argument or an option. If several commands have it, its annotation declares it; otherwise its
-default does, which is made by `declare.argument`, `declare.option` or `declare.flag`::
+argument or an option. An argument or option of several commands is declared by the annotation of
+the parameter. An argument or option of one command is declared by the default of the parameter,
+with `declare.argument`, `declare.option` or `declare.flag`::
 
     Amount = Annotated[int, Option("--amount", min=0, metavar="N", help="Show at most N")]
 
     def log(context: Context, *, amount: Amount = 100, graph: bool = flag("Draw the graph")): ...
 
-A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is read in these steps:
+A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is parsed in these steps:
 
-1. `argv.split` takes the words of the command (``fs ls``) off the line, and the global options
-   before and between them (``--json``). Only the module of this command is imported.
-2. `declare.Declaration` reads the parameters of its function.
-3. `argv.normalise` takes the other global options out, and turns lakectl's spellings, such as
-   ``-r=false`` and ``-n=5``, into Typer's. It needs the declaration, since the command's options
-   decide which words are values.
-4. `action.plain` reads the rest, if every word in it is unambiguous: an existing option with a
-   valid value, or an argument that the command declares. It does not report errors. If the line
-   may have an error, it returns ``None``.
-5. For such a line `build` makes Typer's command from the declaration, and Typer reads the line.
+1. `argv.split` removes the words of the command (``fs ls``) from the line, and the global options
+   before and between these words (``--json``). Only the module of this command is imported.
+2. `declare.Declaration` reads the parameters of the command's function.
+3. `argv.normalise` removes the other global options, and converts lakectl's spellings, such as
+   ``-r=false`` and ``-n=5``, to Typer's. This step needs the declaration, because the command's
+   options determine which words are values.
+4. `action.plain` parses the rest if every word is an existing option with a valid value, or an
+   argument that the command declares. Otherwise the line may have an error, and `action.plain`
+   returns ``None``.
+5. For such a line, `build` creates Typer's command from the declaration, and Typer parses the line.
    Typer either accepts the line, or raises an error, which becomes a `UsageError`.
-6. `Declaration.call` turns text into values that depend on the context, such as URIs that lack the
+6. `Declaration.call` converts text to values that depend on the context, such as URIs without the
    repository (`lakecli.cli.parsers`), and calls the function. This package does not use the
    context: it only passes the context on.
 
-`action.find_action` does steps 2 to 6. `lakecli.cli.run` calls it after step 1, and knows none of
-the steps. Other modules import the names that this package exports, never one of its modules. May
-import `tree`, `exit_codes` and what is below.
+`action.find_action` does steps 2 to 6; `lakecli.cli.run` calls it after step 1. Other modules
+import only the names that this package exports, never its modules. May import `tree`, `exit_codes`
+and what is below.
 
-Both readers must agree on every line: `tests/cli/line/test_action.py` gives all commands the same
-lines by both ways, and compares the values that the functions receive.
+Both parsers must agree on every line: `tests/cli/line/test_action.py` parses the same lines with
+both, for all commands, and compares the values that the functions receive.
 """
 
 from lakecli.cli.line.action import find_action

@@ -1,7 +1,7 @@
 """Returns the action that runs a command, given the rest of the command line.
 
-`plain` reads a line that has no errors, without Typer. For any other line it returns ``None``. The
-docstring of the package explains why there are two readers.
+`plain` parses a line that has no errors, without Typer. For any other line `plain` returns
+``None``. The docstring of the package explains why there are two parsers.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def _run_by_typer(
     arguments: list[str],
     synopsis: Callable[[str], str],
 ) -> int:
-    """Let Typer read the line, and run the command.
+    """Parse the line with Typer, and run the command.
 
     Raises:
-        UsageError: the line has an error; if an option lacks its value, the hint is the usage.
+        UsageError: the line has an error. If an option lacks its value, the hint is the usage line.
     """
     from lakecli.cli.line.build import build, usage_of
 
@@ -78,7 +78,7 @@ def _run_by_typer(
 
 
 class _NotPlain(Exception):
-    """Raised if the line may have an error, so that Typer has to read it."""
+    """Raised if the line may have an error; Typer then parses the line."""
 
 
 def plain(declared: Declaration, arguments: Sequence[str]) -> dict[str, Any] | None:
@@ -88,7 +88,7 @@ def plain(declared: Declaration, arguments: Sequence[str]) -> dict[str, Any] | N
         arguments: the line after the words of the command, as `argv.normalise` returns it.
 
     Returns:
-        ``None`` if the line may have an error, so that Typer has to read it.
+        The values; ``None`` if the line may have an error, so that Typer must parse the line.
     """
     try:
         return _read(declared, arguments)
@@ -158,10 +158,10 @@ def _take_option(
 
 
 def _take_words(words: list[str], positions: list[Parameter], values: dict[str, Any]) -> None:
-    """Store the words as the values of the arguments; only the last may take several words.
+    """Store words as the values of the arguments; only the last argument may take several words.
 
     Args:
-        positions: the arguments, in order.
+        positions: the declared arguments, in order.
         values: receives the value of each argument.
     """
     for parameter in positions:
@@ -177,7 +177,7 @@ def _take_words(words: list[str], positions: list[Parameter], values: dict[str, 
 
 
 def _converted(text: str, parameter: Parameter) -> object:
-    """Return the value of a word; the text itself if the parameter has a `Parser`."""
+    """Return the value of a word; if the parameter has a `Parser`, the word itself."""
     type_ = parameter.type
     if parameter.read is not None or type_ is str:
         return text

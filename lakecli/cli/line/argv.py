@@ -1,12 +1,12 @@
 """Converts lakectl's spelling of options to Typer's.
 
-lakectl's scripts put global options anywhere and write ``--flag=false`` and ``-n=5``. Click, on
-which Typer is based, accepts global options only before the command, and accepts neither of these
-forms. It would refuse examples with ``--json`` in our own manual pages and help.
+Scripts for lakectl put global options anywhere and write ``--flag=false`` and ``-n=5``. Click, on
+which Typer is based, accepts global options only before the command, and accepts neither of the two
+spellings. Click would refuse the examples with ``--json`` in lakecli's own manual pages and help.
 
 There are two steps, because the syntax of options depends on the command. `split` finds the words
-of the command, and the global options before and between them. `normalise` then processes the rest
-with the options of the command. It never changes values of options or anything after ``--``.
+of the command, and the global options before and between these words. `normalise` then converts the
+rest, given the options of the command; values of options and words after ``--`` never change.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,12 +19,12 @@ class Option:
     """An option of the command line, either a global option or an option of a command.
 
     Args:
-        flags: the spellings, by default the name of the parameter; ``--flag/--no-flag`` for a
-            boolean whose value without the option is not false.
+        flags: the spellings; by default the name of the parameter. ``--flag/--no-flag`` declares a
+            boolean option whose omission does not mean false.
         min: the smallest value of an integer.
         hidden: whether help leaves the option out.
-        bare: the value of the option if it is given without one; any other value must then be
-            written ``--option=value``, not ``--option value``.
+        bare: the value that ``--option`` alone means; any other value must be written
+            ``--option=value``, not ``--option value``.
 
     Attributes:
         flags: the spellings, except the negative one.
@@ -70,26 +70,27 @@ GLOBAL_OPTIONS: Final = (
     Option("--log-output", metavar="FILE", help="Write the log to this file; - for standard error"),
     Option("-h", "--help", help="Show help"),
 )
-"""The options that every command takes; the last spelling of each names a field of `Globals`."""
+"""The options that every command takes; the last spelling of an option names a field of `Globals`.
+"""
 
 VERSION_FLAGS: Final = ("-v", "--version")
 
 SETTINGS_FLAG: Final = "--conf"
-"""Its value may contain a password: a setting of Spark."""
+"""The option for settings of Spark; its value may contain a password."""
 
 _GLOBALS: Final = {flag: option for option in GLOBAL_OPTIONS for flag in option.flags}
 BOOLEANS: Final = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
-"""What Go reads as a boolean."""
+"""The spellings of booleans that Go accepts, with their values."""
 
 
 class Globals:
-    """The global options of a command line; `problem` is the first error in them.
+    """The global options of a command line; `problem` is the first error in these options.
 
-    The error is raised after the whole line was read, because ``--json`` may be its last word and
-    determines the form of the error message.
+    The error is raised only after the whole line was parsed: ``--json``, which determines the
+    format of the error message, may be the last word.
     """
 
     def __init__(self) -> None:
@@ -114,10 +115,10 @@ class Globals:
         return (self.log_level, self.log_format, self.log_output) != (None, None, None)
 
     def take(self, flag: str, value: str | None, rest: list[str]) -> None:
-        """Set a global option to `value`, or to the next word of `rest`, or to true for a boolean.
+        """Set a global option to `value`, else to the next word of `rest`, or a boolean to true.
 
         Args:
-            value: the value attached by ``=``, if any.
+            value: the value that is attached to the option by ``=``, or ``None``.
             rest: the words after the option.
         """
         option = _GLOBALS[flag]
@@ -131,7 +132,7 @@ class Globals:
             self.fail(UsageError(f"option {flag} needs a value", hint=f"{flag} {option.metavar}"))
 
     def boolean(self, flag: str, value: str) -> bool:
-        """Read the value of ``--flag=value`` in the spellings that Go accepts."""
+        """Parse the value of a boolean option ``--flag=value`` in the spellings that Go accepts."""
         if value not in BOOLEANS:
             self.fail(
                 UsageError(f"option {flag} takes true or false, not {value!r}", hint=f"{flag}=true")
@@ -139,14 +140,14 @@ class Globals:
         return BOOLEANS.get(value, False)
 
     def fail(self, problem: UsageError) -> None:
-        """Record a problem, unless an earlier one is recorded."""
+        """Record an error in the line, unless an earlier error is recorded."""
         self.problem = self.problem or problem
 
 
 def split(
     argv: Sequence[str], given: Globals, *, is_prefix: Callable[[tuple[str, ...]], bool]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Split a line into the longest beginning of a command and the rest.
+    """Split a line into the words of the command, as far as they are known, and the rest.
 
     Args:
         argv: the command line without the name of the program.
@@ -183,9 +184,10 @@ def normalise(
     Args:
         rest: the line after the words of the command.
         given: receives the global options.
-        options: the options of the command; they have precedence over global ones of the same
-            spelling.
-        ends_at_word: whether the first argument ends the options, because a command line follows.
+        options: the options of the command; they have precedence over global options with the
+            same spelling.
+        ends_at_word: whether no options follow the first argument, because the arguments are the
+            command line of another program.
     """
     line = _Line(rest, given, options)
     todo, done = line.todo, line.done
@@ -205,7 +207,7 @@ def normalise(
 
 
 def take_globals(rest: Sequence[str], given: Globals) -> list[str]:
-    """Return the words of an unknown command without the global options, which `given` receives."""
+    """Return the words of an unknown command; `given` receives the global options among them."""
     return normalise(rest, given, ())
 
 
@@ -224,7 +226,7 @@ class _Line:
         self._syntax = {flag: each for each in options for flag in each.flags}
 
     def take_long(self, word: str) -> None:
-        """Convert an option like ``--amount=5``, ``--amount 5`` or ``--flag=false``."""
+        """Convert a long option such as ``--amount=5``, ``--amount 5`` or ``--flag=false``."""
         flag, equals, value = word.partition("=")
         option = self._syntax.get(flag)
         if option is None:
@@ -243,7 +245,7 @@ class _Line:
             self.done.append(flag)
 
     def take_short(self, word: str) -> None:
-        """Convert options like ``-rq``, ``-mtext``, ``-m=text`` and ``-r=false``."""
+        """Convert short options such as ``-rq``, ``-mtext``, ``-m=text`` and ``-r=false``."""
         letters = word[1:]
         while letters:
             flag, letters = "-" + letters[0], letters[1:]
@@ -269,7 +271,7 @@ class _Line:
                 return
 
     def _set_boolean(self, flag: str, option: Option, value: str) -> None:
-        """Set a boolean; for false, use its negative spelling or remove an earlier true."""
+        """Set a boolean option; for false, use its negative spelling, or remove an earlier true."""
         if self._given.boolean(flag, value):
             self.done.append(flag)
         elif option.negative:

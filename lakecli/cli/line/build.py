@@ -1,8 +1,8 @@
 """Build Typer's command from the declaration of a command.
 
-Typer is loaded only for lines that may have an error. It reads the options and reports usage
-errors. This module and `declare` implement what Typer lacks: a value that depends on the context
-(`Parser`), an option with an optional value (``bare``), groups of options (the classes in
+Typer is imported only for lines that may have an error; it parses the line and reports usage
+errors. This module and `declare` implement features that Typer lacks: values that depend on the
+context (`Parser`), options with an optional value (``bare``), groups of options (the classes in
 `option_groups`), and kinds of names for completion.
 """
 
@@ -33,10 +33,10 @@ _TYPER_CONTEXT: Final = inspect.Parameter(
 
 
 class Built(NamedTuple):
-    """A command that Typer can read.
+    """A command whose command line Typer can parse.
 
     Attributes:
-        typer: Typer's own command; its callback runs the function.
+        typer: Typer's own command; its callback runs the command's function.
     """
 
     words: str
@@ -66,7 +66,7 @@ def build(declared: Declaration, words: str) -> Built:
 
 
 def _for_typer(parameter: Parameter) -> inspect.Parameter:
-    """Return the parameter in Typer's form; its type is text if a `Parser` reads the value."""
+    """Return the parameter in Typer's form; the type is text if the parameter has a `Parser`."""
     type_, default, mark = parameter.type, parameter.default, parameter.mark
     if parameter.repeatable or parameter.read is not None:
         type_ = list[str] if parameter.repeatable else str

@@ -1,9 +1,10 @@
-"""The declaration of a command's arguments and options, which its function contains.
+"""The declaration of a command's arguments and options, derived from the command's function.
 
-A parameter that several commands share is annotated with a type of `lakecli.cli.params`. Such a
+A parameter that several commands share is annotated with a type in `lakecli.cli.params`. Such a
 type combines the type of the value, an `Argument` or an `Option`, and optionally a `Parser` or a
-`Kind` of name for completion. A parameter of one command declares the same in its default, with
-`argument`, `option` or `flag`. The docstring of the package has an example of each.
+`Kind` of name for completion. For a parameter of one command, the default contains the same
+information; `argument`, `option` or `flag` creates the default. The docstring of the package has
+examples.
 """
 
 import builtins
@@ -29,7 +30,7 @@ class Argument:
 
 
 class Kind(StrEnum):
-    """The kind of name that a word on the command line is; completion uses it."""
+    """Kinds of names that a word on the command line may be, for completion."""
 
     REPOSITORY = "repository"
     BRANCH = "branch"
@@ -51,13 +52,13 @@ class Kind(StrEnum):
 class Parser:
     """Marks a parameter whose text is converted to its value by a function.
 
-    The function gets the context with the text, because a URI depends on ``--base-uri`` and the
-    settings, which may come after the URI on the command line.
+    The function is called after the whole line was parsed, because the meaning of a URI depends on
+    ``--base-uri`` and other options that may follow the URI.
 
     Args:
-        read: the function. It is called with the text, or with the list of texts of a repeatable
-            parameter, and with the context; it raises `UsageError`. Without a text it is not
-            called, and the parameter has its default.
+        read: the function. Its arguments are the text, or the list of texts of a repeatable
+            parameter, and the context; it raises `UsageError`. If the user gives no text, the
+            function is not called, and the parameter has its default.
         kind: the kind of name that the text is.
     """
 
@@ -73,7 +74,7 @@ class Declared:
 
     Args:
         default: the value if the option or argument is missing, or `REQUIRED`.
-        marks: the declaration: an `Argument` or `Option`, and a `Parser` or `Kind` if any.
+        marks: the declaration: an `Argument` or `Option`, and optionally a `Parser` or `Kind`.
     """
 
     def __init__(self, default: object, marks: tuple[Any, ...]) -> None:
@@ -171,11 +172,11 @@ class Declaration:
         return [each.mark for each in self.parameters.values() if isinstance(each.mark, Option)]
 
     def call(self, context: object, typed: Mapping[str, Any]) -> int:
-        """Call the function and return the exit code.
+        """Call the function of the command, and return the exit code.
 
         Args:
-            typed: the values by parameter name; text for a parameter with a `Parser`. A value that
-                is missing, ``None`` or an empty list is replaced by the default.
+            typed: the values by parameter name; text for a parameter with a `Parser`. If a value is
+                missing, ``None`` or an empty list, the parameter has its default.
         """
         values: dict[str, Any] = {}
         for name, parameter in self.parameters.items():
@@ -191,9 +192,9 @@ class Declaration:
 
 
 def _parameters_of(function: Callable[..., int | None]) -> Iterator[tuple[str, Any, object]]:
-    """Yield name, annotation and default of each parameter after the context.
+    """Yield the name, the annotation and the default of each parameter after the context.
 
-    `inspect` could do this, but importing it takes longer than many commands run.
+    `inspect` could do this, but importing `inspect` takes longer than many commands run.
     """
     code = function.__code__
     count = code.co_argcount + code.co_kwonlyargcount
@@ -215,7 +216,7 @@ def _fields_of(group: Any) -> Iterator[Parameter]:  # noqa: ANN401 - mypy knows 
 def _evaluated(declared: Any, names: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - as above
     """Return the evaluated annotations of a function or a class.
 
-    Annotations that are plain names are looked up, which is faster than evaluating them.
+    An annotation that is a plain name is only looked up, which is faster than an evaluation.
     """
     names = {**vars(builtins), **names}
     given = declared.__annotations__.items()

@@ -2,7 +2,7 @@
 
 ::
 
-    describe     describes a command by its declaration and docstring; all pages are made from this
+    describe     describes a command, from its declaration and docstring, for all pages
     help         pages on the terminal
     man          manual pages; generate: writes them, and the completion scripts
     topics       pages about subjects that concern several commands

@@ -1,9 +1,9 @@
 """``lakecli __complete KIND PREFIX``, which completion scripts run at a TAB.
 
-It prints one candidate per line. All candidates come from this machine, because a TAB must not wait
-for a bucket: repositories, refs and staged objects come from the local store. Other objects come
-from the namespace if it is a directory, and from the cache otherwise. The command is silent on
-every error, changes nothing, and builds no other command.
+The command prints one candidate per line. All candidates come from this machine, because a TAB must
+not wait for a bucket: repositories, refs and staged objects come from the local store. Other
+objects come from the namespace if it is a directory, and from the cache otherwise. The command
+prints no errors, changes nothing, and loads no other command.
 
 The functions after `candidates` are ordered by kinds of words: repositories and refs by URI,
 operations and settings; repositories named by their storage namespace (buckets are not read); refs
@@ -45,13 +45,13 @@ from lakecli.stores.uri import is_local, normalise
 from lakecli.worktree.link import Link
 
 DEADLINE: Final = 2.0
-"""Seconds after which the process ends, whatever it waits for: a disk that has gone, for one."""
+"""Seconds after which the process ends, even if it waits for something, such as a network disk."""
 
 _FILES: Final = frozenset({"ref-or-file", "ref-or-own-file", "path-or-file", "file-of-ref"})
-"""Kinds that may be a file of a linked directory."""
+"""The kinds of words that may be a file in a linked directory."""
 
 _NO_REF: Final = frozenset({"repository", "path", "file-of-ref"})
-"""Kinds that are never a ref without its repository."""
+"""The kinds of words that are never a ref without its repository."""
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> None:
@@ -72,7 +72,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> Non
 
 
 def _without_buckets(runtime: Runtime) -> Runtime:
-    """Return a runtime that opens an empty store for every bucket, so that none is contacted."""
+    """Return a runtime that opens an empty store in place of every bucket."""
 
     def open_store(uri: str, region: str) -> ObjectStore:
         return runtime.open_store(uri, region) if is_local(uri) else MemoryStore()
@@ -83,11 +83,11 @@ def _without_buckets(runtime: Runtime) -> Runtime:
 def candidates(context: Context, kind: str, typed: str) -> Iterator[str]:
     """Yield the candidates that begin with the typed text.
 
-    A text without ``lakefs://`` is relative to the base URI. If there is none, the text is relative
-    to the linked directory or to the default repository, if the command accepts such words.
+    A text without ``lakefs://`` is relative to the base URI. If no base URI is set, and the command
+    accepts such words, the text is relative to the linked directory or the default repository.
 
     Args:
-        kind: the kind of the word; `IN_PLACE` at its end means that the command also accepts the
+        kind: the kind of the word. If `kind` ends with `IN_PLACE`, the command also accepts the
             URI of a storage namespace.
         typed: the beginning of the word.
     """
@@ -161,7 +161,7 @@ def _operations(context: Context, prefix: str) -> Iterator[str]:
 
 
 def _settings(context: Context, typed: str) -> Iterator[str]:
-    """Yield names of settings; names of a repository's settings are completed part by part."""
+    """Yield names of settings; settings of one repository are completed one part at a time."""
     names = [key.name for key in KEYS]
     if typed.startswith(OF_REPOSITORY):
         name, dot, _ = typed.removeprefix(OF_REPOSITORY).partition(".")
@@ -222,7 +222,7 @@ def _clones(context: Context) -> dict[str, str]:
 
 
 def _find(context: Context, namespace: str) -> Repository | None:
-    """Return the clone of a namespace, or a repository that is in a directory, or ``None``."""
+    """Return the clone of a namespace; else, if the namespace is a directory, its repository."""
     uri = normalise(namespace.replace(_ENCODED_AT, "@"))
     name = _clones(context).get(uri)
     if name is not None:
@@ -233,21 +233,21 @@ def _find(context: Context, namespace: str) -> Repository | None:
 
 
 PATHS: Final = frozenset({"path", "ref-or-file", "path-or-file"})
-"""Kinds whose URIs may have a path."""
+"""The kinds of words whose URIs may have a path."""
 
 MOST_STEPS: Final = 9
-"""Ancestors, parents and moves that are offered."""
+"""The maximum number of ancestors, parents or moves that are candidates."""
 
 _BEFORE_MARK: Final = re.compile(r"[^~^@$]*")
 _LAST_STEP: Final = re.compile(r"(.+)([~^])[0-9]*")
 _LAST_NAME: Final = "\U0010ffff"
-"""Greater than every character of a name."""
+"""A character that sorts after every character of a name."""
 
 
 def _iter_refs_and_paths(
     repository: Repository, kind: str, typed: str, *, start: str
 ) -> Iterator[str]:
-    """Yield the candidates that follow the name of a repository: refs, or paths of a ref.
+    """Yield the candidates after the name of a repository: refs, or paths of a ref.
 
     Args:
         typed: the beginning of a ref, or a ref and the beginning of a path.
@@ -265,7 +265,7 @@ def _iter_refs_and_paths(
 
 
 def _iter_refs(repository: Repository, kind: str, typed: str) -> Iterator[str]:
-    """Yield the branches and tags that begin with the typed text, or refs with its modifiers.
+    """Yield the branches, the tags and the refs with modifiers that begin with the typed text.
 
     Args:
         kind: ``branch`` or ``tag``; any other kind allows both, and modifiers.
@@ -302,7 +302,7 @@ def _names(repository: Repository, kind: str, prefix: str) -> Iterator[str]:
 
 
 def _last_of(lead: str | None) -> str:
-    """Return an upper bound of all names that begin with `lead`."""
+    """Return a text that sorts after all names that begin with `lead`."""
     return "" if lead is None else lead + _LAST_NAME
 
 
@@ -358,7 +358,8 @@ def _steps(repository: Repository, txn: ReadTransaction, typed: str) -> Iterator
 
 
 MAX_CANDIDATES: Final = 200
-"""More do not fit on a screen; of names a few more may be offered, see `some_names`."""
+"""The number of candidates to print, because more do not fit on a screen; `some_names` may return
+a few more."""
 
 
 def some_names(
@@ -366,13 +367,13 @@ def some_names(
 ) -> list[AnyStr]:
     """Return names that start with `prefix`, in order.
 
-    If there are more than `MAX_CANDIDATES`, the result is a sample of all names. The longest common
-    prefix of the sample is then that of all names, because the shell inserts this prefix.
+    If there are more than `MAX_CANDIDATES`, the result is a sample of the names. The sample has the
+    same longest common prefix as all the names, because the shell inserts this prefix.
 
     Args:
-        names_behind: a function that yields the names after all names that begin with a text; for
-            ``None``, all names.
-        prefix: the beginning of all names.
+        names_behind: a function that yields, in order, the names that sort after all names with a
+            given prefix; for ``None``, all names.
+        prefix: the text with which all names start.
     """
     names = list(islice(names_behind(None), MAX_CANDIDATES))
     if len(names) < MAX_CANDIDATES:
@@ -388,13 +389,13 @@ def some_names(
 
 
 def names_at(view: View, prefix: bytes) -> list[bytes]:
-    """Return paths that start with `prefix`, each cut after the next slash; see `some_names`.
+    """Return paths that start with `prefix`, each cut after the next slash, as in `some_names`.
 
     Args:
         prefix: any bytes; the last component may be incomplete.
 
     Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
+        IntegrityError: a range or metarange that had to be read is missing or damaged.
     """
 
     def names_behind(lead: bytes | None) -> Iterator[bytes]:
@@ -417,8 +418,8 @@ def _iter_files(
 ) -> Iterator[str]:
     """Yield the files and directories that begin with the typed text, in the same form.
 
-    The names come from the commit that the directory was synced with last, so they include files
-    that were deleted since.
+    The names come from the commit of the last sync, so they include files that were deleted
+    afterwards.
 
     Args:
         repository: the repository that the directory is linked with.

@@ -36,7 +36,7 @@ class ParameterHelp:
         default: the default of an option as text; may be ``""``.
         kind: the kind of name that the value is.
         repeatable: whether the argument or option may be given several times.
-        required: whether it must be given.
+        required: whether the argument or option must be given.
         negatable: whether ``--flag=false`` differs from omitting the option.
     """
 
@@ -59,7 +59,8 @@ class CommandHelp:
         summary: one line, without a period.
         arguments: the arguments, in order.
         options: the options, in the order of the parameters.
-        usage: the usage after the words; ``""`` to derive it from arguments and options.
+        usage: the usage line after the words of the command; ``""`` to derive the usage from
+            arguments and options.
     """
 
     words: str
@@ -72,7 +73,7 @@ class CommandHelp:
 
     @property
     def synopsis(self) -> str:
-        """The part of the usage after the words: ``REPOSITORY [OPTIONS]``."""
+        """The usage line after the words of the command, such as ``REPOSITORY [OPTIONS]``."""
         if self.usage:
             return self.usage
         parts = []
@@ -100,7 +101,7 @@ def describe_all() -> list[CommandHelp]:
 
 
 def describe_command(words: str) -> CommandHelp:
-    """Describe the command with these words."""
+    """Describe a command, given its words, such as ``branch list``."""
     return describe(Declaration(COMMANDS[words].load()), words)
 
 

@@ -1,8 +1,8 @@
 """Manual pages in roff: one for the program, and one for each command and topic.
 
 Typer writes no manual pages. Generators for Click (click-man) make a page from the help text of a
-command. They support neither topics nor the sections with examples and JSON answers that the 66
-pages of commands have.
+command. Such generators support neither topics nor sections for examples and JSON answers, which
+the 66 pages of commands have.
 """
 
 from __future__ import annotations

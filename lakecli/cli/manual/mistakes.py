@@ -1,7 +1,7 @@
-"""Hints for lines of git, lakectl, aws or a Unix shell, and for incomplete lines.
+"""Hints for invalid command lines: commands of git, lakectl, aws or Unix, and incomplete lines.
 
-`HABITS` is the only table for unknown commands, unknown options and surplus words: `run` looks a
-line up in it when the line is invalid. If the meaning is clear and harmless,
+The table `HABITS` covers unknown commands, unknown options and surplus words. `run` searches the
+table when a line is invalid. If the meaning of a line is clear and the command is harmless,
 `lakecli.cli.tree.instead` runs the right command.
 """
 
@@ -143,11 +143,12 @@ HABITS: Final = {
     "usage": "sizes of objects: lakecli fs du PATH",
     "worktree": "another linked directory: lakecli local clone PATH DIRECTORY",
 }
-"""Beginnings of lines, with what to type instead.
+"""Patterns for the beginnings of invalid lines, with the hint for each.
 
-A word stands for itself or, from its third letter on, for words that begin with it; an option may
-stand anywhere behind the words, also as ``-am``; ``-0`` is any number; ``…`` are words too many,
-also one that is no URI, ``+`` are others; ``:`` is part of a word.
+A word matches itself; after the first word, a word of three or more letters also matches longer
+words that begin with it. An option may follow anywhere, also within options such as ``-am``. ``-0``
+matches any number. ``…`` matches surplus words, and a word that should be a URI but is not; ``+``
+matches surplus words only. ``:`` matches any word that contains a colon, except URIs.
 """
 
 _URI_SHOWS: Final = {
@@ -181,9 +182,9 @@ def meant_line(line: Sequence[str], error: str) -> str | None:
 
 
 def _begins(typed: Sequence[str], habit: Sequence[str], error: str) -> bool:
-    """Return whether a line begins like an entry of `HABITS`.
+    """Return whether a line matches a pattern of `HABITS`.
 
-    A valid command of a group, such as ``show commit``, is not compared with entries for the group.
+    A valid command of a group, such as ``show commit``, does not match patterns for the group.
     """
     is_of_group = " ".join(typed[:2]) in COMMANDS and habit[0] in GROUPS
     return (not is_of_group or typed[:2] == habit[:2]) and _begins_with(typed, habit, error)

@@ -2,7 +2,7 @@
 
 ::
 
-    output          the only way to stdout and stderr
+    output          writes to stdout and stderr; no other module does
     text            sizes, dates, quoted names
     tables          aligned on a terminal; terminal: its pager, and escaped documents
     records         JSON answers of several commands; schemas: the documentation of all

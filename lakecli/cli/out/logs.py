@@ -1,7 +1,7 @@
 """The log of a run: ``--log-level``, ``--log-format``, ``--log-output``, and ``--verbose``.
 
-The library logs through `logging`, below the name ``lakecli``. Only these messages are logged.
-Messages of the clouds' SDKs are not, because they contain signatures.
+Only messages of lakecli's own loggers are logged, whose names begin with ``lakecli``. Messages of
+the clouds' SDKs are not logged, because they contain signatures.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ LEVELS: Final = {
     "fatal": logging.CRITICAL,
     "panic": logging.CRITICAL,
 }
-"""The levels of lakectl."""
+"""The log levels of lakectl, with those of `logging`."""
 
 FORMATS: Final = ("text", "json")
 STDERR: Final = frozenset({"-", "="})
-"""What stands for standard error; standard output is for answers."""
+"""The values of ``--log-output`` that mean standard error; standard output is for answers."""
 
 _QUERY: Final = re.compile(r"(https?://[^\s?\"'<>]*)\?[^\s\"'<>]+", re.IGNORECASE)
 
 
 def is_open() -> bool:
-    """Return whether an outer run has a log; a command that runs within another shares its log."""
+    """Return whether an outer run has a log; a command that another command runs shares its log."""
     return any(isinstance(each, _Calling) for each in logging.getLogger("lakecli").handlers)
 
 
@@ -109,7 +109,7 @@ class Logs:
             self._requests[record.__dict__["fields"]["method"]] += 1
 
     def _show(self, record: logging.LogRecord) -> None:
-        """Show a message of the library, unless it is about a single request."""
+        """Print a message of the library, unless the message is about a single request."""
         if record.name not in (REQUESTS, "lakecli.cli"):
             self._out.debug(harmless(f"{record.name}: {record.getMessage()}"))
 
@@ -145,7 +145,7 @@ class Logs:
         self._reads = {tier: count + self._reads.get(tier, 0) for tier, count in reads.items()}
 
     def close(self, exit_code: int) -> None:
-        """Log the end of the run; with ``--verbose``, show the numbers of reads and requests."""
+        """Log the end of the run; with ``--verbose``, print the numbers of reads and requests."""
         counts = self._requests
         total = counts.total()
         seconds = round(monotonic() - self._begun, 3)
@@ -187,7 +187,7 @@ def _opened(place: str) -> TextIO:
 
 
 class _Calling(logging.Handler):
-    """A handler that passes each message to a function."""
+    """A `logging` handler that passes each message to a function."""
 
     def __init__(self, call: Callable[[logging.LogRecord], None]) -> None:
         super().__init__()

@@ -1,14 +1,13 @@
 """Output of a command: text for people or JSON for programs on stdout, messages on stderr.
 
 A command never prints. It passes its answer both as fields and as a function that returns lines of
-text; `Output` selects one of them. On a terminal, tables are aligned and at most as wide as the
-terminal. Otherwise the cells of a row are joined by tabs, as in lakectl. Long answers on a terminal
-are shown in a pager. stdout is flushed before anything is written to stderr, so that a combined log
-is in order.
+text; `Output` writes one of the two forms. On a terminal, tables are aligned and at most as wide as
+the terminal. Otherwise the cells of a row are joined by tabs, as in lakectl. Long answers on a
+terminal are shown in a pager. stdout is flushed before anything is written to stderr, so that a
+combined log is in order.
 
-Text from a bucket is untrusted. `Output` is the only way to stdout and stderr, and
-`Output._shown` escapes invisible characters in all text; a test forbids any other way. Bytes
-(``fs cat``) are written unchanged.
+Text from a bucket is untrusted, so `Output._shown` escapes invisible characters in all text. Only
+`Output` writes to stdout and stderr; a test checks this. Bytes (``fs cat``) are written unchanged.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ STYLES: Final = {
 _RESET = "\033[0m"
 
 MAX_PATHS_SHOWN: Final = 100
-"""Paths listed in an error for people, at most; the JSON error has all of them."""
+"""The maximum number of paths in an error message; the JSON error lists all paths."""
 
 _COLUMNS: Final = 80
 _ITEMS_AT_ONCE: Final = 64
-"""Items of a stream that are written together where no person reads along."""
+"""The number of items that `Output.stream` writes together if stdout is not a terminal."""
 
 
 def _itself(item: object) -> object:
@@ -66,7 +65,7 @@ class Output:
         quiet: whether progress and notes are hidden.
         terminal: whether stdout is a terminal, so that tables are aligned.
         color: whether stdout is a terminal with colors.
-        repository: the URI that hints name; ``None`` unless exactly one repository is open.
+        repository: the URI for commands in hints; ``None`` unless exactly one repository is open.
         whole: whether IDs and cells of tables are never shortened.
     """
 
@@ -114,8 +113,8 @@ class Output:
     ) -> None:
         """Write one object: its fields as JSON, or the lines of `text`.
 
-        If the record is expensive to make, pass a function that returns it; the function is called
-        only in JSON mode.
+        If the record is expensive to create, pass a function that returns the record; the function
+        is called only with ``--json``.
         """
         if self.json:
             from lakecli.cli.out.records import to_json
@@ -136,7 +135,7 @@ class Output:
         """Write one JSON object or one text per item, and return the number of items.
 
         A text may have several lines; a newline is appended. On a terminal each item is written
-        immediately; elsewhere several items are written together, as with any buffered output.
+        immediately; otherwise several items are buffered and written together.
 
         Args:
             items: the items.
@@ -161,7 +160,7 @@ class Output:
         text: Callable[[T], str] | None = None,
         texts: Callable[[list[T]], Iterable[str]] | None = None,
     ) -> Callable[[T], None]:
-        """Return a function that writes items as `stream` does; other output flushes the rest."""
+        """Return a function that writes items as `stream` does; other output flushes the buffer."""
         make: Callable[[T], object] | None = text
         of_many: Callable[[list[Any]], Iterable[str]] = list if texts is None else texts
         if self.json:
@@ -194,7 +193,7 @@ class Output:
         style: Callable[[T], str] | None = None,
         kept: Collection[str] = (),
     ) -> None:
-        """Write a table: aligned on a terminal, else one tab-joined row per line, no header.
+        """Write a table: aligned on a terminal; otherwise rows joined by tabs, without a header.
 
         Args:
             columns: the headers.
@@ -202,7 +201,7 @@ class Output:
             row: a function that returns the cells of an item.
             record: a function that returns the JSON record of an item.
             style: a function that returns the style of an item's row on a terminal; see `STYLES`.
-            kept: the columns that are not cut if the terminal is too narrow; by default the first.
+            kept: the headers of the columns that are never cut; by default the first header.
         """
         if self.json or not self.terminal:
             self.stream(items, record=record, text=lambda item: "\t".join(_cells(row(item))))
@@ -222,7 +221,7 @@ class Output:
             self._write((line if style is None else self.style(line, style(item))) + "\n")
 
     def date(self, when: datetime) -> str:
-        """Return a time for a table; on a terminal without seconds and time zone."""
+        """Return a time as text for a table; on a terminal, without seconds and time zone."""
         is_short = self.terminal and not self.whole
         return format_.local_date(when)[: len("2026-11-28 13:12") if is_short else None]
 
@@ -237,7 +236,7 @@ class Output:
             return _COLUMNS
 
     def start_pager(self) -> None:
-        """If stdout is a terminal, send all further output on stdout through the pager.
+        """If stdout is a terminal, pipe all further output on stdout through the pager.
 
         `finish_pager` waits for the pager.
         """
@@ -262,7 +261,7 @@ class Output:
             return False
 
     def finish_pager(self) -> None:
-        """Wait until the user has left the pager, if one runs; safe to repeat."""
+        """If a pager runs, wait until the user has left it; safe to repeat."""
         if self._paging is not None:
             paging, self._paging = self._paging, None
             paging.finish()
@@ -271,15 +270,15 @@ class Output:
     def page(
         self, items: Iterable[T], *, amount: int, name: Callable[[T], str] | None = None
     ) -> Iterable[T]:
-        """Yield the first `amount` items; if there are more, print a hint how to get them.
+        """Yield the first `amount` items; if there are more, print a hint how to list them.
 
-        The hint goes to stderr for text and JSON, so that no list is cut silently.
+        The hint is written to stderr, also with ``--json``, so that no list is cut silently.
 
         Args:
             items: the items.
             amount: the maximum number of items; 0 and -1 mean all.
-            name: a function that returns the value of ``--after`` that continues after an item;
-                ``None`` if the command lacks this option.
+            name: a function that returns the value of ``--after`` to continue after an item;
+                ``None`` if the command has no option ``--after``.
         """
         if amount <= 0:
             yield from items
@@ -296,13 +295,13 @@ class Output:
             break
 
     def say(self, *lines: str) -> None:
-        """Write lines that lakectl prints in addition to its answer; write nothing in JSON mode."""
+        """Without ``--json``, write lines that lakectl prints in addition to its answer."""
         if not self.json:
             for line in lines:
                 self._write(format_.harmless(line) + "\n")
 
     def plain(self, text: str) -> None:
-        """Write text unchanged; callers escape text from a bucket, unless raw text is wanted."""
+        """Write text unchanged; callers escape text from a bucket, unless users want raw text."""
         self._stdout.write(text)
 
     def binary(self) -> BinaryIO:
@@ -340,7 +339,7 @@ class Output:
             self.hint(hint)
 
     def hint(self, message: str) -> None:
-        """Write a hint to stderr: ``hint: …``; calls of verbs are turned into commands.
+        """Write a hint to stderr: ``hint: …``; verbs in backquotes are replaced by commands.
 
         A hint may continue on indented lines, for example with candidates.
         """
@@ -348,7 +347,7 @@ class Output:
         self._write_error("hint: " + "\n  ".join(map(format_.one_line, lines)))
 
     def error(self, message: str, *, hint: str | None, paths: Iterable[bytes]) -> None:
-        """Write an error for people: message, paths and hint."""
+        """Write an error to stderr as text: message, paths and hint."""
         label = self._style_error("error:", "bright red")
         self._write_error(f"{label} {format_.one_line(message)}")
         listed = list(paths)
@@ -380,7 +379,7 @@ class Output:
         self._write_error(without_passwords("".join(format_exception(error)).rstrip()))
 
     def error_record(self, record: Mapping[str, object]) -> None:
-        """Write an error for programs: one JSON object, the last line of stderr."""
+        """Write an error as one JSON object, which is the last line of stderr."""
         from lakecli.cli.out.records import to_json
 
         self._write_error(to_json({"error": record}))
@@ -401,7 +400,7 @@ class Output:
         return f"{self._mark}{name};{text}{self._mark};"
 
     def _shown(self, text: str) -> str:
-        """Return text for a terminal: hidden characters are escaped, marks of styles replaced."""
+        """Return text with hidden characters escaped and marks of styles replaced by colors."""
         if not self._mark or self._mark not in text:
             return format_.harmless(text)
         first, *rest = text.split(self._mark)
@@ -415,10 +414,10 @@ class Output:
     def progress(
         self, verb: str, *, items: int | None = None, hidden: bool = False
     ) -> Iterator[Progress]:
-        """Show the progress of a long operation on stderr while the context is open.
+        """Show the progress of a long operation on stderr during a ``with`` block.
 
-        On a terminal this is a bar, elsewhere one plain line every few seconds. Nothing is shown
-        with ``--quiet``, or while another operation has a bar.
+        The progress is a bar on a terminal, otherwise one plain line every few seconds. Nothing is
+        shown with ``--quiet``, or while another operation shows a bar.
 
         Args:
             verb: the operation, such as ``upload``.
@@ -445,7 +444,7 @@ class Output:
     # -- streams -----------------------------------------------------------------------------
 
     def _write_held(self) -> None:
-        """Write the items that `stream` buffers; if making a text fails, write those before it."""
+        """Write the items that `stream` has buffered, as far as they can be formatted."""
         if self._held:
             items, self._held = self._held, []
             lines: list[str] = []

@@ -14,16 +14,16 @@ from lakecli.base.progress import Progress
 from lakecli.cli.out.text import human_seconds, human_size
 
 INTERVAL = 5.0
-"""Seconds between two plain lines."""
+"""Seconds between two lines of progress."""
 
 
 RATE_STEP = 1.0
-"""Seconds between two samples for the rate."""
+"""The minimum number of seconds between two samples from which the rate is computed."""
 
 RATE_MARKS = 15
 
 _SLOW = 10
-"""Objects per second below which a fraction is shown."""
+"""The rate, in objects per second, below which the rate is shown with a fraction."""
 
 
 class Rate:
@@ -34,12 +34,12 @@ class Rate:
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)], maxlen=RATE_MARKS)
 
     def note(self, now: float, size: int) -> None:
-        """Record the total number at a time, unless the last record is very recent."""
+        """Record the total number at a time, unless the last sample is very recent."""
         if now - self._marks[-1][0] >= RATE_STEP:
             self._marks.append((now, size))
 
     def of(self, size: int) -> float | None:
-        """Return the rate, given the total number so far; ``None`` if the time is too short."""
+        """Return the rate, given the total number so far; ``None`` after too short a time."""
         start, before = self._marks[0]
         seconds = self._clock() - start
         return (size - before) / seconds if seconds >= RATE_STEP and size > before else None
@@ -76,7 +76,7 @@ class CountingProgress(Progress):
             self._size += size
 
     def _done(self, of: str) -> str:
-        """Return a text with the finished objects and, if their total is known, the parts.
+        """Return a text with the numbers of finished objects and, if their total is known, parts.
 
         Args:
             of: the separator between the finished number and the total.
@@ -88,7 +88,7 @@ class CountingProgress(Progress):
         return f"{objects} objects, {parts}" if self._parts else f"{objects} objects"
 
     def _speed(self) -> str:
-        """Return ``, `` and the rate, or ``""`` if unknown; in objects if there are no bytes."""
+        """Return ``, `` and the rate in bytes or, without bytes, in objects; ``""`` if unknown."""
         if self._size or self._done_size:
             rate = self._rate.of(self._done_size)
             return "" if rate is None else f", {human_size(int(rate))}/s"
@@ -98,9 +98,9 @@ class CountingProgress(Progress):
         return f", {rate:.1f} objects/s" if rate < _SLOW else f", {rate:,.0f} objects/s"
 
     def _measure(self) -> tuple[int, int, Rate]:
-        """Return total, finished number and rate: of bytes, else of objects, else of parts.
+        """Return the total, the finished number and the rate: of bytes, objects or parts.
 
-        The first of these with a known total is used. A total of 0 means that it is unknown.
+        The first unit with a known total is used. A total of 0 means that no total is known.
         """
         if self._size:
             return self._size, self._done_size, self._rate
@@ -109,7 +109,7 @@ class CountingProgress(Progress):
         return self._parts, self._done_parts, self._part_rate
 
     def _left(self) -> str:
-        """Return ``, `` and the remaining time, or ``""`` if that is unknown."""
+        """Return ``, `` and the remaining time, or ``""`` if the remaining time is unknown."""
         total, done, rate = self._measure()
         speed = rate.of(done)
         if speed is None or total <= done:
@@ -117,16 +117,16 @@ class CountingProgress(Progress):
         return f", {human_seconds((total - done) / speed)} left"
 
     def _show(self, now: float) -> None:
-        """Show the counts; called with the lock held.
+        """Print the counts; the caller holds the lock.
 
         Args:
-            now: the time of the clock.
+            now: the current time in seconds.
         """
         raise NotImplementedError
 
 
 class PlainProgress(CountingProgress):
-    """One line every few seconds, for logs.
+    """Progress as one plain line every few seconds, for logs.
 
     ``upload: 120 of 400 objects, 1.2 GB of 3.4 GB, 25.0 MB/s, 1m28s left``
     """

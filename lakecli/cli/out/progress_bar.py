@@ -13,11 +13,11 @@ from lakecli.cli.out.progress import CountingProgress
 from lakecli.cli.out.text import human_size
 
 REDRAW: Final = 0.05
-"""Seconds between two updates, at least: the screen shows no more."""
+"""The minimum time, in seconds, between two updates of the bar."""
 
 
 class BarProgress(CountingProgress):
-    """A progress bar that counts bytes if sizes are known, else objects; removed at the end."""
+    """A progress bar, which counts bytes if sizes are known, else objects; removed at the end."""
 
     def __init__(self, verb: str, stderr: TextIO, *, items: int | None) -> None:
         super().__init__(items=items)

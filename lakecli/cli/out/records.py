@@ -1,11 +1,12 @@
-"""JSON answers: records of the library, and classes for answers that the library has no record for.
+"""JSON answers of commands: records of the library, or classes whose names end in ``Json``.
 
-The decorator `answers` declares the record of a command. The answer has all fields of a record of
-the library (a named tuple or a dataclass), or those that `VIEWS` lists. For other answers, the
-module of the command has a class whose name ends in ``Json``; mypy compares it with the dictionary
-that the command makes. `lakecli.cli.out.schemas` derives the documentation from both:
-``BranchStatus`` is documented as "branch status", and ``ListedBranchJson`` as "listed branch".
-Fields are snake_case. Here times are datetimes and paths are bytes; `to_json` converts them.
+The decorator `answers` declares the record that a command answers with. If this is a record of the
+library (a named tuple or a dataclass), the answer has all its fields, or the fields that `VIEWS`
+lists. If the library has no such record, the module of the command has a class whose name ends in
+``Json``; mypy compares the class with the dictionary that the command creates.
+`lakecli.cli.out.schemas` derives the documentation from all these classes: ``BranchStatus`` is
+documented as "branch status", and ``ListedBranchJson`` as "listed branch". Names of fields are
+snake_case. Times are datetimes and paths are bytes here; `to_json` converts both to text.
 """
 
 import os
@@ -43,15 +44,15 @@ VIEWS: Final[Mapping[str, str]] = {
     "RepositoryRecord": "name storage_namespace default_branch created_at range_entries uuid",
     "Restored": "repository=uri branches tags commits left_out updated",
 }
-"""The fields that the answer has of a record of the library, in this order, where these are not all
-its fields: an attribute, whose last name is that of the field, or ``field=attribute``."""
+"""The fields of answers that contain only some fields of a library record, in order. Each is a
+dotted attribute, whose last name is the name of the field, or ``field=attribute``."""
 
 
 class Answer:
     """A JSON answer of a command.
 
     Args:
-        each: whether there are any number of objects, one per line; otherwise exactly one.
+        each: whether the answer is any number of objects, one per line; otherwise exactly one.
         option: the option that selects this answer; ``""`` for the default answer.
         also: a class with further fields, which only some of the objects have.
     """
@@ -69,7 +70,7 @@ class Answer:
 
 
 def record_name(record: type) -> str:
-    """Return the documented name: "listed branch" for ``ListedBranchJson``."""
+    """Return the documented name of a record: "listed branch" for ``ListedBranchJson``."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", record.__name__.removesuffix("Json"))
     return words.lower()
 
@@ -91,7 +92,7 @@ def answers(
 
 
 def fields_of(record: Any) -> dict[str, object]:  # noqa: ANN401 - a record of any class
-    """Return the fields of a record of the library that an answer contains."""
+    """Return those fields of a library record that an answer contains."""
     view = view_of(type(record))  # type: ignore[arg-type]  # every class can be hashed
     assert view is not None, record
     return {name: attrgetter(path)(record) for name, path in view.items()}
@@ -114,10 +115,10 @@ def pick(answer: type[T], /, *sources: object, **given: object) -> T:
 
 @cache
 def view_of(record: type) -> Mapping[str, str] | None:
-    """Return the fields of an answer, each with the attribute of the record that has its value.
+    """Return the fields of an answer by name, each with the attribute of the record for its value.
 
     Returns:
-        ``None`` if the class is not a record of the library.
+        The attributes by field; ``None`` if the class is not a record of the library.
     """
     if record.__name__ in VIEWS:
         listed = VIEWS[record.__name__].split()
@@ -148,7 +149,7 @@ def _plain(value: Any) -> object:  # noqa: ANN401 - as above
 
 
 _rfc3339 = lru_cache(maxsize=256)(rfc3339)
-"""What was written together has few dates."""
+"""Formats a time as RFC 3339; cached, because objects written together have the same time."""
 
 
 def _json_default(value: object) -> object:

@@ -1,17 +1,17 @@
 """The JSON answer of every command, with the type and meaning of each field.
 
-The answers themselves are plain dictionaries. Models of pydantic would describe their fields, too,
-but ``branch list --json`` would take three quarters longer.
+The answers themselves are plain dictionaries. pydantic models would describe the fields, too, but
+would make ``branch list --json`` take 75 % longer.
 
-The manual pages print the descriptions, and every test that runs a command with ``--json`` checks
-its answer against them. They are derived from the classes that the decorator
-`lakecli.cli.out.records.answers` declares. Names and types of fields come from the annotations,
-meanings from the section ``Attributes:`` of the docstring or from the docstring of a property. A
+The manual pages print the descriptions, and every test that runs a command with ``--json`` compares
+the answer with the descriptions. The descriptions are derived from the classes that the decorator
+`lakecli.cli.out.records.answers` declares. The annotations give the names and types of fields; the
+section ``Attributes:`` of the docstring, or the docstring of a property, gives the meanings. A
 class that adds fields to a record of the library names that record: "The other fields are those of
 `Record`".
 
-A field is never left out, unless its type says ``optional``; without a value it is null or empty.
-New fields may be added, but no field changes its meaning or is removed.
+Every answer contains every field, unless the type of the field is ``optional``; without a value the
+field is null or empty. Fields may be added, but no field changes its meaning or is removed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from lakecli.cli.tree import COMMANDS
 from lakecli.errors import LakeError
 
 Record = dict[str, tuple[str, str]]
-"""Fields: name, then type and meaning. A type is one of `TYPES` or a name of `RECORDS`, with
-``list of`` before it and ``or null`` or ``optional`` after it as needed."""
+"""The type and the meaning of each field, by name. A type is a name in `TYPES` or `RECORDS`, which
+may be preceded by ``list of`` and followed by ``or null`` or ``optional``."""
 
 TYPES: Final = {
     "text": "a string; bytes of a path that are not UTF-8 are surrogate escapes",
@@ -41,7 +41,7 @@ TYPES: Final = {
     "id": "64 lowercase hex digits",
     "map": "an object whose values are strings",
 }
-"""The types of fields."""
+"""The meanings of the simple types of fields."""
 
 _NAMES: Final[Mapping[Any, str]] = {
     str: "text",
@@ -60,7 +60,7 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
     for words, command in COMMANDS.items()
     if (named := getattr(command.load(), "answers", ()))
 }
-"""The answers of every command; a command without one has no JSON answer."""
+"""The JSON answers of every command; a command without an answer is missing."""
 
 _ALSO: Final = {each.record: each.also for named in ANSWERS.values() for each in named}
 
@@ -93,7 +93,7 @@ def _type_name(hint: Any) -> str:  # noqa: ANN401 - a type as `get_type_hints` r
 
 
 def _documented(record: type) -> str:
-    """Return the name of a record, and document the record and the records that it refers to."""
+    """Return the name of a record, and document the record and the records in its fields."""
     name = record_name(record)
     if name not in _DOCUMENTED:
         _DOCUMENTED[name] = _fields(record)
@@ -101,9 +101,9 @@ def _documented(record: type) -> str:
 
 
 def _names(record: type) -> dict[str, Any]:
-    """Return the names that annotations of a class may use.
+    """Return the names that annotations of a class may use, with their values.
 
-    They include all classes of lakecli, because modules import some only under ``TYPE_CHECKING``.
+    All classes of lakecli are included, because modules import some only under ``TYPE_CHECKING``.
     """
     return _CLASSES | vars(sys.modules[record.__module__])
 
@@ -163,7 +163,7 @@ def _fields(record: Any) -> Record:  # noqa: ANN401 - mypy has no name for a Typ
 
 
 def _reached() -> Iterator[tuple[str, Record]]:
-    """Yield the records of all answers, and the records that they refer to, by name."""
+    """Yield, ordered by name, the records of all answers and the records in their fields."""
     for named in ANSWERS.values():
         for each in named:
             _documented(each.record)
@@ -171,4 +171,4 @@ def _reached() -> Iterator[tuple[str, Record]]:
 
 
 RECORDS: Final = dict(_reached())
-"""Every kind of object, by its name."""
+"""The fields of all records that occur in answers, by the documented name of the record."""

@@ -16,7 +16,8 @@ _WHOLE_WIDTH: Final = 1 << 20
 _GAP: Final = 2
 _READABLE: Final = 16
 _NARROW: Final = 6
-"""Characters down to which columns are cut; to the second only where that makes a line fit."""
+"""The width to which columns are cut: to `_READABLE` characters, or to `_NARROW` if a line then
+fits."""
 
 _LONG_ID: Final = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _NUMBER: Final = re.compile(r"-?[0-9][0-9,.]*( ?([kMGTPE]?i?B|bytes?))?")
@@ -30,15 +31,15 @@ def aligned_lines(
     whole: bool,
     kept: Collection[int] = (0,),
 ) -> list[str]:
-    """Return a line for the headers and one for each row, without color.
+    """Return a line for the headers and a line for each row, without color.
 
     Args:
         columns: the headers.
         rows: the cells of each row, without line breaks.
         width: the width of the terminal.
         whole: whether cells and IDs are never shortened, even if lines become too long.
-        kept: the numbers of the columns that are never cut, even if lines become too long; in other
-            columns, longer cells end in ``…``.
+        kept: the numbers of the columns that are never cut, even if lines become too long; a cell
+            that is cut in another column ends in ``…``.
     """
     if not whole:
         rows = [[_LONG_ID.sub(r"\1", cell) for cell in row] for row in rows]

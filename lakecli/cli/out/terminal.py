@@ -17,7 +17,7 @@ _NONE: Final = ("", "cat")
 
 
 def find_pager(environ: Mapping[str, str]) -> str:
-    """Return the command line of the pager; empty if no pager is to be used."""
+    """Return the command line of the pager; ``""`` if no pager is to be used."""
     chosen = environ.get("LAKECLI_PAGER", environ.get("PAGER", _DEFAULT)).strip()
     is_dumb = environ.get("TERM", "") in {"", "dumb"}
     return "" if chosen in _NONE or is_dumb else chosen
@@ -26,12 +26,12 @@ def find_pager(environ: Mapping[str, str]) -> str:
 class Pager:
     """A running pager, which shows the text that is written to `stream`.
 
-    By default ``less`` gets the same options as in Git; ``LESS`` in the environment overrides them.
-    With them ``less`` ends by itself if the text fits on the screen, shows colors, and leaves the
-    text on the screen.
+    By default, ``less`` has the same options as in Git; ``LESS`` in the environment overrides them.
+    With Git's options ``less`` shows colors, exits immediately if the text fits on the screen, and
+    leaves the text on the screen.
 
     Raises:
-        OSError, ValueError: there is no such program, or the command line is malformed.
+        OSError, ValueError: the program does not exist, or the command line is malformed.
     """
 
     def __init__(self, command: str) -> None:
@@ -40,7 +40,7 @@ class Pager:
         self.stream = cast("TextIO", self._process.stdin)
 
     def finish(self) -> None:
-        """End the text, and wait until the user has left the pager."""
+        """Close the stream, and wait until the user has left the pager."""
         with suppress(BrokenPipeError):
             self.stream.close()
         while True:
@@ -52,7 +52,7 @@ class Pager:
 
 
 class EscapedBytes:
-    """A binary file for documents on a terminal; it escapes hidden characters in UTF-8 text."""
+    """A binary stream to a terminal that escapes hidden characters in UTF-8 text."""
 
     def __init__(self, target: BinaryIO) -> None:
         self._target = target
@@ -60,7 +60,7 @@ class EscapedBytes:
         self._held = ""
 
     def write(self, data: bytes) -> int:
-        """Write bytes; the line ending CRLF, as in CSV, is written as LF."""
+        """Write bytes; line endings CRLF, as in CSV, are written as LF."""
         text = self._held + self._decoder.decode(data)
         self._held = "\r" if text.endswith("\r") else ""
         shown = harmless(text.removesuffix(self._held).replace("\r\n", "\n"))

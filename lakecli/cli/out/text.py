@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _DAY: Final = 86_400
 _CACHED: Final = 4_096
-"""Days that are formatted once: else dates take most of the time of a long listing."""
+"""The number of days whose formatted dates are cached; formatting each time would take most of the
+time of a long listing."""
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")
 _STEP = 1000
@@ -33,7 +34,7 @@ _ESCAPES: Final = {
 _METADATA_KEY_WIDTH = 18
 _SHOWN_PLACES: Final = 20
 _NO_CONTENT_TYPE: Final = "application/octet-stream"
-"""Shown for an object without a content type, as lakeFS does."""
+"""The content type that is shown for an object without a content type, as in lakeFS."""
 
 _SHORT_UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60))
 _AGES: Final = (
@@ -78,15 +79,15 @@ def local_date(when: datetime) -> str:
 
 
 Zone: TypeAlias = tuple[int, str]
-"""Seconds east of UTC, and the end of a date with the zone's name."""
+"""A time zone: its offset from UTC in seconds, and its text at the end of a date."""
 
 
 @lru_cache(_CACHED)
 def zones_of(day: int) -> tuple[Zone, int, Zone]:
-    """Return the local time zone at the start of a day, the time of its change, and the next zone.
+    """Return the time zones at the start and the end of a day, with the time of the change between.
 
-    If the zone does not change on that day, the time is the end of the day, and both zones are
-    equal.
+    The time is in seconds since 1970. If the zone does not change on that day, the time is the end
+    of the day, and both zones are equal.
 
     Args:
         day: the number of days since 1970.
@@ -174,7 +175,7 @@ def shell_word(text: str) -> str:
 
 
 def metadata_lines(metadata: Mapping[str, str]) -> Iterator[str]:
-    """Yield lakectl's ``Metadata:`` block, ordered by key; nothing if there is no metadata."""
+    """Yield the lines of lakectl's ``Metadata:`` block, ordered by key; none without metadata."""
     if not metadata:
         return
     yield "Metadata:"
@@ -184,12 +185,12 @@ def metadata_lines(metadata: Mapping[str, str]) -> Iterator[str]:
 
 
 def _shown_message(commit: Commit) -> str:
-    """Return a commit's message with its line breaks, and with hidden characters escaped."""
+    """Return a commit's message with hidden characters, except line breaks, escaped."""
     return "\n".join(one_line(line.expandtabs()) for line in commit.message.split("\n"))
 
 
 def commit_lines(commit: Commit, *, branch: str) -> Iterator[str]:
-    """Yield the lines that commit and cherry-pick print."""
+    """Yield the lines that ``commit`` and ``cherry-pick`` print for a new commit."""
     yield f'Commit for branch "{branch}" completed.'
     yield ""
     yield f"ID: {commit.id}"
@@ -269,5 +270,5 @@ def short_age(when: datetime, now: datetime) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text cut to at most `width` characters; a text that was cut ends in ``…``."""
+    """Return a text, cut to at most `width` characters; a text that was cut ends in ``…``."""
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,8 +1,8 @@
 """Completion scripts for bash, zsh and fish, generated from the command tree.
 
-A TAB completes words and options without starting a program. For names and paths, it runs lakecli
-in a mode that loads no command. Typer's own scripts start lakecli with all commands at every TAB,
-and in bash they cannot complete a URI.
+At a TAB, a script completes words and options without starting a program. For names and paths, the
+script runs lakecli in a mode that loads no command. Typer's own scripts start lakecli with all
+commands at every TAB, and in bash they cannot complete a URI.
 
 The command tree is converted to plain tables, which are inserted into the template of a shell. For
 example, ``template.bash`` is the script for bash, with placeholders such as ``@WORDS@`` in place of
@@ -15,8 +15,8 @@ repositories, branches, tags and objects come from ``lakecli __complete``
 
 In bash, readline splits a line at the characters of ``COMP_WORDBREAKS``, which include the colon of
 ``lakefs://``, and replaces only the last piece. So the script for bash reads the words from the
-line itself, and removes from each candidate the part before that piece. The script needs neither
-the bash-completion package nor a bash newer than 3.2.
+line itself, and removes the part before the last piece from each candidate. The script needs
+neither the bash-completion package nor a bash newer than 3.2.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lakecli.cli.manual.topics import topic_names
 from lakecli.cli.tree import GROUPS, IN_PLACE, READ_IN_PLACE
 
 ANY: Final = "*"
-"""Any number of arguments, and any command."""
+"""In the tables, stands for any number of arguments, or for any command."""
 
 FILES: Final = {
     Kind.FILE: "file",
@@ -39,7 +39,7 @@ FILES: Final = {
     Kind.NOTHING: "nothing",
     Kind.COMMAND: "file",
 }
-"""Kinds that a script completes without running lakecli."""
+"""The kinds of words that a script completes without running lakecli."""
 
 URIS: Final = frozenset(
     {
@@ -47,14 +47,14 @@ URIS: Final = frozenset(
         *(Kind.REF_OR_FILE, Kind.REF_OR_OWN_FILE, Kind.PATH_OR_FILE),
     }
 )
-"""Kinds for which a command that only reads takes the URI of a storage namespace, too."""
+"""The kinds of words for which commands that only read also accept the URI of a namespace."""
 
 
 def completer(kind: Kind | None, choices: Sequence[str] = ()) -> str:
-    """Return the text by which a script knows how to complete a value.
+    """Return the text that specifies in a script how a value is completed.
 
-    This is ``=`` followed by the fixed values; or ``file``, ``directory`` or ``nothing``; or the
-    kind for ``lakecli __complete``.
+    The text is ``=`` followed by the fixed values; or ``file``, ``directory`` or ``nothing``; or
+    the kind that the script passes to ``lakecli __complete``.
     """
     if choices:
         return "=" + " ".join(choices)
@@ -62,7 +62,7 @@ def completer(kind: Kind | None, choices: Sequence[str] = ()) -> str:
 
 
 SHELLS: Final = {"bash": "lakecli.bash", "zsh": "_lakecli", "fish": "lakecli.fish"}
-"""The file of each shell's script."""
+"""The name of the script file for each shell."""
 
 _HEADER: Final = (
     "Written by `python -m lakecli.cli.manual.generate` from the command tree; do not edit."
@@ -96,7 +96,7 @@ def completion_script(shell: str, commands: Sequence[CommandHelp]) -> str:
 
 
 def _spellings(options: Iterable[ParameterHelp]) -> list[tuple[str, str, str | None]]:
-    """Return the spellings of options, each with its summary and its value's completer, if any."""
+    """Return the spellings of options, each with its summary and the `completer` of its value."""
     found = []
     for option in options:
         value = completer(option.kind, option.choices) if option.metavar else None

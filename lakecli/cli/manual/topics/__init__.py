@@ -124,4 +124,4 @@ TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "@records": _records,
     "@types": _types,
 }
-"""The functions that yield the items of a table, by the line that they replace."""
+"""The functions that yield the items of a table, by the line that the table replaces."""

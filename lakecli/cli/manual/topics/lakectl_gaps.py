@@ -59,7 +59,7 @@ abuse random-delete, abuse random-read, abuse random-write: there is no server t
 branch-protect add, branch-protect delete, branch-protect list: a rule of one machine would bind no
 other; restrict who may write to the bucket
 """)
-"""Commands of lakectl; one that lakecli has by now is not shown."""
+"""Commands of lakectl that lakecli lacks; if lakecli has a command by now, it is not shown."""
 
 OPTIONS: Final = _gaps("""
 repo create --sample-data: `lakecli quickstart` makes a repository with files
@@ -67,7 +67,7 @@ repo create --sample-data: `lakecli quickstart` makes a repository with files
 refs-dump --poll-interval, refs-dump --timeout, refs-restore --poll-interval,
 refs-restore --timeout: nothing is polled, since nothing runs on a server
 """)
-"""Options of lakectl; one that lakecli has by now is not shown."""
+"""Options of lakectl that lakecli lacks; if lakecli has an option by now, it is not shown."""
 
 
 def command_items() -> Iterator[str]:
