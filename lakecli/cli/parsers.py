@@ -109,7 +109,7 @@ def base_of(text: str, context: Context) -> str:
 def read_ref_or_file(text: str, context: Context) -> LakeUri:
     """Parse a URI of a ref or path; in a linked directory, also accept a ref or the name of a file.
 
-    A word that is both a ref and a file counts as a ref, unless it is written like ``./main``.
+    A word that is both a ref and a file counts as a ref; ``./main`` always names a file.
     """
     if _is_uri(text, context):
         return read_ref_or_path(text, context)

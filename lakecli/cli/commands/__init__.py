@@ -47,38 +47,40 @@ scripts.
 4. Write a test in ``tests/cli/commands/test_branch.py`` with golden outputs
 (``tests/support/golden.py``).
 
-Parameters. The first one is the context. Parameters before ``*`` are arguments, those after it are
-options. A parameter of several commands is annotated with a type from ``cli/params.py``. A
-parameter of this command alone is declared by its default, with functions of `lakecli.cli.line`::
+Parameters. The first parameter is the context. Parameters before ``*`` are arguments; parameters
+after ``*`` are options. A parameter that several commands share is annotated with a type from
+``cli/params.py``. A parameter of this command alone is declared by its default, with a function of
+`lakecli.cli.line`::
 
     force: bool = flag("Move the tag if it exists", "--force", "-f"),
     since: datetime | None = option("TIME", "Only commits since this time", read=read_time),
     directory: str = argument("DIR", "Where to search", default=".", kind=Kind.DIRECTORY),
 
-If no spelling is given, the option is named after the parameter: ``--since``. A parameter whose
-type is a class such as ``PageOptions`` declares several options and has no default. A boolean
+If the call contains no spelling, the option is named after the parameter: ``--since``. A parameter
+whose type is a class such as ``PageOptions`` declares several options and has no default. A boolean
 option has one spelling, and accepts ``--flag=true|false``. If omitting a boolean option must differ
 from false, declare it by `option` with ``"--flag/--no-flag"`` and the type ``bool | None``. Help
-texts are short, begin with a capital letter and have no period. If a value depends on the context,
-pass the function that parses it as ``read``. If the shell can complete a value, pass its ``kind``.
-An option or argument whose value is a collection may be given several times. Global options
-(``--json``, ``-q``, …) are never parameters.
+texts are short, begin with a capital letter and have no period. If the value depends on the
+context, pass a function as ``read`` that parses the text. If the shell can complete the value, pass
+its ``kind``. An option or argument whose value is a collection may be given several times. Global
+options (``--json``, ``-q``, …) are never parameters.
 
 Imports. `lakecli.cli.line` evaluates the annotations of the function, so the names in them are
 imported at run time. Names that occur only in other annotations are imported under
 ``TYPE_CHECKING``. Modules of the library are imported inside the function, because ``--help`` and
 completion build every command.
 
-Docstring. It is the help and the manual page. Its first line is also shown in lists. Paragraphs are
-rewrapped; indented ones are kept as they are. ``Usage: SRC... PATH [OPTIONS]`` replaces the usage
-line. The last section, ``Examples:``, is required.
+Docstring. The docstring of the function is the help and the manual page. Its first line is also
+shown in lists. Paragraphs are rewrapped, except indented paragraphs. A paragraph
+``Usage: SRC... PATH [OPTIONS]`` replaces the usage line. The last section, ``Examples:``, is
+required.
 
 Output is written by ``context.out``, never by ``print``:
 
 - ``emit(record, text=lambda: lines)`` for one object: with ``--json`` the record, else the lines;
 - ``stream(items, record=…, text=…)`` for listings: one JSON object or one text per item;
 - ``table(columns, items, row=…, record=…)`` for tables, aligned on a terminal;
-- ``page(items, amount=…, name=…)`` limits the items of a listing and says how to get the rest;
+- ``page(items, amount=…, name=…)`` limits the items of a listing, and prints how to list more;
 - ``say(line)`` for lines before the answer, such as ``Source ref: …``; not in JSON;
 - ``binary()`` for bytes; ``note``, ``warn``, ``hint`` and ``progress`` for stderr;
 - ``style(text, "green")`` colors text on a terminal only.

@@ -129,8 +129,8 @@ class ExportPlanJson(PlannedStep):
     """The action of an export for one path; the last object has the totals of the export.
 
     Attributes:
-        action: new, changed, unchanged, deleted or failed; total in the last object, which alone
-            has the fields after error.
+        action: new, changed, unchanged, deleted or failed; total in the last object. Only the last
+            object has the fields that follow the field error.
         path: path of the object; null in the last object.
         size: size in bytes.
         error: the reason of a failure.

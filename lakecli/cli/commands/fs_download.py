@@ -55,7 +55,7 @@ class DownloadJson(TypedDict):
         left_out: paths that were left out because Git, lakecli or the operating system reserves
             their names.
         failed: number of objects that were not downloaded because of an error.
-        size: total size in bytes of the downloaded and the unchanged objects.
+        size: total size in bytes of the downloaded objects.
         failures: the objects that failed, with the reasons.
         downloaded: number of objects that were downloaded.
         unchanged: number of objects whose files existed already with the same contents.

@@ -53,7 +53,7 @@ class UsageJson(TypedDict):
         size: total size of the objects at all paths in bytes.
         physical: number of stored bytes; bytes that several paths share are counted once, for the
             first of the paths.
-        shared: number of these stored bytes that other branches or tags also use; null without
+        shared: number of the stored bytes that other branches or tags also use; null without
             --shared.
     """
 

@@ -56,8 +56,8 @@ class CheckedJson(TypedDict, total=False):
         external: number of entries outside the storage namespace.
         external_asked: with --external, number of entries outside the storage namespace whose
             objects were checked.
-        external_archived: number of these objects that are archived, and must be restored before
-            they can be read.
+        external_archived: with --external, number of checked objects outside the storage namespace
+            that are archived, and must be restored before they can be read.
         expired: number of trees of old commits that garbage collection has deleted by retention
             rules.
         unverified: with --data, number of objects of lakeFS whose bytes do not match the recorded

@@ -42,8 +42,8 @@ class CollectionJson(TypedDict):
         spared: number of condemned objects that are in use again.
         garbage: garbage objects by kind.
         commits: number of commits whose objects are kept; 0 if the run did not search for garbage.
-        ranges: number of distinct ranges of these commits.
-        entries: number of entries in these ranges.
+        ranges: number of distinct ranges of the commits whose objects are kept.
+        entries: number of entries in the ranges of the commits whose objects are kept.
         lost: missing ranges and metaranges that unpushed commits need.
         summary: the garbage by branch and tag; null if there is no garbage.
         accepted: missing or outdated branches and tags that --accept-restored accepted.

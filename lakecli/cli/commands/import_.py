@@ -80,8 +80,8 @@ class ImportPlanJson(PlannedStep):
     """The action of an import for one path; the last object has the totals of the import.
 
     Attributes:
-        action: new, changed, unchanged, deleted or failed; total in the last object, which alone
-            has the fields after error.
+        action: new, changed, unchanged, deleted or failed; total in the last object. Only the last
+            object has the fields that follow the field error.
         path: path of the object; null in the total.
         size: size in bytes; in the total, size of all objects of the source.
         error: the reason of a failure.

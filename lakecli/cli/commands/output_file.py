@@ -43,7 +43,7 @@ def replacing(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
 
     Args:
         path: the path of the file, which is replaced if it exists.
-        mode: the permissions of the file; ``None`` for those that the umask allows.
+        mode: the permissions of the file; ``None`` for the default permissions by the umask.
 
     Raises:
         PermissionDenied: the file cannot be written.

@@ -109,7 +109,7 @@ class CheckedLinkJson(TypedDict):
     """A URL of a manifest, and the current state of its object.
 
     Attributes:
-        state: whether the object is still the same: same, changed or removed.
+        state: state of the object since the URL was signed: same, changed or removed.
         expired: whether the URL has expired.
         expires_at: time when the URL expires or expired.
         seconds_left: seconds until the URL expires; negative if it has expired.

@@ -34,7 +34,7 @@ class TransferPlanJson(PlannedStep):
 
     Attributes:
         action: new, changed, unchanged, excluded, deleted or failed; total in the last object,
-            which alone has the fields after error and destination.
+            which alone has the field new and the fields after it.
         path: path of the object; for a file that cannot be uploaded or would be deleted, path of
             the file; null in the total.
         size: size in bytes.

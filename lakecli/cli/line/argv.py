@@ -147,7 +147,7 @@ class Globals:
 def split(
     argv: Sequence[str], given: Globals, *, is_prefix: Callable[[tuple[str, ...]], bool]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Split a line into the words of the command, as far as they are known, and the rest.
+    """Split a line into the words of a command, or of a group of commands, and the rest.
 
     Args:
         argv: the command line without the name of the program.

@@ -92,7 +92,7 @@ def answers(
 
 
 def fields_of(record: Any) -> dict[str, object]:  # noqa: ANN401 - a record of any class
-    """Return those fields of a library record that an answer contains."""
+    """Return the fields of a library record, as far as an answer contains them."""
     view = view_of(type(record))  # type: ignore[arg-type]  # every class can be hashed
     assert view is not None, record
     return {name: attrgetter(path)(record) for name, path in view.items()}
