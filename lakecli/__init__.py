@@ -9,7 +9,7 @@ Layers, each importing only those below it (a test checks this)::
     engine                       bulk work as plans of partitions, run in-process or on Spark
     opening | blocks | worktree  opening lakes in Python | ``with`` blocks, each of which becomes
                                  one commit | directories linked with a path
-    repository                   one module per verb; commit_attempts.py is how a branch moves
+    repository                   one module per verb; commit_attempts.py moves branches
     committed | refs | staging   ranges and trees | names and history | uncommitted changes
     remote | doctor              refs, commit packs and reflog in the bucket | checks of a store
                                  (beside committed, refs and staging)

@@ -137,7 +137,7 @@ def _find(
         with using() as found:
             return workspace.find(found, name, _owner(parent.pid)) or ref
     except (NotFound, UsageError):
-        return ref  # which is not there
+        return ref  # which does not exist
 
 
 def workspaces(home: str | Path | None) -> dict[tuple[str, str], str]:

@@ -20,18 +20,18 @@ _INTERRUPTED_CODE = 130
 def main() -> None:
     """Run the command line of this process, and exit."""
     if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode and sys.executable:
-        # Paths and arguments are UTF-8 wherever they are stored or shown. In another locale Python
-        # makes other text of them, and a running process cannot change that.
+        # Paths and arguments are stored and shown as UTF-8. In another locale Python decodes them
+        # differently, and a running process cannot change its encoding.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
-    # Objects of the start-up, modules included, stay. Searching them for garbage takes a tenth of
-    # the start, and as much again once the command has allocated some hundred objects.
+    # Objects of the start-up, such as modules, are never garbage. Searching them takes a tenth of
+    # the start, and as much again after the command has allocated some hundred objects.
     gc.disable()
     gc.set_threshold(_GARBAGE_THRESHOLD)
     ended: list[int] = []
-    atexit.register(_leave, ended)  # what is registered first runs last, after threads have ended
+    atexit.register(_leave, ended)  # the first registered function runs last, after all threads
     try:
         code = _run_process(sys.argv[1:])
-    except KeyboardInterrupt:  # while it was reported, or while streams were closed
+    except KeyboardInterrupt:  # while an interrupt was reported, or while streams were closed
         code = _INTERRUPTED_CODE
     ended.append(code)
     sys.exit(code)
@@ -62,7 +62,7 @@ def _run_process(argv: Sequence[str]) -> int:
         setitimer(ITIMER_REAL, complete.DEADLINE)
         complete.main(argv[1:], os.environ, sys.stdout)
         return 0
-    # Imported once the collector is off, which `main` has seen to.
+    # Imported here, because `main` has switched the garbage collector off by now.
     from lakecli.cli.context import Environment
     from lakecli.cli.out.output import Guarded
     from lakecli.cli.run import run

@@ -338,7 +338,7 @@ class Context:
         return repository
 
     def tell_finished(self, finished: "Iterable[FinishedMove]") -> None:
-        """Print the outcome of moves in the bucket that an interrupted command began."""
+        """Print the outcome of moves of refs in the bucket that an interrupted command began."""
         for each in finished:
             show = self.out.warn if each.state == "lost" else self.out.note
             show(each.text())

@@ -295,11 +295,11 @@ def check_names(scratch: ScratchObjects) -> Check:
         try:
             _put_once(store, key, part.encode())
             kept.append(part)
-        except ConditionFailed:  # there is one of this name already, or one that is in its way
+        except ConditionFailed:  # the store has the name already, or a name that conflicts with it
             (folded if exists(store, key) else refused).append(part)
         except LakeError as error:
             refused.append(part)
-            if not isinstance(error, Unreachable):  # then it may be there
+            if not isinstance(error, Unreachable):  # else the object may exist
                 scratch.keys.discard(key)
     folded += [part for part in kept if _body_of(store, scratch.prefix + part) != part.encode()]
     listed = {info.key.removeprefix(scratch.prefix) for info in store.list(scratch.prefix)}

@@ -197,7 +197,7 @@ def _read_to_change(store: ObjectStore, *, replaces: bool) -> tuple[SharingEvide
         data, version = store.get_versioned(SHARING, length=MAX_SHARING_SIZE + 1)
     except ObjectNotFound:
         return SharingEvidence(), ABSENT
-    condition = Match(version) if version else ANY  # that of an empty object may be unknown
+    condition = Match(version) if version else ANY  # an empty object may have no known version
     try:
         return _parse(store, data), condition
     except IntegrityError:

@@ -256,7 +256,7 @@ class Probe:
         except Unreachable:
             return False
         except LakeError:
-            pass  # that is an answer, too
+            pass  # any other error is an answer, too
         return True
 
     def _obstacle_to(self, name: str, needs: Sequence[str]) -> str:
@@ -423,7 +423,7 @@ class Probe:
         key = self.scratch.prefix + checks.OBJECT
         if self._sent is not None and self._verdicts["read"] is CheckVerdict.OK:
             return checks.distance(self.store.head(key).modified_at, *self._sent)
-        # There is no object with a time, but every response has one, also a refusal.
+        # No object was written, but every response, even a refusal, has the time in a header.
         before = self._now()
         try:
             signed = self.store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=before)

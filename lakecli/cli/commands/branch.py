@@ -75,7 +75,7 @@ class RevertsJson(TypedDict):
     """The reverts on a branch.
 
     Attributes:
-        commits: new commits, in order.
+        commits: the new commits, each of which reverts one commit, in order.
     """
 
     branch: str

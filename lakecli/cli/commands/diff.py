@@ -224,7 +224,7 @@ def _compare(
 
 
 def _is_large(repository: Repository, compared: TreesToCompare) -> bool:
-    """Return whether Spark is faster: whether at least `SPARK_FROM_RANGES` changed ranges exist."""
+    """Return whether at least `SPARK_FROM_RANGES` changed ranges exist, so that Spark is faster."""
     trees = repository.trees
     left, right = trees.metarange(compared.left), trees.metarange(compared.right)
     if len(left) + len(right) < SPARK_FROM_RANGES:

@@ -64,7 +64,7 @@ class StoredRecordJson(TypedDict):
         path: path of an entry.
         identity: identity of an entry in hex digits.
         size: size of an object in bytes.
-        checksum: BLAKE3 in 64 hex digits if lakecli uploaded it, else an ETag.
+        checksum: BLAKE3 in 64 hex digits if lakecli uploaded the object, else an ETag.
         modified_at: time of the upload.
         physical_address: address of the bytes of an object.
         metadata: metadata of an entry or a commit.

@@ -37,7 +37,7 @@ def bring_along(
     """
     try:
         found = linked(context)
-    except LakeError:  # nobody asked for the directory, whose link does not count
+    except LakeError:  # the user named no directory, so an unusable link is ignored
         return
     if found is None or (found[1].src.repository, found[1].ref) != (repository.name, branch):
         return

@@ -455,7 +455,7 @@ def _has_finished(context: Context, repository: Repository) -> bool:
         for each in iter_log(repository)
         if each.operation.metadata.get(UNDOES) == id_
     )
-    complete(repository, UNDO, remote=False)  # its answer is this one
+    complete(repository, UNDO, remote=False)  # `_answer` below reports it
     if not written.can_repeat:
         context.out.note(_COMPLETED.format("undo"))
     _answer(context, "Undone", Undone(operation, appended))
