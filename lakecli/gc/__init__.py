@@ -11,7 +11,7 @@
     state       the state in the bucket: condemned objects, status, undo
     report      kinds of garbage, totals, the summary by branch, reports in the bucket
     policy      options, the inputs of a run, retention rules; when nothing may be deleted
-    known_refs  read the refs in the bucket, and refuse them if one is missing or went back
+    known_refs  read the refs in the bucket; raise an error if one is missing or older than before
 
 Each module imports only modules below it. `run.prepare` and `run.take` advance the state in the
 bucket (`lakecli.remote.gc_protocol`) as far as time allows. The work that grows with the data, in

@@ -1,4 +1,4 @@
-"""Read the refs in the bucket, with their recent positions; refuse them if a ref went back.
+"""Read the refs in the bucket and their recent moves; find refs that are missing or too old.
 
 Each collection records in the bucket which refs it saw, for later collections::
 
@@ -7,29 +7,31 @@ Each collection records in the bucket which refs it saw, for later collections::
 
 Both have a line for each ref, deleted ones too: sequence number, write ID, key, and the commit or
 ``-``. Anybody who can write to the bucket can write such a record. A record in ``seen/``, called an
-observation, can only add to what is kept. `read_last` reads a whole record or none, since the
+observation, can only protect more objects. `read_last` reads a whole record or none, since the
 record lists the refs that must exist. The first run writes ``_lakecli/gc/refs`` before any
 observation. So if it is missing while an observation exists, it was lost.
 
-**Refs that went back.** Objects that no ref reaches are deleted. So if a ref is missing or old by
-mistake, its data would be lost. A ref object is never deleted, as a deletion leaves a tombstone,
-and its sequence number only grows. So each reading is compared with the refs that this clone
-tracks, with the record of the last collection, and with what this process read before.
+**Missing and older refs.** Garbage collection deletes the objects that no ref reaches. So if a ref
+is missing or older than before by mistake, its data would be lost. A ref object is never deleted:
+deleting a ref leaves a tombstone. Its sequence number only grows. So the refs that are read are
+compared with the refs that this clone tracks, with the record of the last collection, and with the
+refs that this process read before.
 
-A ref that went back does no harm once some ref reaches the commit at which it was last seen: then
-somebody has pushed it again. A clone that has fetched since tracks the present state. It remembers
-the commits of the refs that went back at that time, and these commits count in the same way.
+An older ref does no harm once some ref reaches the commit that the older ref pointed to when it was
+last seen: then somebody has pushed the commit again. A clone that fetches an older ref records the
+commit that the ref pointed to before. These commits must be reached, too.
 
 Otherwise a person may accept the present refs, after a backup was restored. Refs that are damaged,
 or that are listed and cannot be read, cannot be accepted: nobody knows which objects they need.
 
-**Recent positions.** A move in the shared reflog is dated by the clock of the machine that made it,
-which may be wrong by months. So a move is too old to count only if the bucket proves that it is
-old. There are two proofs: the object that contains the move was written long ago, or an earlier
-collection saw the move there long ago. Of the observations that are old enough the newest counts.
+**Recent positions.** The recent positions of a ref are the commits that it recently pointed to. A
+move in the shared reflog is dated by the clock of the machine that made the move, and this clock
+may be wrong by months. So a move is ignored as too old only if the bucket proves that it is old.
+There are two proofs: the object that contains the move was written long ago, or an earlier
+collection saw the move long ago. Of the observations that are old enough the newest is used.
 If there is no proof, but the move's own date is old, the move is *doubtful*. A doubtful move counts
-too, unless there are retention rules and a ref still reaches the commit: then the rules decide, as
-the commit was not removed by force.
+as recent, too, unless there are retention rules and a ref still reaches the commit: then the rules
+decide, as the commit was not removed by force.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ LAST: Final = GC + "refs"
 OBSERVED_EVERY: Final = timedelta(days=1)
 
 MAX_SEEN_SIZE: Final = 64 << 20
-"""Bytes of a record, at most: some 300,000 refs. Refs beyond that are left out."""
+"""Maximum size of a record in bytes, enough for 300,000 refs. Further refs are left out."""
 
 _LINE: Final = re.compile(r"([1-9][0-9]{0,15}) ([0-9a-f]{32}) ([!-~]+) ([0-9a-f]{64}|-)", re.ASCII)
 
@@ -81,7 +83,7 @@ class UncertainRefs(IntegrityError):
 
     Attributes:
         what: the reason for the doubt, in words.
-        lost: refs that are missing, or older than they were.
+        lost: refs that are missing, or older than when they were last seen.
     """
 
     what: str
@@ -101,7 +103,7 @@ class DamagedObservation(UncertainRefs):
 
 
 def dump(refs: Iterable[RemoteRef]) -> bytes:
-    """Return a record of refs."""
+    """Return the record of refs: one line for each ref."""
     lines, size = [], 0
     for ref in refs:
         key = ref_key(ref.kind, ref.name)
@@ -116,7 +118,7 @@ def dump(refs: Iterable[RemoteRef]) -> bytes:
 def observe(
     store: ObjectStore, name: str, refs: Iterable[RemoteRef], *, now: datetime, cutoff: datetime
 ) -> None:
-    """Record the last move of each ref, unless that was done recently; delete old records.
+    """Record the last move of each ref, at most about once a day; delete old records.
 
     Args:
         name: the name of the new record below ``_lakecli/gc/seen/``.
@@ -133,7 +135,7 @@ def observe(
 
 
 def observed_before(store: ObjectStore, cutoff: datetime) -> Mapping[str, ObservedMove]:
-    """Return the newest observation from before `cutoff`, by the key of the ref."""
+    """Return the last moves of refs from the newest record before `cutoff`, by the refs' keys."""
     old = [info for info in store.list(SEEN) if info.modified_at < cutoff]
     if not old:
         return {}
@@ -180,7 +182,7 @@ def read_last(store: ObjectStore, uri: str) -> list[Tracked]:
 
 
 _NAMED: Final = 3
-"""Refs that an error names, at most."""
+"""Maximum number of refs that an error names."""
 
 _CLONE: Final = "this clone"
 _COLLECTION: Final = "the last garbage collection"
@@ -208,12 +210,12 @@ class LostRef(NamedTuple):
     now: str
 
     def __str__(self) -> str:
-        """Describe the ref, and where it was seen."""
+        """Describe the ref: who last saw it, and its present state."""
         return f"{self.kind} {self.name!r} {self.now}; {self.seen_by} saw it {_where(self)}"
 
 
 class RefsWentBack(UncertainRefs):
-    """Refs are missing, or older than they were, so the objects that they need are unknown."""
+    """Refs are missing, or older than when last seen, so the objects that they need are unknown."""
 
     def __init__(self, uri: str, all_lost: Sequence[LostRef]) -> None:
         lost = list({(each.kind, each.name): each for each in reversed(all_lost)}.values())[::-1]
@@ -237,8 +239,8 @@ class KnownRefs(NamedTuple):
     """The refs of one bucket as they were seen before this run.
 
     Attributes:
-        seen: refs as they were seen, and who saw them.
-        stood: refs that went back, with the commits at which this clone saw them before.
+        seen: who saw refs, and the refs as they were seen.
+        stood: refs that this clone fetched in an older state, with their commits before that fetch.
         damage: the reason why `seen` lacks the refs of the last collection; ``None``: it has them.
     """
 
@@ -269,10 +271,11 @@ def find_known(repository: Repository) -> KnownRefs:
 def read_known_refs(
     store: ObjectStore, known: KnownRefs, before: Iterable[RemoteRef] = ()
 ) -> tuple[list[RemoteRef], list[LostRef]]:
-    """Return all refs, deleted ones too, and those that are missing or older than they were.
+    """Return all refs, deleted ones too, and the refs that are missing or older than last seen.
 
     Args:
-        before: the refs as this run read them before.
+        known: the refs as they were seen before this run.
+        before: the refs as this run has already read them.
 
     Raises:
         UnreadableRef: a ref is damaged, or it is listed and cannot be read.
@@ -302,10 +305,10 @@ def read_known_refs(
 
 
 def find_lost(gone_back: Iterable[LostRef], reached: Collection[CommitId]) -> list[LostRef]:
-    """Return the refs that are missing, and those that went back and whose commit is unreached.
+    """Return the refs that are missing, and the older refs whose last seen commit is unreached.
 
     Args:
-        gone_back: refs that are missing or older than they were.
+        gone_back: refs that are missing or older than when they were last seen.
         reached: the commits that the present refs reach.
     """
     return [each for each in gone_back if each.now == _MISSING or each.commit_id not in reached]
@@ -314,7 +317,7 @@ def find_lost(gone_back: Iterable[LostRef], reached: Collection[CommitId]) -> li
 def _unreadable(
     store: ObjectStore, uri: str, kind: RefKind, name: str, *, seen: Mapping[str, Tracked]
 ) -> UnreadableRef:
-    """Return the error for a ref that could not be read; it names where the ref was last seen."""
+    """Return the error for a ref that could not be read; the error says who saw the ref."""
     before = next(iter(seen.items()), None)
     known = "" if before is None else f"; {before[0]} saw it {_where(before[1])}"
     try:
@@ -355,14 +358,14 @@ def _tracked(ref: RemoteRef) -> Tracked:
 
 
 class Positions(NamedTuple):
-    """The present and the recent positions of one ref.
+    """The commits that one ref points to now, and recently pointed to.
 
     Attributes:
         branch: the branch's name; ``""`` for a tag.
         head: the commit that the ref points to; ``None``: the ref is deleted.
         recent: commits that the ref recently pointed to.
-        doubtful: commits that the ref may recently have pointed to. Only the clock of the machine
-            that moved the ref says that these moves are old.
+        doubtful: commits of old moves whose age is known only from the clock of the machine that
+            moved the ref, which may be wrong.
     """
 
     branch: str
@@ -374,7 +377,7 @@ class Positions(NamedTuple):
 def read_positions(
     store: ObjectStore, refs: Sequence[RemoteRef], recent: Iterable[ObjectInfo], cutoff: datetime
 ) -> Iterator[Positions]:
-    """Yield the positions of refs.
+    """Yield for each ref the commits that it points to now, and recently pointed to.
 
     Args:
         refs: all refs, deleted ones too, as they have just been read.
@@ -427,8 +430,8 @@ def counted(
     """Yield the moves that may have been made since `cutoff`.
 
     Args:
-        groups: the moves of one ref, grouped by the objects (written since `cutoff`) that have
-            them.
+        groups: the moves of one ref, grouped by the object that contains them. These objects were
+            written since `cutoff`.
         seen: the last move that a collection saw before `cutoff`, if there is one.
         cutoff: moves that provably were made earlier are left out.
     """

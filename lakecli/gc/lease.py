@@ -1,12 +1,12 @@
 """The right to delete, which one process has at a time.
 
-The process that wrote the state owns the sweep for a limited time: the lease. It begins with the
-date that the bucket gives to the state's object and ends `LEASE` later. Only then may another
-machine take over the sweep. The owner measures from before the request that wrote the state, by a
-clock that also runs while the machine is asleep. The owner
+The process that wrote the state owns the sweep for a limited time: the lease. The lease begins at
+the date that the bucket gives to the state's object, and ends `LEASE` later. Only then may another
+machine take over the sweep. The owner measures the time from before its request that wrote the
+state, by a clock that also runs while the machine is asleep. The owner
 
 - begins no deletion later than `RENEW_AFTER`: it writes the state again first. If another machine
-  has taken over the sweep, that fails, and nothing more is deleted;
+  has taken over the sweep, this write fails, and the owner deletes nothing more;
 - gives up if a deletion took longer than `LONGEST_DELETE`, since the store may still receive
   requests of this deletion.
 
@@ -37,10 +37,10 @@ from lakecli.repository.contract import Repository
 from lakecli.stores.capabilities import DeletesMatching
 
 RENEW_AFTER: Final = LEASE / 6
-"""Time since the lease began after which no deletion begins without renewing it."""
+"""Time since the lease began after which the lease is renewed before a deletion begins."""
 
 LONGEST_DELETE: Final = LEASE / 3
-"""How long one deletion may take, including the SDK's retries."""
+"""Maximum time of one deletion, including the SDK's retries."""
 
 
 class SweepTooSlow(Unreachable):
@@ -58,7 +58,7 @@ class SweepLease:
         state: the state as this process wrote it last.
 
     Raises:
-        StateMoved: another machine moved the state at the same time.
+        StateMoved: another machine changed the state at the same time.
     """
 
     def __init__(self, repository: Repository, seen: ObservedState, now: datetime) -> None:
@@ -89,7 +89,7 @@ class SweepLease:
                 self._end()
 
     def renew_if_due(self) -> None:
-        """Renew the lease, as `check` does, if it is due; cheap enough to call in every loop."""
+        """Renew the lease if it is due, as `check` does; cheap enough to call in every loop."""
         if self._used() > RENEW_AFTER:
             self.check()
 
@@ -120,7 +120,7 @@ class SweepLease:
         """Delete objects with one request, if `check` allows it; return how many the store kept.
 
         If the store supports it, an object is deleted only if it still has the listed version. Then
-        even a delayed request does not delete an object that is in use again.
+        a delayed request cannot delete an object that was written again since.
 
         Raises:
             SweepTooSlow: the deletion took so long that the sweep must end.

@@ -5,10 +5,10 @@ their first byte. Look-ups come sorted, so that one file at a time is in memory,
 
 On Spark, digests are in the namespace, and are compared by joins on executors: `SparkLiveSet`.
 Executors write the digests that they find in ranges to the scratch prefix of the runner (see
-`lakecli.engine.scratch`), and return only names. Then one Spark job reads the digests, lists the
-data objects, and joins both by digest. It writes the remaining objects of each part to the scratch
-prefix, too. The driver reads one part at a time, so neither its memory nor its disk use grows with
-the number of objects.
+`lakecli.engine.scratch`), and return only the names of the files that they wrote. Then one Spark
+job reads the digests, lists the data objects, and joins both by digest. The job writes the
+remaining objects of each part to the scratch prefix, too. The driver reads one part at a time, so
+neither its memory nor its disk use grows with the number of objects.
 
 A row has the number of its part, a digest, and the known fields of the object. A row without a
 digest has the counts of a task, and no join removes it.
@@ -77,12 +77,13 @@ def garbage_of(records: bytes, keys: Sequence[str], versions: Sequence[str]) -> 
 
 
 class PartGarbage(NamedTuple):
-    """The condemned objects of one part that still exist and are still unreached.
+    """The garbage among the condemned data objects of one part.
 
     Attributes:
-        spared: number of condemned objects that are in use.
+        spared: number of condemned objects that are not garbage, for example in use again.
         size: total size of the garbage in bytes.
-        garbage: the objects that still exist and are unreached; can be iterated only once.
+        garbage: the garbage: objects that still exist, and that no root reaches; can be iterated
+            only once.
     """
 
     name: str
@@ -120,7 +121,7 @@ class LiveSet(ABC):
     def iter_garbage(
         self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage | None]:
-        """Yield the condemned objects of some parts that still exist, are old and unreached.
+        """Yield for each part the condemned objects that still exist, and are old and not in use.
 
         While the next part is still being computed, yield ``None`` every few seconds.
 
@@ -212,11 +213,11 @@ class DigestSet(LiveSet):
 
 
 class Reading(NamedTuple):
-    """What the tasks of a job need on the executors.
+    """The values that the tasks of a Spark job need on the executors.
 
     Attributes:
-        scratch: the place in the namespace of the digests and of the results.
-        nonce: marks the errors of this job.
+        scratch: the prefix in the namespace for the digests and the results.
+        nonce: a text that marks the errors of this job.
     """
 
     scratch: Scratch
@@ -224,7 +225,7 @@ class Reading(NamedTuple):
 
 
 PartTask = tuple[int, ListingPart]
-"""A listing by one task, with the number of the part that it belongs to."""
+"""The number of a part, and what one task lists of the part."""
 
 
 def list_objects(
@@ -245,7 +246,7 @@ def list_objects(
 def read_condemned(
     batches: Iterator[Any], *, names: Sequence[str], mark: str, read: Reading
 ) -> Iterator[Any]:
-    """Read lists of condemned objects on an executor, with a row for the length of each list."""
+    """Read lists of condemned objects on an executor; yield the objects and the counts as rows."""
     marks = Marks(read.scratch.location.store(), mark)
 
     def rows_of(number: int) -> Iterator[Any]:
@@ -259,7 +260,7 @@ def read_condemned(
 def read_digests(
     batches: Iterator[Any], *, groups: Sequence[tuple[Kept, ...]], read: Reading
 ) -> Iterator[Any]:
-    """Read the digests of objects in use on an executor."""
+    """Read the digests of objects in use on an executor; yield them as rows."""
 
     def rows_of(number: int) -> Iterator[Any]:
         for kept in groups[number]:
@@ -269,7 +270,7 @@ def read_digests(
 
 
 def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
-    """Write the remaining rows of a part on an executor; yield the result's name as a row."""
+    """Write the objects of a part that the join left, on an executor; yield the result as a row."""
     part = Remainder(batches)
     objects = size = foreign = later = 0
     newest = ""
@@ -281,7 +282,7 @@ def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) 
 
 
 def keep_found(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
-    """Write the condemned objects of a part that are garbage; yield the result's name as a row."""
+    """Write the garbage among a part's condemned objects, on an executor; yield a result row."""
     part = Remainder(batches)
     ((condemned,),) = part.counts
     spared = condemned - part.rows
@@ -295,8 +296,8 @@ class Remainder:
     Attributes:
         counts: the counts of the tasks that listed the part.
         records: the records of the listed objects, which are the rows with a size.
-        keys: the keys of the same rows; empty if they follow from the digests.
-        versions: the versions of the same rows; empty if they were not requested.
+        keys: the keys of these objects; empty if they follow from the digests.
+        versions: the versions of these objects; empty if they were not requested.
     """
 
     def __init__(self, batches: Iterator[Any]) -> None:
@@ -322,7 +323,7 @@ class Remainder:
         self.records = bytes(records)
 
     def result(self, read: Reading, value: Any) -> Any:  # noqa: ANN401 - a batch of pyarrow
-        """Return `value` as the row that reports the part's result."""
+        """Return the row that reports `value` as the part's result."""
         return result_row(self.number, value, read.scratch, read.nonce)
 
 
@@ -333,7 +334,7 @@ def records_of(digests: bytes) -> bytes:
 
 
 def joined(digests: Any, sizes: Any) -> bytes:  # noqa: ANN401 - of pyarrow
-    """Return a column of digests and a column of sizes as records."""
+    """Return the records that a column of digests and a column of sizes form."""
     both = zip(digests.to_pylist(), sizes.to_pylist(), strict=True)
     return b"".join(digest + size.to_bytes(RECORD - DIGEST) for digest, size in both)
 
@@ -341,9 +342,10 @@ def joined(digests: Any, sizes: Any) -> bytes:  # noqa: ANN401 - of pyarrow
 def rows(
     number: int, records: bytes, keys: Sequence[str] = (), versions: Sequence[str] = ()
 ) -> Iterator[Any]:
-    """Yield records of a part as batches with the columns of a job.
+    """Yield the records of a part as Arrow batches of rows.
 
     Args:
+        number: the number of the part.
         records: 32 bytes of digest and 8 bytes of size for each object.
     """
     import pyarrow as pa
@@ -380,11 +382,11 @@ def counts_row(number: int, counts: list[Any]) -> Any:  # noqa: ANN401 - of pyar
 
 
 BYTES_PER_TASK: Final = 64 << 20
-"""Bytes of digests that one task reads, at most, unless one object has more."""
+"""Maximum bytes of digests that one task reads, unless a single file has more."""
 
 
 class SparkLiveSet(LiveSet):
-    """A set in the namespace; the runner deletes the objects of the set when the runner is closed.
+    """A set in the namespace. When the runner is closed, it deletes the objects of the set.
 
     Attributes:
         added: number of digests added, duplicates included.
@@ -427,7 +429,7 @@ class SparkLiveSet(LiveSet):
     def iter_garbage(
         self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage | None]:
-        """Yield the condemned objects that still exist and are still unreached; see `LiveSet`."""
+        """Yield the condemned objects that still exist and are not in use; see `LiveSet`."""
         names = [part.name for part in parts]
         tasks, read = tasks_of(work.store, parts), self._read()
         condemned = self._frame(
@@ -455,7 +457,7 @@ class SparkLiveSet(LiveSet):
         return frame_by_number(self._runner, task, count, COLUMNS)
 
     def _digests(self, read: Reading) -> Any:  # noqa: ANN401
-        """Return the set as a DataFrame, in partitions of bounded size."""
+        """Return the digests of the set as a DataFrame, in partitions of bounded size."""
         groups = group_names(self._names)
         rows = self._frame(partial(read_digests, groups=groups, read=read), len(groups))
         return rows.select("digest").repartition(partitions_of(self.added), "digest")
@@ -470,7 +472,7 @@ class SparkLiveSet(LiveSet):
         *,
         tasks: int,
     ) -> Iterator[Any]:
-        """Run one job; yield the results of its parts in order, with ``None`` while waiting."""
+        """Run one Spark job; yield the results of its parts in order, ``None`` while waiting."""
         placed = rows.repartitionById(len(names), "part").sortWithinPartitions("digest")
         return results_of(
             self._runner,
@@ -482,7 +484,7 @@ class SparkLiveSet(LiveSet):
 
 
 def tasks_of(store: ObjectStore, parts: Sequence[ListingPart]) -> list[PartTask]:
-    """Return the tasks that list some parts: one task for each part, several for a large part."""
+    """Return the tasks that list some parts: one for a small part, several for a large part."""
     digits: int | None = None
     tasks: list[PartTask] = []
     for number, part in enumerate(parts):
@@ -496,7 +498,7 @@ def tasks_of(store: ObjectStore, parts: Sequence[ListingPart]) -> list[PartTask]
 
 
 def group_names(names: Iterable[Kept]) -> list[tuple[Kept, ...]]:
-    """Group the files of digests for the tasks, at most `BYTES_PER_TASK` in each group.
+    """Group the files of digests, at most `BYTES_PER_TASK` in each group, one task for each group.
 
     There is at least one group, which may be empty.
     """

@@ -1,8 +1,8 @@
 """Find the objects in use, and garbage: lakecli's own old objects that no root reaches.
 
-`Mark` follows the roots to everything that is in use, and condemns the listed objects that are old
-and not in use. A sweep finds the objects in use by the same functions. `Reach` follows roots and
-trees to the data objects, reading each distinct metarange and range once, in tasks.
+`Mark` follows the roots to every object in use, and condemns the listed objects that are old and
+not in use. A sweep finds the objects in use by the same functions. `Reach` follows roots and trees
+to the data objects. It reads each distinct metarange and range once, in tasks.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class Mark:
         self._tables_left = self._objects = self._size = 0
 
     def run(self) -> Iterator[PartListing]:
-        """Find what may be condemned; yield each part of the data objects with its garbage.
+        """Find the objects that may be condemned; yield the garbage, part by part.
 
-        Other garbage is in `others` and in the report, once all parts have been consumed.
+        Once all parts are consumed, `others` and the report have the garbage that is not data.
 
         Raises:
             LakeFsWrites: a table shows that lakeFS has not stopped.
@@ -107,7 +107,7 @@ class Mark:
         )
 
     def _tables(self) -> None:
-        """Follow recent tables that no root reaches yet, and condemn old ones."""
+        """Follow recent tables that no root reaches yet, and condemn old tables."""
         work, reach = self._reach.work, self._reach
         tables, self.foreign["file"] = list_tables(work)
         unreached = tables.keys() - reach.tables
@@ -202,8 +202,8 @@ class Reach:
         Args:
             trees: metaranges, whose ranges are read too.
             must_exist: whether to raise `MissingTable` if a table is missing.
-            collected: metaranges that may be missing even so, since an earlier collection deleted
-                them.
+            collected: metaranges that an earlier collection deleted: they may be missing even if
+                `must_exist` is true.
         """
         wanted: set[str] = set(ranges)
         for ids, read in iter_trees(self.work, set(trees) - self.trees):
@@ -226,7 +226,7 @@ class Reach:
     def check_not_ahead(self, later: Iterable[ListingPart]) -> None:
         """Refuse to delete objects of lakeFS if an unused one is younger than the last refs dump.
 
-        Objects in use prove nothing, since writers renew the dates of objects that they use.
+        Objects in use are ignored, since writers renew the dates of objects that they use.
 
         Args:
             later: the parts that have younger objects; they are listed again.
@@ -255,11 +255,11 @@ def _ids_of(packed: bytes) -> Iterator[str]:
 
 
 def list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
-    """Return the ranges and metaranges in the namespace, and the number of other files there.
+    """Return the ranges and metaranges in the namespace, and the number of other files beside them.
 
-    Young tables count as in use. So if a listing lacks some of them, their objects would be lost.
-    If far fewer tables are listed than the last collection left, they are listed twice, and the
-    tables of both listings are returned.
+    A young table protects the objects that it refers to. So if a listing lacks young tables, their
+    objects could be lost. If far fewer tables are listed than the last collection left, the tables
+    are listed twice, and those of both listings are returned.
     """
     tables, files = _list_tables(work)
     before = tables_left(work.store, work.seen.state.epoch)

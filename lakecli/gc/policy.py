@@ -10,7 +10,7 @@ lakeFS's JSON::
 Rules that are not valid raise `UsageError`.
 
 Nothing is deleted in a namespace that another program uses besides lakecli, or in which lakeFS
-still writes: the functions at the end of the module check that.
+still writes. The functions at the end of the module check this.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class GcOptions(NamedTuple):
         dry_run: change nothing, and report what would be done.
         force_shared: collect although another program uses the namespace.
         lakefs_stopped: record that lakeFS, from which the namespace was taken over, has stopped.
-        accept_restored: accept that refs are missing or older than they were, and start a new
-            collection.
+        accept_restored: accept that refs are missing or older than when they were last seen, and
+            start a new collection.
     """
 
     grace: timedelta = DEFAULT_GRACE
@@ -63,18 +63,18 @@ class Times(NamedTuple):
     def cutoff(self) -> datetime:
         """The time before which an object must have been written to be garbage.
 
-        Younger objects are kept, since a reference to an object, or a commit of a tree that has the
-        object, may be written some time after the object.
+        Younger objects are kept, since a reference to an object may be written some time after the
+        object. A commit may be written some time after its tree, too.
         """
         return self.now - self.grace - 2 * STALE_AFTER
 
 
 class Work(NamedTuple):
-    """The inputs of a collection, as its run finds them at the beginning.
+    """The inputs of a collection, which its run reads at the beginning.
 
     Attributes:
-        times: decides which objects are old.
-        rules: retention rules; ``None``: keep what refs reach.
+        times: the times that decide which objects are old.
+        rules: retention rules; ``None``: keep the objects of all commits that refs reach.
         taken: how the namespace was taken over from lakeFS; ``None``: it was not.
         last_dump: the time of the last refs dump written or restored; ``None``: the namespace was
             not taken over.
@@ -95,17 +95,17 @@ class Work(NamedTuple):
 
     @property
     def lakefs(self) -> TakenOver | None:
-        """The lakeFS that wrote to the namespace, if it has stopped: its objects may be garbage."""
+        """The lakeFS that wrote to the namespace, if it has stopped; its objects may be garbage."""
         return self.taken if self.taken is not None and self.taken.stopped_at else None
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is condemned."""
+        """Whether no objects are condemned."""
         return self.seen.state.phase is Phase.IDLE
 
 
 class NotTakenOver(UsageError):
-    """The stop of lakeFS was confirmed for a namespace that was not taken over from lakeFS."""
+    """Somebody confirmed the stop of lakeFS, but the namespace was not taken over from lakeFS."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(
@@ -166,7 +166,7 @@ def rules_fields(rules: Rules) -> dict[str, Any]:
 
 
 def find_rules(store: ObjectStore) -> Rules | None:
-    """Return the rules of a namespace; ``None``: no rules, and everything refs reach is kept."""
+    """Return the rules of a namespace; ``None``: no rules, so all reachable commits are kept."""
     try:
         data = store.get(RULES_KEY, start=0, length=MAX_RULES_SIZE + 1)
     except ObjectNotFound:
@@ -211,7 +211,7 @@ class SharedNamespace(Refused):
 
 
 class NotConfirmed(SharedNamespace):
-    """Nobody has confirmed yet that lakeFS has stopped in a namespace that was taken over."""
+    """The namespace was taken over from lakeFS; nobody has confirmed that lakeFS has stopped."""
 
 
 class LakeFsWrites(SharedNamespace):
@@ -280,7 +280,8 @@ def check_published(work: Work) -> None:
     """Refuse to treat lakeFS's objects as garbage before any branch is in the bucket.
 
     Raises:
-        SharedNamespace: lakeFS has stopped, and only the clone that took over knows its branches.
+        SharedNamespace: lakeFS has stopped, but no branch is in the bucket: only the clone that
+            took the namespace over knows the branches of lakeFS.
     """
     if work.lakefs is None or next(iter_refs(work.store), None) is not None:
         return
@@ -307,7 +308,7 @@ def check_stopped(work: Work, key: str) -> None:
 
 
 def check_not_newer(work: Work, key: str, at: datetime) -> None:
-    """Refuse to delete objects of lakeFS if one is younger than the confirmation of its stop."""
+    """Refuse to delete objects of lakeFS if one was written after lakeFS's confirmed stop."""
     stopped_at = None if work.lakefs is None else work.lakefs.stopped_at
     if stopped_at is not None and at > stopped_at + CLOCKS:
         raise LakeFsWrites(work, key, stopped_at)

@@ -5,14 +5,15 @@ mistakes::
 
     _lakecli/gc/marks/<epoch>-<id>/summary    written with the lists, read by `gc status` anywhere
 
-A metarange that is garbage is the tree of a commit, which retention rules no longer keep or which
-no ref reaches any more. The metarange counts for the first ref that reaches the commit now, or else
-for the first ref that reached the commit before the ref was deleted or moved elsewhere. The default
-branch comes first and is always listed, then the other branches, then tags. Anybody who can write
-to the bucket can write a summary; nothing is deleted or kept because of a summary.
+A metarange that is garbage is the tree of a commit that retention rules no longer keep or that no
+ref reaches any more. The metarange counts for the first ref that reaches the commit now. If no ref
+reaches the commit, the metarange counts for the first ref that reached the commit before the ref
+was deleted or moved elsewhere. The default branch comes first and is always listed, then the other
+branches, then tags. Anybody who can write to the bucket can write a summary; nothing is deleted or
+kept because of a summary.
 
-Each step writes a report to the bucket with `write_report`. The next collection reads from the last
-report how many tables were left::
+Each step writes a report to the bucket with `write_report`. From the last report, the next
+collection reads how many tables were left::
 
     _lakecli/gc/reports/<epoch>-condemned.json, <epoch>-sweeping.json, <epoch>-swept.json
 """
@@ -48,15 +49,15 @@ KINDS: Final = {
     "scratch": (SCRATCH, "left over from a job on Spark"),
     "upload": (DATA, "an upload in parts that was abandoned"),
 }
-"""Kinds of garbage: the prefix of their keys, and why they are garbage."""
+"""For each kind of garbage, the prefix of its keys, and why such objects are garbage."""
 
 MAX_SUMMARY_SIZE: Final = 1 << 20
-"""Bytes of a summary, at most."""
+"""Maximum size of a summary in bytes."""
 
 REPORTS: Final = GC + "reports/"
 
 MAX_REPORT_SIZE: Final = 1 << 20
-"""Bytes of a report, at most."""
+"""Maximum size of a report in bytes."""
 
 MOST_REFS: Final = 1_000
 _MOST: Final = 1 << 60
@@ -69,7 +70,7 @@ class Doomed(NamedTuple):
     Attributes:
         size: the size in bytes.
         kind: one of `KINDS`.
-        version: version in the listing; ``""``: unknown. Not written to the lists.
+        version: version in the listing; ``""``: unknown. The version is not written to the lists.
     """
 
     key: str
@@ -285,7 +286,7 @@ class GcStatus(NamedTuple):
         return int(self.grace.total_seconds())
 
     def with_grace(self, grace: timedelta) -> GcStatus:
-        """Return the status for a machine whose grace period, if longer, delays the sweep."""
+        """Return the status for a grace period, which delays the sweep if it is longer."""
         if self.sweep_at is None:
             return self
         return self._replace(sweep_at=self.sweep_at + max(grace - self.grace, timedelta()))
@@ -305,8 +306,8 @@ class GcReport(NamedTuple):
         size: total size of these data objects in bytes.
         lost: missing tables that unpushed work of this or another clone needs.
         tables: number of ranges and metaranges that are left; 0: unknown.
-        summary: what was condemned or swept, by branch and tag.
-        accepted: refs that went back and that somebody accepted.
+        summary: the condemned or swept objects, by branch and tag.
+        accepted: refs that were missing or older than before, and that somebody accepted.
     """
 
     action: Action
@@ -325,7 +326,7 @@ class GcReport(NamedTuple):
 
 
 def write_report(store: ObjectStore, epoch: int, report: GcReport, now: datetime) -> None:
-    """Write a report of what was condemned or deleted into the bucket."""
+    """Write the report of a run to the bucket."""
     fields = {
         "action": report.action,
         "spared": report.spared,
@@ -345,7 +346,7 @@ def write_fields(
 
 
 def tables_left(store: ObjectStore, epoch: int) -> int:
-    """Return how many ranges and metaranges a collection left, from its report; 0: unknown."""
+    """Return how many ranges and metaranges the collection of `epoch` left; 0: unknown."""
     for action in (Action.SWEPT, Action.CONDEMNED):
         try:
             report = get_bounded(store, _report_key(epoch, action), MAX_REPORT_SIZE)

@@ -2,20 +2,20 @@
 
 Read from the bucket: all refs (of every clone), the moves in their reflog, all commit packs, the
 refs dumps that are kept, and the refs dump that a lakeFS server left. Read from this clone: its
-refs, what its operation log could restore, and staged changes. Operations expire by the same rule
-as for undo, `housekeeping.expired_through`: a command that ran while the clock was wrong does not
-end the protection of other operations.
+refs, the commits and staged changes that its operation log could restore, and staged changes.
+Operations expire by the same rule as for undo, `housekeeping.expired_through`: a command that ran
+while the clock was wrong does not end the protection of other operations.
 
 `retained` returns the commits that keep their objects, by lakeFS's rule: heads, and commits that
-recently were heads. From each start the walk follows first parents. The start is kept; as long as a
+recently were heads. From each start the walk follows first parents. The start is kept. As long as a
 commit is younger than the retention of its branch, its parent is kept too. So the first commit
 beyond the limit is kept: it was the head when the retention period began. Without rules all
 reachable commits are kept, along all parents. The tree of a merge commit refers to the objects of
 the merged branch. So the commits of that branch lose only objects that no kept tree has.
 
-All commit packs are read, including those that others replace. A pack only claims which packs it
-replaces, and anybody who can write to the bucket can write a pack. So the commits of all packs
-count, and a pack is garbage only if another pack that stays contains all of its commits.
+All commit packs are read, including replaced packs. A pack only claims which packs it replaces, and
+anybody who can write to the bucket can write a pack. So the commits of all packs count, and a pack
+is garbage only if another pack that stays contains all of its commits.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ _BATCH: Final = 50_000
 
 
 REFLOG_KEPT: Final = KEPT_FOR
-"""How long former positions of a ref count at least; longer if the grace period is."""
+"""Minimum time for which commits that a ref pointed to are kept; a longer grace period wins."""
 
 _CLOCKS: Final = timedelta(days=1)
-"""Added for the time between a move and the date of the object that records it."""
+"""Allowance for the time between a move and the date of the object that records the move."""
 
 
 class Known(NamedTuple):
-    """The fields of a commit that the walk needs; `created_at` in unix seconds."""
+    """The fields of a commit that the walk needs; `created_at` is in unix seconds."""
 
     parents: tuple[CommitId, ...]
     tree: MetarangeId
@@ -82,7 +82,7 @@ class Known(NamedTuple):
 
 
 class Roots(NamedTuple):
-    """The roots.
+    """The roots of garbage collection.
 
     Attributes:
         commits: number of commits that keep their objects.
@@ -92,7 +92,7 @@ class Roots(NamedTuple):
         dumped_trees: trees of the commits in refs dumps that are kept.
         dumps: IDs of the tables of these refs dumps.
         refs: the refs in the bucket, deleted ones too.
-        unneeded: garbage among what was read: commit packs, and expired records of moves and dumps.
+        unneeded: commit packs, and expired records of moves and dumps, that are garbage.
     """
 
     commits: int
@@ -109,7 +109,7 @@ class Roots(NamedTuple):
 def check_refs(
     store: ObjectStore, known: KnownRefs
 ) -> tuple[list[RemoteRef], UncertainRefs | None]:
-    """Return the refs, and the error if some are missing or went back since they were seen.
+    """Return the refs, and an error if some are missing, or older than when they were last seen.
 
     Raises:
         UnreadableRef: a ref is damaged, or it is listed and cannot be read.
@@ -137,16 +137,16 @@ def gather(
     rules: Rules | None,
     taken: TakenOver | None,
 ) -> Roots:
-    """Return the roots.
+    """Return the roots of garbage collection.
 
     Args:
         known: the refs as they were seen before this run.
-        before: the refs as this run read them before.
+        before: the refs as this run has already read them.
 
     Raises:
         LostHistory: a commit that a ref reaches is missing.
         DamagedPack: a commit is missing, perhaps because this commit pack is damaged.
-        RefsWentBack: refs are missing, or older than they were.
+        RefsWentBack: refs are missing, or older than when they were last seen.
         NotOurs: a ref in the bucket is invalid.
         LostDump, BadRecord: a refs dump that is kept, or that lakeFS left, cannot be read.
     """
@@ -196,7 +196,7 @@ def gather(
 
 
 def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
-    """Return the time since which former positions of refs count."""
+    """Return the time since which the commits that refs pointed to keep their objects."""
     return now - max(REFLOG_KEPT, grace) - _CLOCKS
 
 
@@ -215,7 +215,7 @@ class PacksRead(NamedTuple):
 
 
 def read_packs(store: ObjectStore) -> PacksRead:
-    """Read all packs."""
+    """Read all packs in the bucket."""
     commits: dict[CommitId, Known] = {}
     replaces: dict[PackId, tuple[PackId, ...]] = {}
     damaged: list[DamagedPack] = []
@@ -234,7 +234,7 @@ def read_packs(store: ObjectStore) -> PacksRead:
 def reached_by_heads(
     commits: Mapping[CommitId, Known], heads: Iterable[CommitId | None]
 ) -> frozenset[CommitId]:
-    """Return the known commits that refs reach; the head of a deleted ref is ``None``."""
+    """Return the known commits that heads reach; the head of a deleted ref is ``None``."""
     waiting = [each for each in heads if each is not None]
     found: set[CommitId] = set()
     while waiting:
@@ -274,11 +274,11 @@ def own_positions(
 def iter_operations(
     txn: ReadTransaction, repository: Repository, now: datetime
 ) -> Iterator[Operation]:
-    """Yield the operations that can be undone, those that have not expired, newest first.
+    """Yield the operations that can be undone because they have not expired, newest first.
 
     Args:
-        now: the time by the store's clock. If this machine's clock differs, the time counts that
-            expires fewer operations.
+        now: the time by the store's clock. If this machine's clock differs, the earlier of both
+            times is used, so that fewer operations expire.
     """
     here = repository.lake.runtime.now()
     expired = expired_through(txn, repository, now=max(here, now), cutoff=min(here, now) - KEPT_FOR)
@@ -297,9 +297,9 @@ def _since(now: datetime, rules: Rules | None, branch: str) -> int | None:
 def iter_staged(repository: Repository, now: datetime) -> Iterator[bytes]:
     """Yield the digests of data objects of staged changes, and of changes that undo could restore.
 
-    Call this before `gather`: then changes that are committed between the two calls are found here.
-    Changes that an undo stages again in between are found by both, since the operation log names
-    commits and staged changes.
+    Call this before `gather`. Then changes that are committed between the two calls are found by
+    this function. Changes that an undo stages again between the two calls are found by both, since
+    the operation log names commits and staged changes.
     """
     with repository.lake.kv.read() as txn:
         found: set[bytes] = set()
@@ -340,7 +340,7 @@ def _tokens_of(fields: Mapping[str, object] | None) -> Iterator[bytes]:
 
 
 class Start(NamedTuple):
-    """The start of a walk, and the unix second at which the walk ends; ``None``: no limit."""
+    """The commit where a walk starts, and the unix second at which it ends; ``None``: no limit."""
 
     commit_id: CommitId
     since: int | None
@@ -438,7 +438,7 @@ def _reach_dumps(
 def _unneeded(
     store: ObjectStore, read: PacksRead, moves: Iterable[ObjectInfo], times: Times
 ) -> Iterator[Doomed]:
-    """Yield unneeded objects: packs that others replace, and expired records of moves and dumps."""
+    """Yield unneeded objects: replaced packs, and expired records of moves and dumps."""
     packs = {info.key.removeprefix(COMMITS): info for info in store.list(COMMITS)}
     for replaced, by in sorted(superseded_packs(store, packs, read.replaces).items()):
         # A process that listed the packs before the new one was written still reads the old one.
@@ -456,7 +456,7 @@ def superseded_packs(
     packs: Collection[str],
     replaces: Mapping[PackId, tuple[PackId, ...]],
 ) -> dict[PackId, PackId]:
-    """Return the packs that are garbage, since another pack that stays has all of their commits.
+    """Return the packs that are garbage, because another pack that stays has all of their commits.
 
     Returns:
         The ID of the pack that has the commits, by the ID of the pack that is garbage.

@@ -1,13 +1,13 @@
 """Advance garbage collection as far as time allows: condemn garbage, and delete it later.
 
-Each step does one thing. In the idle state it condemns. If objects are condemned and the grace
-period is over, it sweeps. If a sweep of this or another machine was interrupted and its lease is
-over, it continues the sweep. If a step is killed at any point, the same command leads to the same
-result.
+A run takes one step. In the idle state, the step condemns garbage. If objects are condemned and the
+grace period is over, the step sweeps. If a sweep of this or another machine was interrupted and its
+lease is over, the step continues the sweep. If a step is killed at any point, the same command
+leads to the same result.
 
-`prepare` determines the next step, and `take` takes it. In between, the caller may ask a person. A
-step changes the state only if it is still the state that `prepare` saw. So only objects are deleted
-that the person was asked about.
+`prepare` determines the next step, and `take` takes it. Between these calls, the caller may ask a
+person. A step changes the state only if it is still the state that `prepare` saw. So only objects
+are deleted that the person was asked about.
 
 The lists of condemned objects name candidates only. A sweep finds the objects in use by following
 the refs again, and deletes only objects that are still old, still unreached, and not kept.
@@ -110,11 +110,11 @@ __all__ = [
 
 
 BATCH: Final = 1_000
-"""Keys of one deletion, as many as stores take; the lease is checked before each."""
+"""Keys in one delete request, the maximum of stores; the lease is checked before each request."""
 
 _PARALLELISM: Final = 8
 _KEPT: Final = 50_000
-"""Kept keys held in memory, at most."""
+"""Maximum number of kept keys in memory."""
 
 
 class Step(NamedTuple):
@@ -124,7 +124,7 @@ class Step(NamedTuple):
         question: the deletion or the refs that a person has to confirm; ``""``: none.
         status: the state before the step.
         waits: whether there is nothing to do yet.
-        accepts: the error about the refs that the step accepts; ``None``: there is none.
+        accepts: the error about missing or older refs that the step accepts; ``None``: no error.
     """
 
     question: str
@@ -148,7 +148,7 @@ def advance(
 
 
 def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
-    """Return the next step; nothing is condemned or deleted before it is taken.
+    """Return the next step; this function condemns and deletes nothing.
 
     Raises:
         UsageError: the grace period is too short or too long; or lakeFS is said to have stopped,
@@ -156,7 +156,7 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
         CannotShare: the store has no working compare-and-set.
         DamagedState: the state is damaged.
         BadRecord: the record of a refs dump that is kept is not valid.
-        RefsWentBack, UnreadableRef: a ref is missing, older than it was, or damaged.
+        RefsWentBack, UnreadableRef: a ref is missing, older than when last seen, or damaged.
         DamagedObservation: the record of the refs that the last collection saw is damaged.
     """
     check_grace(options.grace)
@@ -219,22 +219,22 @@ def _begin(repository: Repository, runner: Runner, options: GcOptions) -> Work:
 
 
 def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
-    """Take a step, if the state is still as it was when the step was prepared.
+    """Take a step, if the state has not changed since the step was prepared.
 
     A step that accepts refs ends a collection in progress and prepares a new one.
 
     Args:
-        progress: counts the finished parts of the work: of tables to read, and of listings.
+        progress: counts the finished parts of the work, such as tables read and prefixes listed.
 
     Raises:
         SharedNamespace: another program uses the namespace, or lakeFS may do so; or lakeFS has
             written since the last refs dump.
         StateMoved: another machine collects at the same time, or has collected meanwhile.
-        RefsWentBack, UnreadableRef: a ref is missing, older than it was, or damaged.
+        RefsWentBack, UnreadableRef: a ref is missing, older than when last seen, or damaged.
         LostHistory, MissingTable, LostMarks, …: the objects in use, or the condemned objects, are
             unknown, so nothing is deleted.
         SweepTooSlow: the store answers too slowly for a safe sweep; a later call continues it.
-        OutcomeUnknown, Unreachable: the store failed; the same call continues.
+        OutcomeUnknown, Unreachable: the store failed; the same call continues the step.
     """
     if step.waits:
         return GcReport(Action.WAITS, step.status)
@@ -248,7 +248,8 @@ def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
 def _accept_refs(step: Step, uncertain: UncertainRefs, progress: Progress) -> GcReport:
     """Accept the present refs, end a collection in progress, and begin a new one.
 
-    The new collection gives a whole grace period to push objects and commits that only clones have.
+    During the grace period of the new collection, clones can push the objects and commits that the
+    bucket lacks.
     """
     work = step.work
     repository, store = work.repository, work.store
@@ -328,7 +329,7 @@ def _condemn(step: Step, reach: Reach) -> GcReport:
 
 
 def _sweep(step: Step, reach: Reach) -> GcReport:
-    """Delete condemned objects that are still unreached; a dry run only counts them."""
+    """Delete condemned objects that are still unreached; in a dry run, only count them."""
     work, seen = step.work, step.work.seen
     repository, store, now = work.repository, work.store, work.times.now
     this = Sweep(step, reach)
@@ -384,9 +385,9 @@ class Sweep:
         self._check_lakefs()
 
     def find(self) -> GarbageSummary:
-        """Find garbage among the condemned objects; return it by branch and tag.
+        """Find garbage among the condemned objects; return a summary of it by branch and tag.
 
-        All condemned data objects are counted: only `run` determines which of them are still
+        The summary counts all condemned data objects: only `run` determines which of them are still
         garbage.
         """
         roots, tables = self._remark()
@@ -455,7 +456,7 @@ class Sweep:
         self._reach.check_not_ahead(later)
 
     def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
-        """Follow what came into use since: refs, then recent tables, then keeps."""
+        """Follow refs, recent tables and keeps that were added since `prepare`, in this order."""
         work, reach = self._work, self._reach
         roots = _follow_roots(reach, self.refs)
         self.refs = roots.refs
@@ -471,7 +472,7 @@ class Sweep:
         return roots, tables
 
     def _keep(self) -> set[str]:
-        """Spare data objects that other processes keep; return the tables that they keep."""
+        """Spare data objects that writers keep; return the tables that they keep."""
         tables: set[str] = set()
         digests: set[bytes] = set()
         for key in iter_keeps(self._store):
@@ -510,7 +511,7 @@ class Sweep:
         return may_go
 
     def _rest(self, roots: Roots) -> list[Doomed]:
-        """Return the other condemned objects that are still garbage."""
+        """Return condemned objects, other than data objects and tables, that are still garbage."""
         doomed = {
             (each.key, each.kind)
             for each in self.marks.others()

@@ -7,7 +7,7 @@ The lists are stored in the bucket so that any machine can continue.
     _lakecli/gc/marks/<epoch>-<id>/data-<prefix>   data objects: 32 bytes of digest, 8 of size each
     _lakecli/gc/marks/<epoch>-<id>/data-lakefs-…   those of lakeFS: the digest is that of the name
     _lakecli/gc/marks/<epoch>-<id>/others          all other keys, one JSON object a line
-    _lakecli/gc/marks/<epoch>-<id>/summary         their numbers by branch and tag, see `report`
+    _lakecli/gc/marks/<epoch>-<id>/summary         counts by branch and tag, see `report`
 
 The lists name candidates only: the sweep itself finds the objects in use. Anybody who can write to
 the bucket can write a list, so each list is validated and must be older than the grace period.
@@ -59,17 +59,17 @@ from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, Version
 MARKS: Final = GC + "marks/"
 
 MAX_OTHERS_SIZE: Final = 256 << 20
-"""Bytes of the list of other keys, at most; the next collection condemns the rest."""
+"""Maximum size of the list of other keys in bytes; the next collection condemns the rest."""
 
 MAX_PART_SIZE: Final = 1 << 30
-"""Bytes of a list of data objects, at most: 27 million in each of 256 parts."""
+"""Maximum size of a list of data objects in bytes: 27 million objects in each of 256 parts."""
 
 DIGEST: Final = DIGEST_SIZE
 RECORD: Final = DIGEST + 8
-"""Bytes of a list's record."""
+"""Size of a record of a list in bytes."""
 
 Garbage = tuple[str, Version]
-"""The key and the version of an object; ``""`` where the store deletes whatever is there."""
+"""The key and the version of an object; version ``""``: delete the object whatever its version."""
 
 _DATA: Final = "data-"
 _PART: Final = re.compile(r"[0-9a-f]{2}|all|lakefs-[0-9a-z]{3,20}")
@@ -120,9 +120,9 @@ class Marks:
         self._put("summary", dump_summary(summary))
 
     def summary(self) -> GarbageSummary | None:
-        """Return the summary by branch and tag; ``None`` if it is not known.
+        """Return the summary by branch and tag; ``None`` if it is missing or damaged.
 
-        The summary is for display only, so a missing or damaged summary raises no error.
+        No error is raised, since the summary is for display only.
         """
         try:
             return parse_summary(self._get("summary", MAX_SUMMARY_SIZE))
@@ -130,18 +130,18 @@ class Marks:
             return None
 
     def newest(self) -> datetime | None:
-        """Return when the newest of the lists was written, by the bucket's clock, if there are any.
+        """Return when the newest list was written, by the bucket's clock; ``None`` without lists.
 
-        This time cannot be forged, unlike a time in the state, which could name lists written just
-        now.
+        This time cannot be forged. A time in the state could be forged, to make lists written just
+        now look old.
         """
         return max((info.modified_at for info in self._store.list(self.prefix)), default=None)
 
     def check_age(self, now: datetime, grace: timedelta) -> None:
-        """Refuse lists younger than the grace period, whatever the state says.
+        """Raise an error if a list is younger than the grace period, whatever the state says.
 
         Raises:
-            LostMarks: the lists are younger, or there are none.
+            LostMarks: a list is younger, or there are no lists.
         """
         newest = self.newest()
         if newest is None:
@@ -242,7 +242,7 @@ def total_of(records: bytes) -> tuple[int, int]:
 def add_expired(store: ObjectStore, epoch: int, trees: Iterable[str]) -> None:
     """Record metaranges that are about to be deleted because no retained commit has them.
 
-    Earlier records of the epoch are kept: a sweep may continue an interrupted sweep.
+    Earlier records of the epoch are kept, since this sweep may continue an interrupted sweep.
     """
     key = f"{EXPIRED}{epoch}"
     noted = set(read_expired(store, key))
@@ -263,15 +263,15 @@ def _pack_ids(ids: Iterable[str]) -> bytes:
 
 
 class SweepBegan(Refused):
-    """The sweep has begun, so the condemnation cannot be undone, only ended by force."""
+    """The sweep has begun, so the condemnation cannot be undone; it can only be ended by force."""
 
 
 _LEFT_FOR: Final = timedelta(days=1)
-"""How long files that an interrupted command left beside the state are kept."""
+"""How long to keep files that an interrupted command left beside the state."""
 
 
 def move_state(repository: Repository, seen: ObservedState, **changes: Any) -> GcState:  # noqa: ANN401
-    """Move the state to another phase or renew it; each move has its own write ID."""
+    """Change the state's phase, or renew the state; each change has its own write ID."""
     write_id = repository.lake.runtime.new_id().hex()
     after = seen.state._replace(write_id=write_id, **changes)
     repository.lake.runtime.on_step(f"gc:{after.phase}")
@@ -307,7 +307,7 @@ def status_of(repository: Repository, seen: ObservedState) -> GcStatus:
 
 
 def undo(repository: Repository, *, force: bool = False) -> GcStatus:
-    """Undo a condemnation; with `force` end an interrupted sweep, or replace a damaged state.
+    """Undo a condemnation; with `force`, end an interrupted sweep or replace a damaged state.
 
     Args:
         force: accept that objects which a sweep has deleted stay deleted.
@@ -316,7 +316,7 @@ def undo(repository: Repository, *, force: bool = False) -> GcStatus:
         NothingToDo: nothing is condemned.
         Refused: the sweep has begun; with `force`: it may be running.
         DamagedState: the state is damaged and `force` is not given, or a newer lakecli wrote it.
-        StateMoved: another machine moved the state at the same time.
+        StateMoved: another machine changed the state at the same time.
         BadRecord: a refs dump's record is not valid, so the status is unknown; the condemnation is
             undone.
     """
@@ -325,7 +325,7 @@ def undo(repository: Repository, *, force: bool = False) -> GcStatus:
 
 
 def undo_condemnation(repository: Repository, *, force: bool) -> None:
-    """Do the same as `undo`, without returning the status."""
+    """Undo a condemnation, as `undo` does, without returning the status."""
     store = repository.store
     try:
         seen = gc_protocol.look(store)

@@ -3,13 +3,13 @@
 The functions that take a `Work` run tasks: pure functions of a part, for any runner.
 
 There are data objects of lakecli and of lakeFS. An object of lakecli has its digest in its key. An
-object of lakeFS, in a namespace that was taken over from lakeFS, has no such digest. For it the
-digest of its name is used, which `layout.lakefs_object` finds in its key. A list of condemned
-objects of lakeFS has these digests, and the sweep finds the keys by listing again.
+object of lakeFS, in a namespace that was taken over from lakeFS, has no digest in its key. For such
+an object the digest of its name is used; `layout.lakefs_object` finds the name in the key. A list
+of condemned objects of lakeFS has these digests, and the sweep finds the keys by listing again.
 
 The parts of lakecli's data objects are the prefixes of ``data/``. In a small namespace all objects
-are one part. The objects of lakeFS have parts of their own: one part in a small namespace. In a
-large one there is a part for each 36 hours, as lakeFS names its partitions by descending time. The
+are one part. The objects of lakeFS have separate parts: one part in a small namespace. In a large
+namespace there is a part for each 36 hours, as lakeFS names its partitions by descending time. The
 objects that old servers wrote directly into the namespace are a part, too.
 
 A list of objects consists of records of `RECORD` bytes: the digest, and the size (8, big-endian).
@@ -56,22 +56,22 @@ _ALL: Final = "everywhere"
 _OLD: Final = "outside"
 
 _FEW: Final = 20_000
-"""Objects below ``data/`` up to which one part lists all."""
+"""Maximum number of objects below ``data/`` for which one part lists all objects of lakeFS."""
 
 _FIRST: Final = datetime(2020, 1, 1, tzinfo=UTC)
-"""No lakeFS server named an object earlier."""
+"""A time before any lakeFS server named an object."""
 
 _PARTITIONS_END: Final = 64_060_588_800
-"""The second in the year 4000 from which partitions are counted back."""
+"""The unix second in the year 4000 from which lakeFS counts its partitions back."""
 
 _PREFIX_DIGITS: Final = 3
 _PREFIX_SHIFT: Final = 32 - 5 * _PREFIX_DIGITS
 _AHEAD: Final = timedelta(days=2)
-"""How long after the present a partition may be named, by a server's clock."""
+"""How far in the future the time in a partition's name may be, as a server's clock may be wrong."""
 
 
 def _run(work: Work, task: Callable[[Location, P], R], parts: Sequence[P]) -> Iterator[tuple[P, R]]:
-    """Run a task on the namespace and each part; count the finished parts."""
+    """Run a task on the namespace for each part; count the finished parts."""
     work.progress.expect(parts=len(parts))
     location = work.runner.location_of(work.repository)
     for each in work.runner.run(partial(task, location), parts):
@@ -129,7 +129,7 @@ class PartListing(NamedTuple):
         foreign: number of objects with names that lakecli does not use.
         newest: the key of the object of lakeFS with the latest time in its name; ``""``: none.
         later: number of objects of lakeFS that are younger than the last refs dump.
-        keys: keys of the old objects, if requested, unless they follow from the digests.
+        keys: keys of the old objects, if requested; empty if they follow from the digests.
         versions: versions of the old objects, if requested.
     """
 
@@ -158,12 +158,12 @@ def all_parts(work: Work) -> list[ListingPart]:
 
 
 def recent_lakefs_parts(work: Work) -> list[ListingPart]:
-    """Return the parts that lakeFS may have written to since any mark that may be swept now."""
+    """Return the parts that lakeFS may have written to since the marks that may be swept now."""
     return _parts_since(work, work.times.cutoff - _AHEAD)
 
 
 def _parts_since(work: Work, first: datetime) -> list[ListingPart]:
-    """Return the parts that lakeFS wrote since a time; in a small namespace, one part with all."""
+    """Return the parts of objects that lakeFS wrote since `first`; one part if they are few."""
     names: Iterable[str] = [_ALL]
     if next(islice(work.store.list(DATA), _FEW, None), None) is not None:
         names = _names_between(first, work.times.now + _AHEAD)
@@ -171,7 +171,7 @@ def _parts_since(work: Work, first: datetime) -> list[ListingPart]:
 
 
 def _names_between(first: datetime, last: datetime) -> Iterator[str]:
-    """Yield the first digits of the partitions that lakeFS named between two times."""
+    """Yield the first characters of the partitions that lakeFS named between two times."""
     low, high = (
         (_PARTITIONS_END - int(at.timestamp())) % (1 << 32) >> _PREFIX_SHIFT for at in (last, first)
     )
@@ -181,7 +181,7 @@ def _names_between(first: datetime, last: datetime) -> Iterator[str]:
 
 
 def part_named(work: Work, name: str, *, keys: bool = False) -> ListingPart:
-    """Return the part with a name; only objects that are old enough may be garbage.
+    """Return the part with a name; only objects older than the cutoff may be garbage.
 
     Objects of lakeFS that are younger than the last refs dump are never garbage.
 
@@ -281,7 +281,7 @@ def _iter_lakefs(store: ObjectStore, name: str) -> Iterator[ObjectInfo]:
 
 
 def _old_prefixes() -> Iterator[str]:
-    """Yield prefixes for all keys that begin like an ID and contain no slash, except ``data/``."""
+    """Yield prefixes for the keys outside ``data/`` that begin like an ID and contain no slash."""
     folder = DATA.rstrip("/")
     for length in range(len(folder) + 1):
         start = folder[:length]
@@ -295,11 +295,11 @@ _ADDRESS: Final = re.compile(rb"data/(?:[0-9a-f]{2}/[0-9a-f]{62}|[0-9a-v]{20}/[0
 _OWN_ADDRESS: Final = len("data/") + len("00/") + 62
 
 _OLD_ADDRESS: Final = re.compile(rb"(?<=[\x14\x20/])(?=([0-9a-v]{20}))(?=([0-9a-f]{32}|))")
-"""IDs that old lakeFS servers gave, after their length in a message or a slash in a URI."""
+"""IDs of objects of old lakeFS servers: after a length in a message, or a slash in a URI."""
 
 
 def digests_of(addresses: set[bytes]) -> bytes:
-    """Return the digests by which a `DigestSet` knows the objects at some addresses, ascending."""
+    """Return the digests that a `DigestSet` has for the objects at some addresses, ascending."""
     own = [each for each in addresses if len(each) == _OWN_ADDRESS]
     joined = b"".join(sorted(own)).replace(b"data/", b"").replace(b"/", b"")
     digests = bytes.fromhex(joined.decode("ascii"))
@@ -311,7 +311,7 @@ def digests_of(addresses: set[bytes]) -> bytes:
 
 
 def digest_of_key(key: str) -> bytes | None:
-    """Return the digest by which a `DigestSet` knows a data object; ``None`` for other keys."""
+    """Return the digest that a `DigestSet` has for a data object; ``None`` for other keys."""
     digest = data_digest(key)
     if digest is not None:
         return bytes.fromhex(digest)
@@ -323,7 +323,7 @@ def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
     """Yield every text in encoded entries that looks like the address of a data object.
 
     Args:
-        old_layout: look for IDs of old lakeFS servers too.
+        old_layout: also look for IDs that old lakeFS servers gave to objects.
     """
     yield from _ADDRESS.findall(data)
     if old_layout:
@@ -332,16 +332,16 @@ def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
 
 
 KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
-"""What a garbage table counts as, by the kind that its properties name."""
+"""The kind of garbage that a table is, by the kind that the table's properties name."""
 
 _PART_KINDS: Final = 64
-"""Tables whose kind one task reads."""
+"""Number of tables whose kind one task reads."""
 
 _PART_TABLES: Final = 8
-"""Trees or ranges that one task reads."""
+"""Number of trees or ranges that one task reads."""
 
 _INLINE: Final = 4 << 10
-"""Bytes of digests that are returned even where larger ones go to the namespace."""
+"""Maximum bytes of digests that a task always returns; more go to the scratch prefix, if any."""
 
 
 class TablesRead(NamedTuple):
@@ -352,7 +352,7 @@ class TablesRead(NamedTuple):
         entries: number of records in the tables.
         foreign: number of tables that lakecli did not write.
         missing: IDs of tables that do not exist.
-        kept: the file in the namespace that has the references of ranges instead of `references`.
+        kept: the file in the namespace that contains the references; `references` is empty then.
     """
 
     references: bytes
@@ -368,7 +368,7 @@ def iter_trees(work: Work, ids: Iterable[str]) -> Iterator[tuple[Sequence[str], 
 
 
 def read_trees(location: Location, ids: Sequence[str]) -> TablesRead:
-    """Read metaranges; missing ones are returned in `TablesRead.missing`."""
+    """Read metaranges; `TablesRead.missing` has the IDs of missing ones."""
 
     def ranges_in(tree: str, table: SSTable) -> Iterator[bytes]:
         values = load_metarange(MetarangeId(tree), table).values
@@ -397,8 +397,8 @@ def read_ranges(
 ) -> TablesRead:
     """Search ranges for every text that looks like the address of a data object.
 
-    Values are not decoded, since they contain the address verbatim. A text that only looks like an
-    address can at most keep an object that is garbage.
+    Values are not decoded, since they contain the address verbatim. If a text only looks like an
+    address, an object that is garbage may be kept because of it; nothing else can happen.
 
     Args:
         old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
@@ -448,7 +448,7 @@ def _read(
 
 
 class TableInfo(NamedTuple):
-    """A range or metarange in a listing."""
+    """The size and the date of a range or metarange in a listing."""
 
     size: int
     is_old: bool
@@ -502,7 +502,7 @@ class TableKind(NamedTuple):
 def read_kinds(location: Location, part: Sequence[tuple[str, int]]) -> list[TableKind]:
     """Return the kinds of tables by their properties; an unreadable table is not lakecli's.
 
-    Objects that are larger than any table are not read, and left out.
+    Objects that are larger than any table are left out unread.
     """
     found = []
     for table_id, size in part:
