@@ -8,7 +8,7 @@
     ref_store    branches, tags and commits: how they are read, and how the local store keeps them
     graph        merge bases and ancestors
     bisection    which commit to test next
-    history      the order of the log, and the drawing beside it
+    history      the order of the log, and the graph drawn beside the log
 
 May import `sstable`, `kv`, `stores`, `settings` and what is below.
 """

@@ -1,8 +1,9 @@
 """Choose the commit to test next to find the first bad one, as ``git bisect`` does.
 
-Candidates are the commits that the bad one reaches and no good one does. If the tested commit is
-bad, the candidates that it reaches are left; if it is good, the other candidates. The best commit
-to test leaves as few candidates as possible in either case, on any graph.
+Candidates are the commits that the bad commit reaches and no good commit reaches. If the tested
+commit is bad, only the candidates that it reaches are left. If it is good, only the other
+candidates are left. The best commit to test leaves as few candidates as possible in either case.
+Any graph of commits is allowed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SMALL: Final = 3
 
 
 class Bisection(NamedTuple):
-    """The state of a search.
+    """The state of a search for the first bad commit.
 
     Attributes:
         candidates: the commits that may be the first bad one, newest first.
@@ -31,9 +32,8 @@ class Bisection(NamedTuple):
         steps: about how many tests are left after this one.
         is_merge_base: whether `current` is a common ancestor, tested because a good commit is not
             an ancestor of the bad one.
-        found: the first bad commit.
-        untested: if only skipped commits are left: the commits of which one is the first bad
-            commit.
+        found: the first bad commit; ``None`` if it is not known yet.
+        untested: skipped commits, if only these are left; the first bad commit is one of them.
     """
 
     candidates: Sequence[Commit]
@@ -56,11 +56,11 @@ def bisection(
     """Return the state of a search.
 
     Args:
-        first_bad: the commit that was called bad first; ``None``: `bad` itself.
+        first_bad: the first commit that the user marked as bad; ``None``: `bad` itself.
 
     Raises:
         Refused: the bad commit is an ancestor of a good one.
-        DamagedHistory: the history between them is broken.
+        DamagedHistory: the history between the bad commit and the good ones is broken.
     """
     candidates = list(iter_unreached(reader, get_commit(reader, bad).id, good))
     base = _untested_base(reader, first_bad or bad, bad, good, skipped)
@@ -104,8 +104,8 @@ def _untested_base(
 ) -> Commit | None:
     """Return a common ancestor of good and bad commits to test first, or ``None``.
 
-    Such a test is needed if a good commit is not an ancestor of the bad one: then it does not prove
-    that the common ancestor is good.
+    This test is needed if a good commit is not an ancestor of the bad one: then the good commit
+    does not prove that the common ancestor is good.
 
     Raises:
         Refused: the common ancestor has been tested, and is bad.
@@ -128,11 +128,11 @@ def _untested_base(
 def _weights(candidates: Sequence[Commit]) -> dict[CommitId, int]:
     """Return for each candidate how many candidates it reaches, itself included.
 
-    A set of candidates is stored as the bits of an integer, and kept until all children have used
-    it.
+    The set of candidates that a commit reaches is stored as the bits of an integer. It is kept
+    until all children of the commit have used it.
 
     Args:
-        candidates: children before their parents.
+        candidates: the candidates, children before their parents.
     """
     position = {commit.id: at for at, commit in enumerate(candidates)}
     parents = {
@@ -155,9 +155,9 @@ def _weights(candidates: Sequence[Commit]) -> dict[CommitId, int]:
 
 
 def _away_from_skipped(able: Sequence[Commit], bad: CommitId) -> Commit:
-    """Return a commit that is likely far from skipped ones: their neighbours may be broken, too.
+    """Return a commit that is likely far from skipped ones, whose neighbours may be broken, too.
 
-    As in Git, the commit is chosen by a number that looks random, but is always the same.
+    As in Git, the commit is chosen by a pseudorandom number that is the same in every run.
     """
     count = len(able)
     number = (count * 1_103_515_245 + 12_345) % (1 << 32) // 65_536 % _PRN_MODULO

@@ -8,10 +8,10 @@ A ref expression is a base, then modifiers applied from left to right::
                   are none; those in braces take what fits into them: ``@{3 days ago}``
 
 This module looks nothing up: a parsed expression may name a ref or commit that does not exist.
-`resolve` looks it up.
+`resolve` looks up refs and commits.
 
-A time in ``main@{…}`` is ISO 8601, a word such as ``yesterday``, or how long ago. A time without
-an offset is UTC, and a date without a time is its midnight.
+A time in ``main@{…}`` is ISO 8601, a word such as ``yesterday``, or a duration before now, such as
+``3 days ago``. A time without an offset is UTC, and a date without a time is its midnight.
 """
 
 import re
@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from lakecli.errors import UsageError
 
 MAX_NUMBER = 2**31 - 1
-"""The largest number after a modifier: no history is longer, generations being 32-bit."""
+"""The largest number after a modifier: generations have 32 bits, so no history is longer."""
 
 
 class ModifierRule(NamedTuple):
@@ -82,7 +82,7 @@ MODIFIERS = (
         within=".*",
     ),
 )
-"""All modifiers. A new one takes a row here, and its meaning in `resolve.py`."""
+"""All modifiers. A new modifier needs a row in this table, and its meaning in `resolve.py`."""
 
 _RULES = {rule.symbol: rule for rule in MODIFIERS}
 _SYMBOLS = re.escape("".join(rule.symbol for rule in MODIFIERS if not rule.within))
@@ -129,7 +129,7 @@ class RefExpression(NamedTuple):
 
     @property
     def asks_for_moves(self) -> bool:
-        """Whether resolving needs the moves of the branch or tag."""
+        """Whether resolving the expression needs the moves of the branch or tag."""
         return any(modifier.rule.within for modifier in self.modifiers)
 
     def __str__(self) -> str:
@@ -143,7 +143,7 @@ def split_range(text: str) -> tuple[str, str, str] | None:
     Names of branches and tags, and modifiers, never contain ``..``.
 
     Raises:
-        UsageError: a side is missing, or there are other dots.
+        UsageError: A or B is missing, or there are further dots.
     """
     left, dots, right = text.partition("..")
     if not dots:
@@ -159,8 +159,8 @@ def parse_expression(text: str) -> RefExpression:
     """Parse a ref expression.
 
     Raises:
-        UsageError: the expression is malformed; the message shows it, its faulty part and the
-            position of this part, counted from 1.
+        UsageError: the expression is malformed; the message has the expression, its faulty part,
+            and the position of this part, counted from 1.
     """
     if not text:
         raise UsageError("empty ref expression", hint="name a branch, a tag or a commit ID")
@@ -253,7 +253,7 @@ def _fits(rule: ModifierRule, within: str) -> bool:
 
 
 def _malformed(text: str, position: int, reason: str, *, hint: str | None = None) -> UsageError:
-    """Return the error about the character at `position`, counted from 0."""
+    """Return the error about the character of `text` at `position`, counted from 0."""
     return UsageError(
         f"malformed ref expression {text!r}: {reason} (character {position + 1})",
         hint=hint or "a branch, tag or commit ID, then ~n, ^n, or one of @ and $: main~2, v1.0^2",
@@ -279,10 +279,10 @@ UNITS: Final[Mapping[str, tuple[int, int]]] = {
     "month": (0, 1),
     "year": (0, _MONTHS_IN_YEAR),
 }
-"""Units allowed before ``ago``, in the singular: seconds, or months, which follow the calendar."""
+"""Units allowed before ``ago``, in the singular, with their length: seconds, calendar months."""
 
 WORDS: Final[Mapping[str, int]] = {"now": 0, "yesterday": 1}
-"""Named times: a number of days before the present."""
+"""Words for times, each with the number of days before the present."""
 
 
 def parse_when(text: str, now: datetime) -> datetime:
@@ -312,7 +312,7 @@ def _written_closely(found: re.Match[str]) -> str:
 
 
 def _before(now: datetime, count: int, seconds: int, months: int) -> datetime:
-    """Return the time `count` units before `now`, with the last day of a month that is too short.
+    """Return the time `count` units before `now`; if a month is too short, use its last day.
 
     Args:
         seconds: the length of a unit in seconds.

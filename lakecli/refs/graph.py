@@ -2,9 +2,9 @@
 
 Everything in this module relies on one invariant: a commit's generation is above that of each of
 its parents. In descending order of generation, a commit is visited after all of its descendants.
-So it is known by then how the commit is reached, whatever the dates say, and a walk can stop at the
-generation of the answer. Each step to a parent checks the invariant, and raises `DamagedHistory` if
-the invariant is violated or the parent is missing.
+So when a walk visits a commit, it knows every way to reach the commit, whatever the dates say, and
+it can stop at the generation of the answer. Each step to a parent checks the invariant, and raises
+`DamagedHistory` if the invariant is violated or the parent is missing.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def iter_merge_bases(
 
     A commit is visited after all of its descendants. If both sides reached it, but not through
     another common ancestor, no common ancestor descends from it. The walk ends once one side has no
-    more commits that only it reaches: every remaining commit is reached by the other side alone, or
-    is an ancestor of a base.
+    more commits that only that side reaches. Then every remaining commit is reached by the other
+    side alone, or is an ancestor of a base.
     """
     frontier = _Frontier(reader)
     frontier.add(get_commit(reader, left), _LEFT)
@@ -72,7 +72,7 @@ def is_ancestor(reader: CommitReader, ancestor: CommitId, descendant: CommitId) 
 
 
 def count_ahead_behind(reader: CommitReader, left: CommitId, right: CommitId) -> tuple[int, int]:
-    """Return how many commits only `left` reaches, and how many only `right` does."""
+    """Return how many commits only `left` reaches, and how many only `right` reaches."""
     frontier = _Frontier(reader)
     frontier.add(get_commit(reader, left), _LEFT)
     frontier.add(get_commit(reader, right), _RIGHT)
@@ -88,7 +88,7 @@ def count_ahead_behind(reader: CommitReader, left: CommitId, right: CommitId) ->
 def iter_unreached(
     reader: CommitReader, start: CommitId, excluded: Iterable[CommitId]
 ) -> Iterator[Commit]:
-    """Yield the commits that `start` reaches and none of `excluded` does, children first.
+    """Yield the commits that `start` reaches and no `excluded` commit reaches, children first.
 
     Excluded commits that this clone does not have are ignored.
     """
@@ -108,7 +108,7 @@ def iter_unreached(
 def iter_known_unreached(
     reader: CommitReader, start: CommitId, excluded: Iterable[CommitId]
 ) -> Iterator[Commit]:
-    """Yield the same commits as `iter_unreached`, but stop where the history is broken."""
+    """Yield the same commits as `iter_unreached`, but stop at the first missing or damaged commit."""
     with suppress(DamagedHistory):
         yield from iter_unreached(reader, start, excluded)
 
@@ -116,7 +116,7 @@ def iter_known_unreached(
 def iter_reached(
     reader: CommitReader, starts: Iterable[CommitId]
 ) -> Iterator[tuple[CommitId, Commit | None]]:
-    """Yield some commits and all commits that they reach, each once, in no particular order.
+    """Yield the commits `starts` and all commits that they reach, each once, in any order.
 
     The history may be broken: a missing commit is yielded as ``None``.
     """
@@ -134,7 +134,7 @@ def iter_reached(
 
 
 class _Frontier:
-    """Commits found but not visited yet, and how they were reached.
+    """The commits that a walk has found but not visited yet, and how they were reached.
 
     A visited commit cannot be found again, because all of its children have higher generations and
     were visited before it. So visited commits need not be kept.
@@ -148,7 +148,7 @@ class _Frontier:
         """Number of commits in the frontier, by how they were reached."""
 
     def add(self, commit: Commit, reached: int) -> None:
-        """Add a commit, or record another way to reach it."""
+        """Add a commit, or record another way to reach a commit that is already in the frontier."""
         known = self._found.get(commit.id)
         if known is None:
             heappush(self._heap, (-commit.generation, -commit.created_at.timestamp(), commit.id))

@@ -1,8 +1,8 @@
 r"""The log: the commits that one commit reaches, every commit before its parents, newest first.
 
 lakeFS orders by date alone. So if a parent and its child have the same second, lakeFS may list the
-parent before the child: it lists the larger ID first. Where dates agree with ancestry, both orders
-are the same.
+parent before the child: it lists the larger ID first. If dates agree with ancestry, both orders are
+the same.
 
 `iter_graph_lines` draws the history beside a log, in plain ASCII.
 
@@ -20,7 +20,7 @@ Each connecting line makes one change, so that a drawing is unambiguous:
 - ``|\`` opens a column for another parent; columns to its right shift with ``\``
 - ``|\|`` and ``|/|`` lead to an existing column; a distant column takes several lines, which cross
   the columns between
-- ``|/`` ends a column that joins another; columns to its right shift with ``/``
+- ``|/`` ends a column that joins another column; columns to its right shift with ``/``
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -34,7 +34,7 @@ from lakecli.errors import NotFound
 from lakecli.refs.ref_store import CommitReader, get_commit, get_parent
 
 MOST_AHEAD: Final = 10_000
-"""Commits that a log reads ahead, at most, to be sure that the next one has no other children."""
+"""Maximum number of commits that a log reads ahead, to find all children of the next commit."""
 
 
 def iter_log(
@@ -79,7 +79,7 @@ def iter_log(
 
 
 class _Ancestors:
-    """A commit and its ancestors; ancestors are only looked up as far down as a query requires."""
+    """A commit and its ancestors; a query looks up ancestors only as far down as it requires."""
 
     def __init__(self, reader: CommitReader, start: CommitId) -> None:
         self._reader = reader
@@ -100,7 +100,7 @@ class _Ancestors:
 
 
 class _HistoryPart(NamedTuple):
-    """The part of the history to walk."""
+    """The part of the history that a log walks."""
 
     reader: CommitReader
     first_parent: bool
@@ -143,7 +143,7 @@ class _Newest:
 
 
 class _CountingWalk:
-    """The commits that were found and not yielded yet, with the number of their unyielded children.
+    """The commits found but not yet yielded, each with the number of its unyielded children.
 
     The walk goes by generation, ahead of the yielded commits. All children of a commit are known
     once the walk has passed the commit's generation.
@@ -156,7 +156,7 @@ class _CountingWalk:
         self._ahead = [(-first.generation, first.id)]
 
     def explore(self, generation: int, *, most: float = inf) -> bool:
-        """Explore all commits down to a generation; return false if it finds more than `most`."""
+        """Explore all commits down to a generation; return false if more than `most` are found."""
         ahead, found, children = self._ahead, self._found, self._children
         while ahead and -ahead[0][0] >= generation:
             if len(found) > most:
@@ -174,7 +174,7 @@ class _CountingWalk:
         return True
 
     def is_ready(self, commit: Commit) -> bool:
-        """Return whether a commit is not yielded yet, but all of its children found so far are."""
+        """Return whether all children found so far of an unyielded commit have been yielded."""
         return self._children.get(commit.id) == 0
 
     def remove(self, commit: Commit) -> Iterator[Commit]:
@@ -192,9 +192,9 @@ def _iter_children_first(part: _HistoryPart, start: CommitId) -> Iterator[Commit
 
     The newest ready commit comes next, once the walk has passed its generation. For a branch that
     began long ago and was merged recently, the walk may have to read the whole history. If that is
-    more than `MOST_AHEAD` commits, the commits of the branch are postponed. The ready commit of the
-    highest generation comes next instead, since no commit that is still to be found descends from
-    it.
+    more than `MOST_AHEAD` commits, the commits of the branch are postponed. Instead, the ready
+    commit of the highest generation comes next: no commit that is still to be found descends from
+    this commit.
     """
     ready = [_Newest(commit) for commit in part.starts(start)]
     if not ready:
@@ -217,7 +217,7 @@ def _iter_children_first(part: _HistoryPart, start: CommitId) -> Iterator[Commit
 
 
 class GraphLine(NamedTuple):
-    """One line of a drawing.
+    """One line of the graph beside a log.
 
     Attributes:
         drawing: the line without trailing white space.
@@ -267,7 +267,7 @@ def iter_graph_lines(
 
 
 def _connect(columns: list[CommitId], column: int, parents: list[CommitId]) -> Iterator[str]:
-    """Continue a column to a commit's parents: update `columns` and yield the connecting lines."""
+    """Connect a column to a commit's parents: update `columns` and yield the connecting lines."""
     if not parents:
         del columns[column]
         if column < len(columns):
@@ -290,7 +290,7 @@ def _connect(columns: list[CommitId], column: int, parents: list[CommitId]) -> I
 
 
 def _join(columns: list[CommitId], keep: int, end: int) -> Iterator[str]:
-    """Draw the column `end` as it joins the column `keep` on its left."""
+    """Draw the lines with which the column `end` joins the column `keep` on its left."""
     width = len(columns)
     del columns[end]
     yield _row(end, {2 * end - 1: "/"} | _moving_left(end + 1, width))
@@ -298,7 +298,7 @@ def _join(columns: list[CommitId], keep: int, end: int) -> Iterator[str]:
 
 
 def _cross(width: int, start: int, end: int) -> Iterator[str]:
-    """Connect one column to another; no column shifts."""
+    """Draw the lines that connect one column to another; no column shifts."""
     while start < end:
         yield _row(width, {2 * start + 1: "\\"})
         start += 1
@@ -312,7 +312,7 @@ def _moving_left(start: int, end: int) -> dict[int, str]:
 
 
 def _row(width: int, marks: dict[int, str] | None = None) -> str:
-    """Draw `width` straight columns, with `marks` over them by position."""
+    """Draw one line of `width` straight columns; `marks` replaces characters, by position."""
     line = ["|", " "] * width
     for position, mark in (marks or {}).items():
         line.extend(" " * (position + 1 - len(line)))

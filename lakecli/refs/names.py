@@ -1,8 +1,8 @@
 """The names that branches and tags may have.
 
 A name must be usable in ref expressions, in a URI (so it has no ``/``), and as one object key. In
-the key, ``[a-z0-9._-]`` are written as they are and every other byte takes three characters. A
-refused name raises `UsageError`, whose hint has the rule.
+the key, ``[a-z0-9._-]`` are written as they are and every other byte takes three characters. For a
+name that is not allowed, `UsageError` is raised; its hint has the rule.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from lakecli.base.model import RefKind
 from lakecli.errors import UsageError
 
 MAX_KEY_SIZE = 255
-"""Bytes of an escaped name in a key, at most: the limit of file names."""
+"""Maximum size of an escaped name in a key, in bytes: the limit of file names."""
 
 _LOWER = "abcdefghijklmnopqrstuvwxyz"
 _DIGITS = "0123456789"
@@ -30,7 +30,7 @@ _BRANCH_HINT = "letters, digits, '_', '-' and ':' of ASCII, starting with a lett
 
 
 def is_full_commit_id(text: str) -> bool:
-    """Return whether `text` is 64 hex digits of either case, and so always means a commit."""
+    """Return whether `text` is 64 hex digits of either case, which always mean a commit."""
     return len(text) == _ID_SIZE and is_commit_prefix(text)
 
 
@@ -55,29 +55,29 @@ def is_ref_name(kind: RefKind, text: str) -> bool:
 
 
 def check_branch_name(name: str) -> None:
-    r"""Refuse a name that a branch cannot have: anything but ``\w[-\w:]*`` of ASCII.
+    r"""Raise `UsageError` unless a branch may have this name: ``\w[-\w:]*`` in ASCII.
 
-    64 hex digits are refused too: as a ref they always mean a commit.
+    64 hex digits are refused too: in a ref expression they always mean a commit.
     """
     for fault, hint in _branch_faults(name):
         raise UsageError(f"illegal branch name {name!r}: {fault}", hint=hint)
 
 
 def check_tag_name(name: str) -> None:
-    r"""Refuse a name that a tag cannot have.
+    r"""Raise `UsageError` unless a tag may have this name.
 
-    The rules are git's as lakeFS applies them, with ``:`` allowed: not empty, no ``/``, ``?``,
+    The rules are Git's as lakeFS applies them, with ``:`` allowed: not empty, no ``/``, ``?``,
     ``*``, ``[``, ``\`` or ``..``, no white space or control characters, no ``.`` or ``.lock`` at
-    the end. In addition, none of ``~ ^ @ $``: lakeFS accepts most of these in a tag, but they have
-    a meaning in its ref expressions, so no expression could name such a tag. 64 hex digits are
-    refused for the same reason: they always mean a commit.
+    the end. In addition, ``~``, ``^``, ``@`` and ``$`` are refused. lakeFS accepts most of these
+    characters in a tag, but they have a meaning in its ref expressions, so no expression could name
+    such a tag. 64 hex digits are refused for the same reason: they always mean a commit.
     """
     for fault, hint in _tag_faults(name):
         raise UsageError(f"illegal tag name {name!r}: {fault}", hint=hint)
 
 
 def _branch_faults(name: str) -> Iterator[tuple[str, str]]:
-    """Yield each fault of a branch name, with the rule that it violates."""
+    """Yield each fault of a branch name, with the violated rule."""
     if not name:
         yield "it is empty", _BRANCH_HINT
     for position, char in enumerate(name):
@@ -87,7 +87,7 @@ def _branch_faults(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _tag_faults(name: str) -> Iterator[tuple[str, str]]:
-    """Yield each fault of a tag name, with the rule that it violates."""
+    """Yield each fault of a tag name, with the violated rule."""
     if not name:
         yield "it is empty", "a tag has at least one character"
     for char in name:
@@ -123,6 +123,6 @@ def _common_faults(name: str) -> Iterator[tuple[str, str]]:
 def _is_unprintable(char: str) -> bool:
     """Return whether a character is white space, a control character or a surrogate.
 
-    The rules do not depend on the version of Unicode.
+    The result does not depend on the version of Unicode.
     """
     return char.isspace() or char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff"

@@ -1,12 +1,12 @@
 """Branches, tags and commits: how they are read, and how the local store keeps them.
 
-The other modules of this package read them through protocols, `CommitReader` and those of
-`resolve`. So resolution, merge bases and logs work on any storage; tests keep commits in a dict.
-`get_parent` follows a commit to one of its parents.
+The other modules of this package read branches, tags and commits through protocols: `CommitReader`,
+and those of `resolve`. So resolution, merge bases and logs work on any storage; tests keep commits
+in a dict. `get_parent` follows a commit to one of its parents.
 
-`RefStore` has the branches, tags and commits of a repository in the local store, as of one
-transaction. Keys are the repository's 16 UUID bytes and then the name, or the commit's 32 raw ID
-bytes. Values are compact JSON with times as unix seconds, which is quick to load. Fields of a
+`RefStore` reads and writes the branches, tags and commits of a repository in the local store, in
+one transaction. Keys are the repository's 16 UUID bytes and then the name, or the commit's 32 raw
+ID bytes. Values are compact JSON with times as unix seconds, which is quick to load. Fields of a
 branch or tag that a later version added are kept when this version rewrites the record.
 """
 
@@ -24,14 +24,14 @@ from lakecli.kv.local_store import MAX_KEY_SIZE, ReadTransaction, Table, owner_k
 from lakecli.kv.store_errors import malformed
 
 MAX_NAME_SIZE: Final = MAX_KEY_SIZE - 16
-"""Bytes of a branch's or tag's name that fit into a key."""
+"""Maximum size of a branch's or tag's name in bytes; the rest of the key is the UUID."""
 
 _ID_SIZE: Final = 64
 _DIGITS: Final = frozenset("0123456789abcdef")
 
 
 class CommitReader(Protocol):
-    """Commits by ID."""
+    """A reader that finds commits by ID."""
 
     def find_commit(self, id: CommitId) -> Commit | None:
         """Return the commit, or ``None`` if this clone does not have it."""
@@ -117,14 +117,14 @@ class RefStore:
         return self._delete(Table.TAGS, name)
 
     def iter_refs(self) -> Iterator[tuple[RefKind, str, CommitId]]:
-        """Yield the branches, then the tags, each with the commit that it points to."""
+        """Yield the branches, then the tags, each as its kind, its name and its commit's ID."""
         for branch in self.iter_branches():
             yield RefKind.BRANCH, branch.name, branch.commit_id
         for tag in self.iter_tags():
             yield RefKind.TAG, tag.name, tag.commit_id
 
     def position(self, kind: RefKind, name: str) -> CommitId | None:
-        """Return the commit of a branch or tag; ``None`` if there is no ref of that name."""
+        """Return the commit that a branch or tag points to; ``None`` if the ref does not exist."""
         found = self.find_branch(name) if kind is RefKind.BRANCH else self.find_tag(name)
         return None if found is None else found.commit_id
 

@@ -1,11 +1,11 @@
 """Resolve a ref expression to a commit.
 
 The base is the first of these that matches: 64 hex digits, which are always a commit; a branch; a
-tag; up to 63 hex digits that begin exactly one commit ID. Hex digits may be of either case, as in
-Git; names of branches and tags are compared exactly.
+tag; up to 63 hex digits with which exactly one commit ID begins. Hex digits may be of either case,
+as in Git; names of branches and tags are case-sensitive.
 
 If a modifier with braces follows, the base is a branch or a tag, possibly one that only the bucket
-has. The reflog (`lakecli.repository.reading.reflog`) gives its earlier positions.
+has. `lakecli.repository.reading.reflog` finds the commits that this ref pointed to before.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,13 +20,13 @@ from lakecli.refs.names import is_branch_name, is_commit_prefix, is_full_commit_
 from lakecli.refs.ref_store import CommitReader, get_commit, get_parent
 
 MAX_CANDIDATES = 10
-"""Commits listed for an ambiguous prefix, at most."""
+"""Maximum number of commits listed for an ambiguous prefix."""
 
 _MESSAGE_WIDTH = 50
 
 
 class RefReader(CommitReader, Protocol):
-    """Commits, branches and tags of one repository, all read at one moment."""
+    """A reader of the commits, branches and tags of one repository, as of one moment."""
 
     def find_branch(self, name: str) -> Branch | None:
         """Return the branch, or ``None``."""
@@ -39,13 +39,13 @@ class RefReader(CommitReader, Protocol):
 
 
 class PastRef(NamedTuple):
-    """A branch or tag followed by braces, as `lakecli.repository.reading.reflog` found it.
+    """A branch or tag followed by braces, as `lakecli.repository.reading.reflog` resolved it.
 
     Attributes:
         branch: the branch, if this clone has it.
         base_id: the commit that the ref points to in this clone; if only the bucket has the ref,
             the commit that it pointed to at the time in the braces.
-        commit: the commit that the braces name.
+        commit: the commit that the ref with the braces names.
     """
 
     kind: RefKind
@@ -74,9 +74,10 @@ class Resolved(NamedTuple):
         commit: the commit after all modifiers; for a branch that is read with staging, its head.
         name: the name of the branch or tag, or the full commit ID of the base.
         base_id: the commit of the base, before any modifier; for a base that only the bucket has,
-            the commit that the braces name.
+            the commit that the base with its braces names.
         branch: the branch if the base is a branch, with or without modifiers.
-        staging: whether reads include the branch's staging area: a plain branch, or ``$``.
+        staging: whether reads include the branch's staging area: true for a branch without
+            modifiers, or with ``$``.
         steps: one result per modifier, in order.
     """
 
@@ -90,10 +91,10 @@ class Resolved(NamedTuple):
 
 
 class AmbiguousRef(NotFound):
-    """Several commit IDs share the given prefix.
+    """Several commit IDs begin with the given prefix.
 
     Attributes:
-        candidates: some of those commits, by ID; `MAX_CANDIDATES` at most.
+        candidates: some of these commits, by ID; `MAX_CANDIDATES` at most.
     """
 
     def __init__(self, message: str, *, hint: str, candidates: Sequence[Commit]) -> None:
@@ -105,7 +106,7 @@ def resolve(expression: RefExpression, reader: RefReader, past: PastRef | None =
     """Resolve an expression for reading.
 
     Args:
-        past: the resolved base and braces, if the expression has braces.
+        past: the base with its braces, already resolved; ``None`` if there are no braces.
 
     Raises:
         NotFound: the base names nothing (without a hint: the caller knows the repository to list),
@@ -203,7 +204,7 @@ def _find_by_prefix(reader: RefReader, prefix: str) -> CommitId:
 
 
 def _shorten(message: str) -> str:
-    """Return the first line of a message, cut to a width, safe for a terminal."""
+    """Return the first line of a message, cut to a maximum width, safe for a terminal."""
     line = message.partition("\n")[0]
     if len(line) > _MESSAGE_WIDTH:
         line = line[: _MESSAGE_WIDTH - 1] + "…"
@@ -241,7 +242,7 @@ WALKS: dict[str, Callable[[RefReader, Commit, Modifier, RefExpression], Commit]]
     "~": _walk_ancestors,
     "^": _walk_to_parent,
 }
-"""Modifiers that lead from a commit to another commit, which has no staging area."""
+"""Modifiers that lead from one commit to another; the result has no staging area."""
 
 STAGING = {"@": False, "$": True}
 """Modifiers that say whether a branch is read with its staging area."""

@@ -16,8 +16,8 @@ times by the dates that the bucket gives to the objects.
     _lakecli/gc/rules.json          lakeFS's retention rules
     _lakecli/gc/keep/<epoch>/<id>   condemned keys that writers refer to again
     _lakecli/gc/expired/<epoch>     metaranges that were deleted, 32 bytes each
-    _lakecli/gc/seen/<id>           the last moves of refs that a collection has seen, once a day
-    _lakecli/gc/refs                the same as the last collection has seen them
+    _lakecli/gc/seen/<id>           the last moves of refs, recorded by a collection once a day
+    _lakecli/gc/refs                the last moves of refs that the last collection has seen
     _lakecli/gc/clock               written to learn the time by the store's clock
 
 The phases: *idle* → *condemned* (unreachable objects are listed, nothing is deleted) → *sweeping*
@@ -27,12 +27,13 @@ the same epoch.
 
 Rules that protect writers from the collector:
 
-- Nothing is deleted before a grace period, plus `STALE_AFTER`, has passed since the state said
+- Nothing is deleted before a grace period, plus `STALE_AFTER`, has passed since the state became
   *condemned*. So a writer that read *idle* less than `STALE_AFTER` ago may refer to existing
   objects: they survive for at least a grace period.
-- While the state is *condemned*, a writer that refers to an existing object first writes a keep and
-  then reads the state again. If the state has not changed, the sweep will see the keep, because it
-  changes the state before it reads the keeps and the refs.
+- While the state is *condemned*, a writer that refers to an existing object first writes a keep, a
+  request not to delete the object, and then reads the state again. If the state has not changed,
+  the sweep will see the keep, because the sweep changes the state before it reads the keeps and the
+  refs.
 - While the state is *sweeping*, no writer refers to existing objects; see `wait_for_sweep`.
 - The process that changed the state owns the sweep, for `LEASE` from the date of the state's
   object. The owner renews the state in time and starts no deletion that might outlast the lease. No
@@ -86,7 +87,8 @@ MAX_EPOCH: Final = 10**15
 DEFAULT_GRACE: Final = timedelta(days=14)
 
 STALE_AFTER: Final = timedelta(seconds=MAX_STATE_AGE)
-"""How long a reading of the state is valid; a sweep begins this long after the grace period."""
+"""How long writers may rely on a state that they read; a sweep waits this much longer than the
+grace period."""
 
 _MARK: Final = re.compile(r"[1-9][0-9]{0,15}-[0-9a-f]{32}")
 
@@ -119,7 +121,7 @@ class GcState(NamedTuple):
 
     @property
     def never_ran(self) -> bool:
-        """Whether nothing was ever condemned, so that nothing can have been deleted."""
+        """Whether no object was ever condemned, so that none can have been deleted."""
         return self.epoch == 0 and self.phase is Phase.IDLE
 
 
@@ -152,7 +154,7 @@ class NewerState(DamagedState):
 
 
 def state_record(store: ObjectStore) -> bytes:
-    """Return the bytes of the state's object, cut one byte after the size limit."""
+    """Return the bytes of the state's object, at most one byte more than the size limit."""
     return store.get(GC_STATE, start=0, length=MAX_STATE_SIZE + 1)
 
 
@@ -203,7 +205,7 @@ def parse_state(data: bytes) -> GcState:
 
 
 def dump_state(state: GcState) -> bytes:
-    """Return a state as the bytes of its object."""
+    """Encode a state as the bytes of its object."""
     fields: dict[str, Any] = json.loads(state.extra) if state.extra else {}
     fields |= {
         "format": FORMAT,
@@ -231,14 +233,14 @@ CLOCK_KEY: Final = GC + "clock"
 KEEPS: Final = GC + "keep/"
 EXPIRED: Final = GC + "expired/"
 REFRESHING: Final = GC + "refresh/"
-"""Prefix that an object is copied to and back from, to renew its date."""
+"""Prefix for temporary copies: to renew its date, an object is copied to this prefix and back."""
 
 LEASE: Final = timedelta(minutes=30)
-"""How long a sweep belongs to the process that last wrote the state, by the bucket's clock. Nobody
-else takes the sweep over, or ends it, earlier."""
+"""How long the process that last wrote the state owns the sweep, by the bucket's clock. Before this
+time has passed, no other process takes the sweep over or ends it."""
 
 MAX_EXPIRED_SIZE: Final = 64 << 20
-"""Bytes of one list of expired metaranges, at most."""
+"""Maximum size of one list of expired metaranges in bytes."""
 
 _ID_SIZE: Final = 32
 _KEYS_OF_A_KEEP: Final = 500_000
@@ -249,7 +251,7 @@ class StateMoved(LostRace):
 
 
 class SweepRunning(Unreachable):
-    """A sweep is running, so existing objects must not be referred to."""
+    """A sweep is running, so writers must not refer to existing objects."""
 
 
 class ObservedState(NamedTuple):
@@ -299,7 +301,7 @@ def wait_for_sweep(store: ObjectStore, retries: Retries) -> GcState:
 
 
 def look(store: ObjectStore) -> ObservedState:
-    """Return the state, its version and its date, for `move`."""
+    """Return the state, and the version and the date of its object, for `move`."""
     try:
         info = store.head(GC_STATE)
         # A change between these two requests makes the version stale: then `move` fails.
@@ -310,10 +312,10 @@ def look(store: ObjectStore) -> ObservedState:
 
 
 def look_at_damage(store: ObjectStore) -> ObservedState:
-    """Return an idle state with which `move` can replace a damaged one.
+    """Return an idle state with which `move` can replace a damaged state.
 
-    Its epoch is greater than the epoch of any object beside the state, so that every writer that
-    read an earlier state notices the change.
+    The new state's epoch is greater than every epoch in the keys of the other objects below
+    ``_lakecli/gc/``. So every writer that read an earlier state notices the change.
     """
     info = store.head(GC_STATE)
     epochs = [0]
@@ -329,7 +331,7 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
     """Change the state by compare-and-set; `after` must have a new write ID.
 
     Raises:
-        StateMoved: the state has changed since it was seen.
+        StateMoved: the state has changed since it was read.
         Unreachable: the store does not answer, or refused although nobody else changed the state.
         OutcomeUnknown: the answer was lost, and the outcome cannot be determined.
     """
@@ -362,7 +364,7 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
 
 
 def store_now(store: ObjectStore) -> datetime:
-    """Return the current time by the store's clock, by writing a small object."""
+    """Return the current time by the store's clock: write a small object, and return its date."""
     store.put(CLOCK_KEY, b"", ANY)
     return store.head(CLOCK_KEY).modified_at
 
@@ -388,7 +390,7 @@ def write_keep(store: ObjectStore, epoch: int, keep_id: str, keys: Collection[st
 
 
 def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
-    """Yield the keys that a sweep must spare; some may come more than once.
+    """Yield the keys that a sweep must spare; a key may be yielded more than once.
 
     Args:
         epoch: the epoch of the keeps; ``None`` for all epochs. A sweep reads the keeps of all
@@ -413,11 +415,11 @@ def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
 
 
 def iter_expired(store: ObjectStore) -> Iterator[str]:
-    """Yield the metaranges that garbage collection has ever deleted.
+    """Yield the metaranges that garbage collection has ever deleted by the retention rules.
 
-    Some of them may have been written again since. If a missing metarange is among them, it is not
-    damage. A list that is not valid is skipped: then its metaranges count as missing, and nothing
-    is deleted.
+    Some of them may have been written again since. A missing metarange that is yielded is not
+    damage. A list that is not valid is skipped: then its metaranges count as missing by mistake,
+    and garbage collection deletes nothing.
     """
     for info in store.list(EXPIRED):
         yield from read_expired(store, info.key)

@@ -1,7 +1,7 @@
 """Commit packs: the commits in the bucket, in a few SSTables written by pushes.
 
-A pack is named by the BLAKE3 of its bytes and never changes. Its properties besides those of the
-format are::
+A pack is named by the BLAKE3 digest of its bytes and never changes. Its properties besides those of
+the format are::
 
     type      commits
     entity    commit
@@ -46,10 +46,10 @@ from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ObjectNotFound, ObjectStore, TooLarge, get_bounded
 
 LEVEL_FACTOR: Final = 8
-"""Packs of one level that are merged into one of the next."""
+"""Number of packs of one level that are merged into one pack of the next level."""
 
 SMALLEST_LEVEL: Final = 16 << 10
-"""Packs smaller than this, in bytes, are all of the lowest level."""
+"""Packs smaller than this size in bytes are of the lowest level."""
 
 REPLACES: Final = "replaces"
 
@@ -84,9 +84,8 @@ class Pack(NamedTuple):
     Attributes:
         id: 64 hex digits.
         replaces: IDs of the packs whose commits this pack also has.
-        commits: the commits, ordered by ID.
-        bad: invalid records, which are not among the commits. A pack with invalid records is never
-            replaced.
+        commits: the valid commits, ordered by ID.
+        bad: the invalid records. A pack with invalid records is never replaced.
     """
 
     id: PackId
@@ -98,8 +97,8 @@ class Pack(NamedTuple):
 def list_packs(store: ObjectStore) -> list[PackInfo]:
     """Return the packs in the bucket, in the order of their keys; other objects are left out.
 
-    One LIST request returns a thousand packs. A store's listing may lag behind, so a pack that is
-    missing in the result may exist.
+    One LIST request returns a thousand packs. A store's listing may lag behind, so the result may
+    lack a pack that exists.
     """
     return [
         PackInfo(PackId(pack_id), info.size, info.modified_at)
@@ -132,10 +131,10 @@ def read_new_packs(
     *,
     also: Collection[PackId] = (),
 ) -> Iterator[Pack | InvalidRecord]:
-    """Yield unknown packs, largest first, without packs that one yielded before replaces.
+    """Yield packs not in `known`, largest first, without packs that an earlier one replaces.
 
-    In place of a damaged pack, its ID and the defect are yielded. A pack deleted between listing
-    and reading was replaced by another, so the packs are then listed again.
+    In place of a damaged pack, its ID and the defect are yielded. A pack that was deleted between
+    listing and reading was replaced by another pack, so the packs are then listed again.
 
     Args:
         also: IDs of packs that the moves of refs name. These packs are read even if a listing that
@@ -155,7 +154,7 @@ def read_new_packs(
 
 
 def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack | InvalidRecord]:
-    """Yield packs, except deleted packs and packs that one read before replaces.
+    """Yield packs by ID, except deleted packs and packs that a pack read earlier replaces.
 
     In place of a damaged pack, its ID and the defect are yielded.
     """
@@ -187,7 +186,7 @@ def _read_each(
 
 
 def read_all_packs(store: ObjectStore) -> Iterator[Pack | DamagedPack]:
-    """Yield all packs, even replaced ones; in place of a damaged pack, yield the error.
+    """Yield all packs, including replaced ones; in place of a damaged pack, yield the error.
 
     If a pack was deleted between listing and reading, the packs are listed again.
     """
@@ -208,10 +207,10 @@ def read_all_packs(store: ObjectStore) -> Iterator[Pack | DamagedPack]:
 
 
 def find_replaceable_pack(store: ObjectStore, pack_id: PackId) -> Pack | None:
-    """Return a pack that another pack can replace; ``None`` if not all of its commits are known.
+    """Return a pack that another pack can replace; ``None`` if not all of its commits can be read.
 
-    Not all commits are known if the pack is missing or damaged, or has records that this version
-    cannot read: these may be commits of a later version.
+    The commits cannot be read if the pack is missing or damaged, or has records that this version
+    cannot read: such records may be commits of a later version.
     """
     try:
         pack = read_pack(store, pack_id)
@@ -244,10 +243,10 @@ def write_pack(
 
 
 def choose_replaced(packs: Sequence[PackInfo], new_size: int) -> list[PackId]:
-    """Return the packs that a new pack should replace, to keep their number small; often none.
+    """Return the packs that a new pack should replace, often none, so that there are few packs.
 
-    At most seven packs of each level remain. Each level has an upper limit of size that is eight
-    times the limit of the previous level.
+    At most seven packs of each level remain. The maximum size of a level's packs is eight times
+    that of the previous level.
     """
     levels: dict[int, list[PackInfo]] = {}
     for info in packs:
@@ -323,7 +322,7 @@ class NotText(Refused):
 
 
 def encode_commit(commit: Commit) -> bytes:
-    """Return the value that records a commit under its ID.
+    """Encode a commit as the value of its record in a pack.
 
     Raises:
         TooLong: the commit's message, or the whole commit, exceeds the limit.
@@ -366,7 +365,7 @@ def encode_commit(commit: Commit) -> bytes:
 
 
 def decode_commit(key: bytes, value: bytes) -> Commit:
-    """Return the commit of a record, with its ID recomputed.
+    """Return the commit in a record; its ID is recomputed and compared with the key.
 
     Raises:
         MalformedValue: the record is not a commit, its ID does not match, or a field is not valid.
@@ -381,7 +380,7 @@ def decode_commit(key: bytes, value: bytes) -> Commit:
 
 
 def decode_commit_data(key: bytes, data: bytes) -> Commit:
-    """Return the commit that a message describes; its ID is recomputed and compared with the key.
+    """Return the commit in a ``CommitData`` message; compare its recomputed ID with the key.
 
     The generation may be 0, as in the commits of old lakeFS servers.
 

@@ -40,13 +40,13 @@ from lakecli.stores.contract import Version
 FORMAT: Final = 1
 
 MAX_MOVES: Final = 32
-"""Moves in a ref object, at most; older ones are in the reflog."""
+"""Maximum number of moves in a ref object; older moves are in the reflog."""
 
 MAX_WHO_SIZE: Final = 4096
 MAX_WHY_SIZE: Final = 256
 
 _MOST_MOVES: Final = 1024
-"""Moves in an object that is read, at most: other versions may keep more than `MAX_MOVES`."""
+"""Maximum number of moves in an object that is read: other versions may write more than we do."""
 
 _MOVE: Final = Record(
     {
@@ -63,7 +63,7 @@ _MOVE: Final = Record(
 
 
 def move_of(value: object) -> "RecordedMove":
-    """Validate a value of JSON and return it as a move; raises `Invalid`."""
+    """Validate a JSON value and return it as a move; raise `Invalid` if it is not a move."""
     fields = _MOVE.read(value)
     assert isinstance(value, dict)
     unknown = _MOVE.unknown(value)
@@ -87,7 +87,7 @@ _CHUNK: Final = Record({"format": whole(1, FORMAT), "moves": list_of(move_of, _M
 
 
 class InvalidRecord(NamedTuple):
-    """A record in the bucket that was left out because it is not valid.
+    """A record in the bucket that was ignored because it is not valid.
 
     Attributes:
         kind: branch, tag, pack or commit.
@@ -103,7 +103,7 @@ class InvalidRecord(NamedTuple):
 
 
 class NotOurs(IntegrityError):
-    """An object at the key of a ref or of its moves was not written by lakecli."""
+    """The object at the key of a ref, or of a ref's moves, was not written by lakecli."""
 
 
 class NewerRecord(NotOurs):
@@ -111,14 +111,14 @@ class NewerRecord(NotOurs):
 
 
 class Unwritable(Refused):
-    """A ref or moves that `parse_ref` or `parse_moves` would refuse."""
+    """A ref or its moves cannot be written, since `parse_ref` or `parse_moves` would refuse it."""
 
 
 class RecordedMove(NamedTuple):
     """One move of a ref.
 
     Attributes:
-        write_id: random ID of the intended move, 32 hex digits.
+        write_id: random ID that identifies the move, 32 hex digits.
         before: the old commit; ``None`` if the ref did not exist or was deleted.
         after: the new commit; ``None`` if the move deletes the ref.
         who: the committer who moved the ref, ``Name <email>``.
@@ -147,7 +147,7 @@ class RemoteRef(NamedTuple):
         commit_id: the commit that the ref points to; ``None`` if the ref is deleted.
         sequence: the number of the ref's last move.
         write_id: the write ID of the ref's last move.
-        moves: the last moves, newest first, at most `MAX_MOVES`.
+        moves: the last moves, newest first; the reflog has older ones.
         extra: fields that this version does not know.
     """
 
@@ -165,7 +165,7 @@ def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> Remote
     """Parse a ref object.
 
     Raises:
-        NotOurs: the object is not a ref, is another ref, or is of a newer format.
+        NotOurs: the object is not a ref, is another ref, or has a newer format.
     """
     what = ref_key(kind, name)
     found = _load(data, what)
@@ -190,7 +190,7 @@ def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> Remote
 
 
 def dump_ref(ref: RemoteRef) -> bytes:
-    """Return a ref as the bytes of its object."""
+    """Encode a ref as the bytes of its object."""
     fields = {
         **ref.extra,
         "format": FORMAT,
@@ -211,7 +211,7 @@ def parse_moves(what: str, data: bytes) -> tuple[RecordedMove, ...]:
         what: the key of the object, for errors.
 
     Raises:
-        NotOurs: the object has no moves, is not valid, or is of a newer format.
+        NotOurs: the object has no moves, is not valid, or has a newer format.
     """
     found = _load(data, what)
     try:
@@ -225,7 +225,7 @@ def parse_moves(what: str, data: bytes) -> tuple[RecordedMove, ...]:
 
 
 def dump_moves(moves: tuple[RecordedMove, ...]) -> bytes:
-    """Return moves as the bytes of an object of the reflog."""
+    """Encode moves as the bytes of an object of the reflog."""
     fields = {"format": FORMAT, "moves": [move_fields(move) for move in moves]}
     return _dump(_CHUNK, fields)
 
@@ -283,7 +283,7 @@ def _check_last_move(ref: RemoteRef) -> None:
 
 
 def move_fields(move: RecordedMove) -> dict[str, Any]:
-    """Return a move as the JSON object that `move_of` reads."""
+    """Return a move as the JSON object that `move_of` validates."""
     return {
         **(json.loads(move.extra) if move.extra else {}),
         "sequence": move.sequence,

@@ -6,14 +6,14 @@ ref object. The chunk is named by the newest of its moves. The ref object alone 
 chunk, so racing writers write the same chunk, and the loser of a race does no harm. Each chunk
 determines the name of the next older one, so reading needs no listing.
 
-`RefMove` moves a ref; no other code writes ref objects. A move has a random write ID, which the
-caller records before the first request and which every repetition keeps. The moves in the ref
-object and in the reflog have their write IDs. The move itself is one conditional PUT that no SDK
-repeats: it replaces exactly the version that was read, or creates the object. After any answer but
-plain success, the ref is read again:
+`RefMove` moves a ref; no other code writes ref objects. A move has a random write ID. The caller
+records this ID before the first request, and every repetition uses the same ID. The moves in the
+ref object and in the reflog have their write IDs. The move itself is one conditional PUT that no
+SDK repeats: it replaces exactly the version that was read, or creates the object. After any answer
+but plain success, the ref is read again:
 
-- Its moves include the write ID: the move was applied, even if others moved the ref since.
-- The ref does not point to the commit where the move starts: the move is lost. Requests that may
+- If its moves include the write ID, the move was applied, even if others moved the ref since.
+- If the ref does not point to the commit where the move starts, the move is lost. Requests that may
   still arrive cannot change that, because the version they require never comes back.
 - Otherwise the move is tried again, after a random pause.
 
@@ -68,7 +68,7 @@ _READ_AHEAD: Final = 8 * PARALLEL_READS
 
 
 class ListedRef(NamedTuple):
-    """A ref in the listing; its version shows whether it has moved since it was last read."""
+    """A ref in a listing; its version shows whether the ref has moved since it was last read."""
 
     kind: RefKind
     name: str
@@ -92,8 +92,8 @@ def sequence_of(ref: RemoteRef | None) -> int:
 def iter_refs(store: ObjectStore) -> Iterator[ListedRef]:
     """Yield the refs, deleted ones too, in the order of their keys; other objects are skipped.
 
-    One LIST request returns a thousand refs. A store's listing may lag behind, so a ref that is
-    missing in the result may exist.
+    One LIST request returns a thousand refs. A store's listing may lag behind, so the result may
+    lack a ref that exists.
     """
     for info in store.list(REFS):
         ref = ref_of_key(info.key)
@@ -104,7 +104,7 @@ def iter_refs(store: ObjectStore) -> Iterator[ListedRef]:
 def read_refs(
     store: ObjectStore, wanted: Iterable[ListedRef]
 ) -> Iterator[RemoteRef | InvalidRecord]:
-    """Yield refs in the order of `wanted`, with one GET each; absent refs are left out.
+    """Yield refs in the order of `wanted`, each read with one GET; absent refs are left out.
 
     In place of a ref that is not valid, its key and the defect are yielded.
     """
@@ -129,7 +129,7 @@ def read_refs(
 
 
 KEPT_MOVES: Final = MAX_MOVES // 2 + 1
-"""Moves that stay in a ref object, the new one included, when the others become a chunk."""
+"""Number of moves that stay in a ref object, the new one included, when a chunk is written."""
 
 
 def spill(
@@ -154,9 +154,10 @@ def spill(
 
 
 def _check_spilled(store: ObjectStore, key: str, moves: tuple[RecordedMove, ...]) -> None:
-    """Verify that a chunk which the store refused to write exists and has these moves.
+    """Verify that a chunk which the store refused to write exists already, with the same moves.
 
-    A store may also refuse a PUT because of another PUT that fails later; then no chunk exists.
+    A store may also refuse a PUT because of a concurrent PUT that fails later; then no chunk
+    exists.
     """
     try:
         found = parse_moves(key, get_bounded(store, key, MAX_REF_SIZE))
@@ -173,9 +174,9 @@ def _check_spilled(store: ObjectStore, key: str, moves: tuple[RecordedMove, ...]
 
 
 def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[RecordedMove]:
-    """Yield all moves of a ref, newest first; the moves in the ref's object cost no request.
+    """Yield all moves of a ref, newest first; the moves in the ref's object need no request.
 
-    One GET reads 16 older moves. The result ends early if older chunks were deleted.
+    One GET reads 16 older moves. The iterator ends early if older chunks were deleted.
     """
     yield from ref.moves
     wanted = (ref.moves[-1].sequence if ref.moves else ref.sequence + 1) - 1
@@ -188,9 +189,9 @@ def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[RecordedMove]:
 
 
 def find_move(store: ObjectStore, ref: RemoteRef, sequence: int) -> RecordedMove | None:
-    """Return the move with a number; ``None`` if it is not kept, or its chunk is damaged.
+    """Return the move with the number `sequence`; ``None`` if its chunk is deleted or damaged.
 
-    A move in the ref's object takes no request, an older move up to three.
+    A move in the ref's object needs no request, an older move up to three.
     """
     moves = ref.moves
     if moves and sequence < moves[-1].sequence:
@@ -202,7 +203,7 @@ def find_move(store: ObjectStore, ref: RemoteRef, sequence: int) -> RecordedMove
 
 
 def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[RecordedMove, ...]:
-    """Return the moves of one chunk from number `newest` down; none if there is no chunk."""
+    """Return the moves of the chunk that begins with move `newest`; none if there is no chunk."""
     key = reflog_key(ref.kind, ref.name, newest)
     try:
         data = get_bounded(store, key, MAX_REF_SIZE)
@@ -226,7 +227,7 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[Record
 
 
 class Intent(NamedTuple):
-    """A move to make once; the caller records it before `RefMove` sends anything.
+    """A move to make once; the caller records the intent before `RefMove` sends anything.
 
     Attributes:
         kind: branch or tag.
@@ -238,8 +239,8 @@ class Intent(NamedTuple):
         at: when, whole seconds.
         why: the command: ``push``, ``undo``, …
         pack: a commit pack that has the new commit; ``""`` if none is known.
-        since: the ref's sequence number when the move was decided, or any lower one; the move is
-            searched only among later ones.
+        since: the ref's sequence number when the move was decided, or a lower number; only moves
+            with greater numbers can be this move.
     """
 
     kind: RefKind
@@ -260,21 +261,21 @@ class MoveOutcome(StrEnum):
     APPLIED = "applied"
     LOST = "lost"
     OPEN = "open"
-    """It is not made yet, and may be; a `RefMove` never ends with this."""
+    """The move was not made yet and still may be made; a `RefMove` never ends with this outcome."""
 
 
 class MoveResult(NamedTuple):
-    """The outcome of a move, and the ref as it is now (``None`` if it never existed)."""
+    """The outcome of a move, and the ref as it was read last (``None`` if it never existed)."""
 
     outcome: MoveOutcome
     ref: RemoteRef | None
 
 
 MOST_READS: Final = 8
-"""Failed reads in a row after a PUT was sent until its outcome counts as unknown."""
+"""After a PUT, this many failed reads in a row make its outcome unknown."""
 
 MOST_SLOW: Final = 2
-"""PUTs that a store was too slow to answer until no more are sent."""
+"""After this many PUTs that the store was too slow to answer, no more are sent."""
 
 
 def look_up_move(store: ObjectStore, intent: Intent) -> MoveResult | None:
@@ -282,7 +283,8 @@ def look_up_move(store: ObjectStore, intent: Intent) -> MoveResult | None:
 
     Returns:
         ``APPLIED`` or ``LOST`` as in `RefMove.outcome`; ``None`` if the ref still points to
-        `Intent.before`. A request that still arrives may yet make the move; only `RefMove` decides.
+        `Intent.before`. In that case a request that arrives later may still make the move; only
+        `RefMove` can decide.
 
     Raises:
         Unreachable: the store does not answer.
@@ -295,13 +297,13 @@ def look_up_move(store: ObjectStore, intent: Intent) -> MoveResult | None:
 class RefMove:
     """A move of a ref by compare-and-set; safe to repeat, with the same intent, after any failure.
 
-    Send the move as long as its outcome is open::
+    Send the move until its outcome is known::
 
         while (result := move.outcome()) is None:
             move.send()
 
     Args:
-        ref: the ref as it was read just now; ``None``: it does not exist.
+        ref: the ref as it was just read; ``None``: it does not exist.
         retries: how often to send the conditional PUT, and how long to wait before reads and PUTs.
         on_step: called with the name of each step before it begins: ``read``, ``spill``, ``put``,
             ``pause``.
@@ -333,13 +335,14 @@ class RefMove:
         """Return the outcome; after a failure the ref is read again.
 
         Returns:
-            ``None``: call `send` or `give_up` next. ``APPLIED`` if the ref's moves include this
-            move, made by this `RefMove` or an earlier one, even if others moved the ref since.
-            ``LOST`` if the ref does not point to `Intent.before` and this move can never happen;
-            others may have moved the ref to `Intent.after`. Also ``LOST`` if the move was given up,
-            and no request can move the ref any more. An error if the store does not answer or
-            refuses: no request of this `RefMove` has moved the ref or will move it; nothing is
-            known about earlier requests with the same intent.
+            - ``None``: call `send` or `give_up` next.
+            - ``APPLIED``: the ref's moves include this move, made by this `RefMove` or an earlier
+              one, even if others moved the ref since.
+            - ``LOST``: the ref does not point to `Intent.before`, and this move can never happen;
+              others may have moved the ref to `Intent.after`. Also if the move was given up, and
+              no request can move the ref any more.
+            - An error: the store does not answer, or refuses. No request of this `RefMove` has
+              moved the ref or will move it. Earlier requests with the same intent may have.
 
         Raises:
             OutcomeUnknown: a request was sent, and its outcome cannot be determined.
@@ -359,7 +362,7 @@ class RefMove:
         return self._result
 
     def send(self) -> None:
-        """Write the moved ref; `outcome` reports a failure."""
+        """Write the ref with the new move; `outcome` reports a failure."""
         assert self._new is not None
         try:
             written = self._store.put(
@@ -376,7 +379,7 @@ class RefMove:
             self._result = MoveResult(MoveOutcome.APPLIED, self._new._replace(version=written))
 
     def give_up(self) -> None:
-        """Give the move up: it is lost, and nothing more is sent.
+        """Send no more requests; the outcome of the move becomes ``LOST``.
 
         Raises:
             OutcomeUnknown: a request that was sent before may still move the ref.
@@ -409,9 +412,10 @@ class RefMove:
         raise self._unknown() from self._error
 
     def _make_room(self) -> bool:
-        """Set the ref to write, and spill its oldest moves to the reflog; return whether it worked.
+        """Prepare the ref to write: move its oldest moves to the reflog if it is full.
 
-        Before the first PUT, a single failure is final: the store's adapter has retried already.
+        Return whether that succeeded. Before the first PUT, a single failure is final: the store's
+        adapter has retried already.
         """
         moved = _moved(self._ref, self._intent)
         try:
@@ -433,7 +437,7 @@ class RefMove:
         self._slow_failures += isinstance(error, Unresponsive)
 
     def _may_repeat(self) -> bool:
-        """Return whether the move may be sent again; if not, set the last error as the outcome."""
+        """Return whether the move may be sent again; if not, the last error becomes the outcome."""
         assert self._error is not None
         attempts = self._retries.policy.attempts
         if (
@@ -478,7 +482,7 @@ class RefMove:
 def _judge(
     store: ObjectStore, intent: Intent, ref: RemoteRef | None, *, since: int
 ) -> MoveResult | None:
-    """Return the outcome of a move, or ``None`` if the ref still points at `Intent.before`."""
+    """Return the outcome of a move, or ``None`` if the ref still points to `Intent.before`."""
     if ref is not None and _is_among(store, intent, ref, since=since):
         settle(store, ref_key(intent.kind, intent.name))
         return MoveResult(MoveOutcome.APPLIED, ref)
@@ -496,7 +500,7 @@ def _is_among(store: ObjectStore, intent: Intent, ref: RemoteRef, *, since: int)
 
 
 def _moved(ref: RemoteRef | None, intent: Intent) -> RemoteRef:
-    """Return the ref after a move, with all its moves and without a version."""
+    """Return the ref as it is after a move, with all its moves and without a version."""
     sequence = sequence_of(ref) + 1
     _, _, write_id, before, after, who, at, why, pack, _ = intent
     move = RecordedMove(sequence, write_id, before, after, who, at, why, pack)
