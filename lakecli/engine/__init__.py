@@ -6,12 +6,12 @@
     spark_runner    the runner on Spark
     session         start Spark: its settings, its log, its Java, and whether a master answers
     working_directory  where an embedded Spark works; relative paths made absolute
-    executors       wait for executors, and check what each of them has
+    executors       wait for executors, and check that each can run lakecli
     scratch         large results of executors; results in the order of the parts
     object_reader   pieces of a table's objects, and the process that reads them for Spark's Java
     errors_as_json  lakecli's errors as JSON, sent from an executor to the driver
     spark_joins     joins on Spark
-    differences     cut the differences of trees into intervals of keys; large diffs in parts
+    differences     divide the differences of trees into intervals of keys; large diffs in parts
 
 The driver plans a job as a list of small parts, a runner applies one function to each part in any
 process, and the driver combines the results. Parts, functions and results are pickled, so they

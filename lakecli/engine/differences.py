@@ -1,7 +1,7 @@
 """Large diffs in parts: a runner compares intervals of keys, the driver joins them in order.
 
-Intervals end at range ends, so that hardly any range is read by two parts. Ranges that are equal on
-both sides are neither read nor counted; an interval may span them.
+Intervals end where ranges end, so that two parts rarely read the same range. Ranges that are equal
+on both sides are neither read nor counted; an interval may contain them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.diff import TreesToCompare
 
 PART_ENTRIES: Final = 50_000
-"""Entries that one part compares, about."""
+"""Approximate number of entries that one part compares."""
 
 
 class DiffInterval(NamedTuple):
@@ -53,10 +53,10 @@ def intervals(
 ) -> Iterator[DiffInterval]:
     """Yield the intervals in which a source differs from its base and the destination, in order.
 
-    Together they contain every differing key from `start` to before `stop`, each once.
+    Together, the intervals contain every differing key from `start` to before `stop`, each once.
 
     Args:
-        sides: the trees; to compare two, the left one is both base and destination.
+        sides: the trees; to compare two trees, the left one is both base and destination.
         entries: approximate number of entries in one interval; a single range may have more.
     """
     first, ranges, count = start, 0, 0

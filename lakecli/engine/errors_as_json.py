@@ -2,9 +2,9 @@
 
 The JSON has the name of the error's class, a message, a hint and paths. The class is looked up
 among the lakecli classes that this process has loaded. A name in the JSON never causes an import or
-a call. If a task cannot return an error as its result, the text of an exception carries the JSON,
-behind a marker with a nonce of the job. The nonce is needed because Spark quotes rows in its
-errors, and rows are untrusted.
+a call. If a task cannot return an error as its result, the text of an exception has the JSON, after
+a marker with a nonce of the job. The nonce is needed because Spark quotes rows in its errors, and
+rows are untrusted.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from lakecli import errors
 from lakecli.errors import ErrorKind, LakeError
 
 MAX_TEXT: Final = 8_192
-"""Characters of a message or a hint that are sent, at most."""
+"""Maximum number of characters of a message or a hint that are sent."""
 
 MAX_PATHS: Final = 1_000
-"""Paths that are sent, at most."""
+"""Maximum number of paths that are sent."""
 
 MAX_SIZE: Final = 8 << 20
-"""Characters of JSON that are read, at most; `dump_error` never writes more."""
+"""Maximum number of characters of JSON that are read; `dump_error` never writes more."""
 
 _FAMILIES: Final[dict[str, type[LakeError]]] = {
     found.kind: found
@@ -79,7 +79,7 @@ def load_error(text: str) -> LakeError | None:
 
 
 def carried(error: LakeError, nonce: str) -> Exception:
-    """Return an exception whose text carries an error through Spark."""
+    """Return an exception whose text has an error as JSON, so that Spark sends it to the driver."""
     packed = urlsafe_b64encode(dump_error(error).encode()).decode()
     return RuntimeError(f"lakecli:{nonce}:{packed}:")
 

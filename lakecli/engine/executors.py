@@ -1,4 +1,4 @@
-"""Before the first part runs on a cluster: wait for executors, and check what each of them has.
+"""Before the first part runs on a cluster: wait for executors, and check that each can run lakecli.
 
 The probe function is pickled by value, so it also runs on executors that lack lakecli.
 """
@@ -22,16 +22,16 @@ from lakecli.engine.session import gist, scala_context
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, Unsupported
 
 SILENCE: Final = 2.0
-"""Seconds of waiting before it is reported."""
+"""Seconds of waiting before the wait is first reported."""
 
 INTERVAL: Final = 15.0
-"""Seconds between reports."""
+"""Seconds between two reports of the wait."""
 
 PATIENCE: Final = 30.0
-"""Seconds to wait for the other executors after the first one."""
+"""Seconds to wait for the other executors after the first one is there."""
 
 ROUNDS: Final = 3
-"""Jobs that try to reach every executor with the probe."""
+"""Maximum number of jobs that try to reach every executor with the probe."""
 
 _POLL: Final = 0.2
 _LOG_TAIL: Final = 65_536
@@ -40,7 +40,7 @@ _WARNING: Final = re.compile(
     r"^\d\d/\d\d/\d\d [\d:]+ (?:WARN|ERROR) (?!(?:NativeCodeLoader|Utils):)\w+: (.+)$",
     re.MULTILINE,
 )
-"""A warning of the cluster, and not one of those about this machine."""
+"""A warning about the cluster in Spark's log; warnings about this machine do not match."""
 _LOST: Final = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\S+)\)")
 _NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)".*?: error=\d+, ([^\n]+)')
 _VERSIONS: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
@@ -74,12 +74,12 @@ class NoLakecli(Unsupported):
 
 
 class ExecutorProblem(NamedTuple):
-    """The finding of the probe on one executor: plain values, as the executor may lack lakecli.
+    """The result of the probe on one executor: plain values, as the executor may lack lakecli.
 
     Attributes:
         executor: the executor's ID; ``""`` if the cluster does not give it to Python processes.
-        directory: the executor's working directory, which no other executor of the machine has.
-        lack: the reason why the executor cannot work; ``""``: it can.
+        directory: the executor's working directory; no other executor of the machine has the same.
+        lack: the reason why the executor cannot work; ``""``: the executor can work.
         store: the store that the executor cannot read; ``""`` if `lack` has another reason.
     """
 
@@ -105,7 +105,7 @@ def environment_hint() -> str:
 
 
 def hint_for_executors(error: LakeError) -> LakeError:
-    """Return the error of a task; if permission was denied, hint at executors' credentials."""
+    """Return the error of a task; if it is `PermissionDenied`, set a hint about credentials."""
     if isinstance(error, PermissionDenied):
         error.hint = (
             "give the executors credentials, too, for example by the settings "
@@ -153,8 +153,8 @@ def _wait(
 ) -> None:
     """Wait for the first executor without a limit, then up to `PATIENCE` for the other executors.
 
-    With dynamic allocation, Spark requests an executor only for a job. So a job with one task,
-    which needs no Python, is started.
+    With dynamic allocation, Spark requests executors only for a job. So this function starts a job
+    with one task, which needs no Python.
     """
 
     def touch() -> None:
@@ -182,7 +182,7 @@ def _wait(
 
 
 def describe_wait(present: int, expected: int | None) -> str:
-    """Return the message to show while executors are awaited, or have not begun to work."""
+    """Return the message to show while waiting for executors, or for executors to begin to work."""
     if expected is not None:
         return f"waiting for executors: {present} of {expected}"
     if present:
@@ -284,7 +284,7 @@ def _make_probe(
 
 
 def _raise_lost(error: Exception) -> NoReturn:
-    """Raise the error for a probe that did not start in an executor's Python."""
+    """Raise an error that explains why the probe did not start in an executor's Python."""
     text = str(error)
     raise find_lack(text) or Unreachable(
         f"{_lost_executor(text)} does not run Python: {gist(text)}",

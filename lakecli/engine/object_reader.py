@@ -2,8 +2,9 @@
 
 `lakecli/spark/TableFileSystem.java` starts ``python -m lakecli.engine.object_reader`` on executors
 and on the driver. A request is a line of JSON on standard input: a location, a file, the first
-byte, the number of bytes, and whether this is an executor. The answer is the number of bytes and
-the bytes themselves, or the negative length of an error's text and the text.
+byte, the number of bytes, and whether the process runs on an executor. The answer is the number of
+bytes and the bytes themselves. For an error, the answer is the negative length of the error's text,
+and the text.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lakecli.repository.reading.recorded import Recorded, locate_recorded
 from lakecli.stores.contract import ObjectNotFound
 
 IDLE: Final = 60.0
-"""Seconds without a request after which the process ends."""
+"""Number of seconds without a request after which the process ends."""
 
 
 class TableFile(NamedTuple):
@@ -46,12 +47,12 @@ class TableFile(NamedTuple):
 
     @classmethod
     def of(cls, name: str, entry: Entry) -> TableFile:
-        """Return the file of an entry."""
+        """Return the `TableFile` for an entry."""
         return cls(name, *Recorded.of(entry))
 
     @property
     def recorded(self) -> Recorded:
-        """The fields that the entry records about the file's bytes."""
+        """The fields with which the entry describes the file's bytes."""
         return Recorded(*self[1:])
 
     @property
@@ -65,7 +66,7 @@ class TableFile(NamedTuple):
 
     @classmethod
     def load(cls, name: str, address: str, size: int, checksum: str, at: str | None) -> TableFile:
-        """Return the file from the fields of the JSON that `dump` returned."""
+        """Return the file that has the fields of the JSON that `dump` returned."""
         return cls(name, address, size, checksum, datetime.fromisoformat(at) if at else None)
 
 
@@ -101,7 +102,7 @@ def _location(text: str) -> StoreLocation:
 
 
 def _without_lists(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a value of JSON with all lists converted to tuples."""
+    """Return a JSON value with all lists converted to tuples."""
     return tuple(map(_without_lists, value)) if isinstance(value, list) else value
 
 

@@ -1,8 +1,8 @@
 """Runners apply a function to the parts of a plan: the interface, and the in-process runner.
 
-Parts find their objects by a `StoreLocation`: plain values from which the process that runs the
-parts opens stores. This process may be an executor, which has no `Runtime`. So this module opens
-stores by the registry, and no other module of bulk work does.
+A part finds its objects by a `StoreLocation`: plain values with which the process that runs the
+part opens stores. This process may be an executor, which has no `Runtime`. So this module opens
+stores by the registry; no other module of bulk work opens stores.
 
 The number of parts depends on the size of the work: the entries of trees, or the objects below
 ``data/``. Digests are evenly distributed, so the first few thousand keys of a listing are enough to
@@ -77,7 +77,7 @@ class Runner(ABC):
 
 
 class LocalRunner(Runner):
-    """Runs parts in this process: one by one, or on threads, which help with slow stores."""
+    """Runs parts in this process: one by one, or on threads, which are faster with slow stores."""
 
     name = "local"
 
@@ -118,7 +118,7 @@ def open_by_uri(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) ->
 
 
 def account_of(repository: Repository) -> Account:
-    """Return the account for the buckets of a repository and for other buckets it refers to."""
+    """Return the account for a repository's buckets, and for other buckets that it refers to."""
     return repository.lake.runtime.account(repository.name)
 
 
@@ -140,7 +140,7 @@ class StoreLocation(NamedTuple):
         region: the region of the bucket, or ``""``.
         range_entries: the tree parameter N; see `lakecli.committed.splitter`.
         name: the repository's name on the driver's machine, for messages.
-        allowed: places outside the namespace that entries may refer to.
+        allowed: buckets and directories outside the namespace that entries may refer to.
     """
 
     uri: str
@@ -185,7 +185,7 @@ class StoreLocation(NamedTuple):
 
     @lru_cache(maxsize=16)  # noqa: B019
     def guard(self) -> GcGuard:
-        """Return the guard that protects objects in use by this process from garbage collection."""
+        """Return the guard that protects objects that this process uses from garbage collection."""
         return GcGuard(self.store())
 
     def trees(self) -> TreeStore:
@@ -199,10 +199,10 @@ Location = StoreLocation | OpenStore
 
 
 FEW: Final = 20_000
-"""Objects up to which ``data/`` is not divided."""
+"""Maximum number of objects for which ``data/`` is not divided."""
 
 OBJECTS_PER_PREFIX: Final = 250_000
-"""Objects that one task lists, at most, which takes 250 requests."""
+"""Maximum number of objects that one task lists, with 250 requests."""
 
 LEAST_DIGITS: Final = 2
 MOST_DIGITS: Final = 5
@@ -210,7 +210,7 @@ _DIGEST_DIGITS: Final = 2 * DIGEST_SIZE
 
 
 def digits_for(store: ObjectStore) -> int:
-    """Return how many hex digits the prefixes for listing ``data/`` have; 0 if objects are few."""
+    """Return how many hex digits the prefixes for listing ``data/`` have; 0 for few objects."""
     keys = [info.key for info in islice(store.list(DATA), FEW + 1)]
     if len(keys) <= FEW:
         return 0
@@ -221,7 +221,7 @@ def digits_for(store: ObjectStore) -> int:
 
 
 def digits_of(objects: int) -> int:
-    """Return how many hex digits the prefixes have for a large number of objects."""
+    """Return how many hex digits the prefixes for listing ``data/`` have for many objects."""
     digits = LEAST_DIGITS
     while digits < MOST_DIGITS and objects > OBJECTS_PER_PREFIX << 4 * digits:
         digits += 1
@@ -229,7 +229,7 @@ def digits_of(objects: int) -> int:
 
 
 def divided(prefix: str, digits: int) -> list[str]:
-    """Divide a prefix of the form ``data/ab/`` into prefixes that have `digits` digits in all."""
+    """Divide a prefix of the form ``data/ab/`` into prefixes with `digits` hex digits in total."""
     more = digits - LEAST_DIGITS
     if more <= 0:
         return [prefix]

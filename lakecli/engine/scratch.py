@@ -2,14 +2,14 @@
 
 Large results of executors are written to the namespace, so that only their names go through Spark.
 
-Spark aborts a job whose results have more than ``spark.driver.maxResultSize`` bytes in all. The
-driver reads one result at a time. It deletes all of them only when it closes its runner, since
+Spark aborts a job whose results have more than ``spark.driver.maxResultSize`` bytes in total. The
+driver reads one result at a time. It deletes the results only when it closes its runner, since
 parts with equal results share one object. If the driver is killed, `gc run` removes the results as
 garbage.
 
-A result is a pickle, and a pickle could run code. So a result is opened only if its bytes have the
-digest that the executor returned through Spark, or if this process has written it to a file without
-a name.
+A result is a pickle, and a pickle could run code. So a result is opened only in two cases: its
+bytes have the digest that the executor returned through Spark, or this process has written it to a
+temporary file without a name.
 
 Parts finish in any order; `InOrder` yields their results in the order of the parts.
 """
@@ -32,7 +32,7 @@ from lakecli.stores.contract import ANY
 R = TypeVar("R")
 
 LIMIT: Final = 64 << 10
-"""Bytes of a result that still goes through Spark."""
+"""Maximum size in bytes of a result that goes through Spark."""
 
 
 def dump_value(value: Any) -> bytes:  # noqa: ANN401 - of any class
@@ -49,7 +49,7 @@ def load_value(body: bytes) -> Any:  # noqa: ANN401 - as above
 
 
 class Kept(NamedTuple):
-    """The name of a result: its digest, and its size in bytes."""
+    """The name of a result in the namespace: its digest, and its size in bytes."""
 
     digest: bytes
     size: int
@@ -83,7 +83,7 @@ class Scratch(NamedTuple):
         """Write a large result; return ``None`` if it is small, or the prefix is not writable.
 
         Args:
-            above: the size up to which a result is small, in bytes; `LIMIT` by default.
+            above: the maximum size of a small result, in bytes; `LIMIT` by default.
         """
         if len(body) <= (LIMIT if above is None else above):
             return None
@@ -113,7 +113,7 @@ class Scratch(NamedTuple):
 
 
 def keep_value(scratch: Scratch | None, value: Any) -> Any:  # noqa: ANN401 - as above
-    """Return a task's result, or the name under which a large one was written to `scratch`."""
+    """Return a task's result; if it is large, write it to `scratch` and return its name."""
     kept = None if scratch is None else scratch.keep(dump_value(value))
     return value if kept is None else kept
 
@@ -126,20 +126,20 @@ def take_value(scratch: Scratch | None, value: Any) -> Any:  # noqa: ANN401 - as
 
 
 WAITING_SIZE: Final = 64 << 20
-"""Bytes of results that wait in memory for earlier parts; more wait in a file."""
+"""Maximum bytes of results that wait in memory for earlier parts; more results wait in a file."""
 
 
 class InOrder(Generic[R]):
-    """Yields numbered results in the order of their numbers, whatever order they come in.
+    """Yields numbered results in the order of their numbers, whatever order they arrive in.
 
-    Results that come early wait as pickles in memory or, beyond a limit, in a temporary file that
+    Results that arrive early wait as pickles in memory or, beyond a limit, in a temporary file that
     is deleted when the process ends.
     """
 
     def __init__(self) -> None:
         self._next = 0
         self._waiting: dict[int, tuple[int, int]] = {}
-        """Position and size in the file, by number."""
+        """Position and size of waiting results in the file, by the number of the result."""
         self._file = tempfile.SpooledTemporaryFile(WAITING_SIZE)  # noqa: SIM115 - see __exit__
 
     def __enter__(self) -> Self:
@@ -149,7 +149,7 @@ class InOrder(Generic[R]):
         self._file.close()
 
     def ready(self, number: int, result: R) -> Iterator[R]:
-        """Add a result; yield all results that are next in order and have already been added."""
+        """Add a result; yield this and earlier added results, as far as they are next in order."""
         if number != self._next:
             body = dump_value(result)
             self._waiting[number] = self._file.seek(0, os.SEEK_END), len(body)

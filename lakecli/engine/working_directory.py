@@ -1,9 +1,9 @@
 """The working directory of an embedded Spark, and relative paths for it.
 
 Spark starts Python as ``python -m …`` in the directory of its Java process, and Python searches
-that directory first for every module. If that were a directory into which a user has downloaded
-objects, modules among these objects would run. So Java starts in an empty directory, and Python
-does not search its own directory. Relative paths in variables and settings are made absolute first.
+that directory first for every module. If a user has downloaded objects into that directory, modules
+among these objects would run. So Java starts in an empty directory, and Python does not search its
+own directory. Relative paths in variables and settings are made absolute first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 SAFE_PATH: Final = "PYTHONSAFEPATH"
-"""The variable by which Python does not search its directory for modules, from 3.11 on."""
+"""If this variable is set, Python 3.11 and newer do not search their directory for modules."""
 
 _PLACES: Final = re.compile(
     r"(path|dirs?|home|files?|bundle|credentials|jars|archives|(key|trust)store|keytab|python"
@@ -52,6 +52,6 @@ def _path(text: str) -> str:
 
 
 def spark_home(package: Path) -> Path:
-    """Return the Spark home of a PySpark package; PySpark's own search would begin at ``../``."""
+    """Return the Spark home of a PySpark package; PySpark itself would search from ``../``."""
     found = (package / "spark-distribution", package, package.parents[1])
     return next((each for each in found if (each / "bin/spark-submit").is_file()), package)

@@ -12,8 +12,8 @@
 commit has objects, or differs from an earlier commit. `export_part.export_part` exports one
 interval in any process; `target` writes to a directory or a bucket.
 
-Objects named ``_SUCCESS`` mark others as complete. They are left to a later round, after everything
-else has succeeded, and lakecli's own ``_SUCCESS`` is written last.
+An object named ``_SUCCESS`` marks its directory as complete. Such objects are exported in a later
+round, after everything else has succeeded, and lakecli's own ``_SUCCESS`` is written last.
 
 May import `imports` and what is below.
 """

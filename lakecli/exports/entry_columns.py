@@ -1,7 +1,7 @@
 """Entries as columns of Arrow, for manifests and DataFrames of entries.
 
-The compiled core creates the buffers of the columns. Without it, or if an entry has an unusual
-form, entries are decoded one by one, which also finds damaged ones.
+The compiled core creates the buffers of the columns. Without the compiled core, or if an entry has
+an unusual form, entries are decoded one by one. This also finds damaged entries.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def columns_of(values: Sequence[bytes], *, namespace: str = "") -> dict[str, pa.
     """Return the columns of entries, without the path.
 
     Args:
+        values: the encoded entries.
         namespace: the prefix for addresses that are not URIs.
 
     Raises:
@@ -93,7 +94,7 @@ def _named(columns: Iterable[pa.Array]) -> dict[str, pa.Array]:
 
 
 def paths_of(keys: Sequence[bytes]) -> pa.Array:
-    """Return paths as a column of strings; some may not be UTF-8.
+    """Return paths as a column of strings; a path need not be UTF-8.
 
     Raises:
         MalformedValue: the paths together are too large for one column.

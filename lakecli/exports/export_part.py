@@ -48,10 +48,10 @@ from lakecli.stores.uri import is_local
 from lakecli.worktree.obstacles import parents_of
 
 REPORTED_FAILURES: Final = 10_000
-"""Failures that the report lists, at most; all are counted."""
+"""Maximum number of failures that the report lists; all failures are counted."""
 
 MARKER: Final = re.compile(rb"(.*/|^)_SUCCESS", re.DOTALL)
-"""Objects that mark a directory as complete, as lakeFS's exporter does; written last."""
+"""Paths of objects that mark a directory as complete, as in lakeFS's exporter; written last."""
 
 
 class Job(NamedTuple):
@@ -64,8 +64,8 @@ class Job(NamedTuple):
         verify: read every object and compare it with its checksum, even if the store copies it.
         lists: record in the outcome what would be done with each path.
         checks: write nothing; find the objects that a listing of the bucket does not show.
-        suspects: if not empty, check only objects of these versions: whether each is the exported
-            one.
+        suspects: if not empty, check only the objects with these versions, to find out whether each
+            is the exported object.
     """
 
     location: StoreLocation
@@ -84,10 +84,11 @@ class Job(NamedTuple):
 
 
 class ExportPart(NamedTuple):
-    """Some of the paths of an export.
+    """Some of the paths of an export: an interval, or single paths.
 
     Attributes:
-        paths: if not empty, the part consists of exactly these paths, markers included.
+        paths: if not empty, the part consists of exactly these paths, even if they are named
+            ``_SUCCESS``.
     """
 
     start: bytes
@@ -101,8 +102,8 @@ class ExportFailure(NamedTuple):
     Attributes:
         may_pass: whether another attempt may succeed.
         is_of_name: whether the destination cannot have an object of this name.
-        lost: the size of an object that a check did not find as it was exported; ``None`` for other
-            failures.
+        lost: the size of the object if a later check found that it is missing or another object;
+            ``None`` for other failures.
     """
 
     path: bytes
@@ -119,17 +120,18 @@ class ExportOutcome:
     Attributes:
         new: objects that the destination did not have.
         changed: objects that differed from the destination's.
-        by_store: those new or changed objects that the store copied on its side.
+        by_store: the new or changed objects that the store copied on its side.
         unchanged: objects that the destination had already.
         deleted: objects that the earlier ref had and this one does not have.
         bare: number of objects written without their metadata, which the destination cannot hold.
         failures: the failures, at most `REPORTED_FAILURES`.
-        markers: paths left for a later round.
+        markers: paths of ``_SUCCESS`` objects, which a later round exports.
         left_out: paths that are not written to a directory, since Git, lakecli or the system uses
             such names.
         steps: what would be done with each path; only in the outcome of one part.
-        lost: objects that a check did not find as they were exported.
-        versions: the versions that the bucket has at the names of objects that are not listed.
+        lost: objects that a later check found to be missing or replaced by other objects.
+        versions: for names that the bucket does not list, the versions of the objects that it
+            returns for these names.
         has_twins: whether some names are different spellings of one path, such as ``a//b`` and
             ``a/b``.
     """
@@ -169,7 +171,7 @@ class ExportOutcome:
             self.versions |= other.versions
 
     def take_back(self, checked: ExportOutcome) -> None:
-        """Count objects that a check did not find as failed, and no longer as exported."""
+        """Count the objects that a check did not find as failed instead of exported."""
         lost, known = checked.lost, {each.path for each in self.failures}
         self.failed += checked.failed - len(checked.failures)
         for failure in checked.failures:
@@ -184,7 +186,7 @@ class ExportOutcome:
             lost.join(taken)
 
     def take_retried(self) -> list[bytes]:
-        """Remove the failures that may pass, and return their paths."""
+        """Remove the failures that may pass at another attempt, and return their paths."""
         again = [each.path for each in self.failures if each.may_pass]
         self.failures = [each for each in self.failures if not each.may_pass]
         self.failed -= len(again)
@@ -192,7 +194,7 @@ class ExportOutcome:
 
 
 class Hands(NamedTuple):
-    """The open stores of this process; executors open their own and report no progress."""
+    """The stores that this process has opened; executors open stores and report no progress."""
 
     store: ObjectStore
     trees: TreeStore
@@ -201,7 +203,7 @@ class Hands(NamedTuple):
 
 
 MAX_DENIED: Final = 200
-"""Refused objects in a row after which the export ends, as all seem to be refused."""
+"""After this many refused objects in a row the export ends, as all seem to be refused."""
 
 UNLISTED: Final = "it was written, but a listing of the destination does not show it"
 REPLACED: Final = (
@@ -209,10 +211,10 @@ REPLACED: Final = (
 )
 
 SUSPECTS: Final = 1_000
-"""Objects of a part that are not listed, and whose versions are asked for, at most."""
+"""Maximum number of unlisted objects of a part whose versions are requested."""
 
 STREAM_MEMORY: Final = 40 << 20
-"""Bytes of memory that sending a large object takes, at most: five parts in flight."""
+"""Maximum bytes of memory for uploading a large object: five parts of the upload at a time."""
 
 
 def export_part(part: ExportPart, *, job: Job, hands: Hands | None = None) -> ExportOutcome:
@@ -314,7 +316,7 @@ class _Export:
             yield Difference(type_of(old, new), path, old, new)
 
     def _unchanged_below(self, path: bytes) -> Iterator[Difference]:
-        """Yield unchanged objects that a new object may hide: its name is their directory's."""
+        """Yield the unchanged objects below `path`: a new object at `path` may hide them."""
         job, trees = self._job, self._hands.trees
         if job.since_tree:
             for each, value in scan(trees, job.tree, prefix=path + b"/"):
@@ -414,7 +416,7 @@ class _Export:
         self._list(action, item.path, entry.size)
 
     def _check(self, item: ExportItem, found: ObjectInfo | None) -> None:
-        """Check by a listing that the bucket has an object as exported; record a failure if not."""
+        """Check by a listing that the bucket has the exported object; if not, record a failure."""
         entry, suspects, target = item.entry, self._job.suspects, self.target
         assert isinstance(target, BucketTarget)
         if entry is None:
@@ -445,7 +447,7 @@ class _Export:
         return True
 
     def _makes_room(self, item: ExportItem) -> bool:
-        """Return whether the export deletes a file that blocks a directory of an object."""
+        """Return whether a file that blocks a directory of an object is deleted by this export."""
         job, trees = self._job, self._hands.trees
         above = (job.prefix + each for each in parents_of(item.name))
         return any(
@@ -508,7 +510,7 @@ class _Export:
 
 
 def _check_copied(store: AsRecorded, key: str, item: ExportItem, target: BucketTarget) -> None:
-    """Check a source outside the namespace again; if it changed, delete the copy and fail."""
+    """After copying from outside the namespace, delete the copy and fail if the source changed."""
     try:
         store.check(key)
     except LakeError:

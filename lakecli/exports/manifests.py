@@ -6,10 +6,10 @@ A Parquet manifest has a row for each object, in the order of the paths: ``path`
 ``physical_address`` (a full URI), ``size``, ``checksum``, ``mtime``, ``content_type`` and
 ``metadata``. `lakecli import` and any program that reads Parquet can read it.
 
-With symlink manifests Trino, Athena and Hive read a table of a ref. Their layout is that of Delta
-Lake: the directory ``_symlink_format_manifest/`` below the destination has a file named
-``manifest`` for the table, or one in each ``column=value`` directory. The file lists the URIs of
-the data objects, one per line.
+With symlink manifests, Trino, Athena and Hive read a table of a ref. The layout is that of Delta
+Lake: below the destination is a directory ``_symlink_format_manifest/``. It has a file named
+``manifest`` for the whole table, or one in each ``column=value`` directory. The file lists the URIs
+of the data objects, one per line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lakecli.stores.contract import Attributes
 from lakecli.stores.uri import as_url, is_local
 
 ROWS: Final = 65_536
-"""Rows of a row group."""
+"""Number of rows of a row group."""
 
 
 class WrittenManifest(NamedTuple):
@@ -154,7 +154,7 @@ class WrittenSymlinks(NamedTuple):
 
 
 class _Manifest(NamedTuple):
-    """A manifest: its directory in the table, the URIs it lists, and the size of the objects."""
+    """A symlink manifest: its directory in the table, the listed URIs, the size of the objects."""
 
     directory: str
     uris: list[str]
@@ -183,7 +183,7 @@ def write_symlinks(
         NotFound: the ref does not exist, or nothing is below the prefix.
         UsageError: the directory is not a table, or the destination cannot be written to.
         Unsupported: an object cannot be named in a manifest.
-        Refused: the destination lies in the repository's own namespace.
+        Refused: the destination is in the repository's own namespace.
     """
     uri = checked_destination(repository, destination)
     region = "" if is_local(uri) else repository.lake.runtime.prepare_namespace(uri)
@@ -226,7 +226,7 @@ def _named_manifests(
 
 
 def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Iterator[_Manifest]:
-    """Yield the manifest of each partition; refuse files beside directories of partitions."""
+    """Yield the manifest of each partition; refuse files beside the directories of partitions."""
     scanned = scan(repository.trees, tree, prefix=below)
     files = ((path[len(below) :], value) for path, value in scanned)
     data = (
@@ -248,7 +248,7 @@ def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Itera
 
 
 def _partition(name: bytes) -> str:
-    """Return the ``column=value`` directories of a file; refuse other directories above these."""
+    """Return the ``column=value`` directories of a file; refuse other directories above them."""
     parts = name.split(b"/")[:-1]
     columns = [part for part in parts if b"=" in part]
     if columns != parts[: len(columns)]:

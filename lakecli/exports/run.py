@@ -50,10 +50,10 @@ PART_ENTRIES: Final = 20_000
 """Approximate number of entries in one part; ranges are not divided."""
 
 SUCCESS: Final = "_SUCCESS"
-"""The marker of lakecli itself at the root of the destination."""
+"""The name of lakecli's own marker at the root of the destination."""
 
 FORMAT: Final = 1
-"""The format of the status report."""
+"""The version of the format of the status report."""
 
 PATHS: Final = 500
 """Number of paths in one part of the later rounds."""
@@ -70,10 +70,10 @@ class ExportOptions(NamedTuple):
         verify: compare every object with its checksum; otherwise objects that the store copies on
             its side are not read.
         threads: number of objects to copy at a time.
-        progress: shows the progress: the expected objects of each planned part, and the objects and
-            bytes that are done.
-        on_steps: called in a dry run with what would be done with the paths of each part, in the
-            order of the parts. ``None``: the paths are not recorded.
+        progress: shows the expected objects of each planned part, and the finished objects and
+            bytes.
+        on_steps: called in a dry run for each part, in the order of the parts, with the action for
+            each of its paths. ``None``: the actions are not recorded.
     """
 
     since: str = ""
@@ -93,7 +93,7 @@ class ExportReport:
         since_commit_id: the commit of `ExportOptions.since`, if given.
         since_was_exported: whether the destination has a report that `since_commit_id` was
             exported; ``None`` if `since_commit_id` is ``None``.
-        destination: a normalised URI.
+        destination: the normalised URI of the destination.
         outcome: counts, and the failures in path order.
         status: key of the status report below the destination; ``""`` in a dry run.
         uncommitted: whether the branch has uncommitted changes, which are not exported.
@@ -119,7 +119,7 @@ def export(
 ) -> ExportReport:
     """Copy the objects of a ref below a directory to another place; report the objects that fail.
 
-    Only committed objects are exported; for a branch, those of its head.
+    Only committed objects are exported. For a branch, these are the objects of its head.
 
     Args:
         prefix: a directory of the ref, or ``b""``.
@@ -129,7 +129,7 @@ def export(
     Raises:
         NotFound: the ref or the bucket does not exist, or nothing is below the prefix.
         UsageError: the destination cannot be written to.
-        Refused: the destination lies in the repository's own namespace.
+        Refused: the destination is in the repository's own namespace.
         Unreachable: a store does not answer; no ``_SUCCESS`` is written then.
     """
     uri = checked_destination(repository, destination)
@@ -259,7 +259,7 @@ def checked_destination(repository: Repository, destination: str) -> str:
 
     Raises:
         UsageError: the destination is not a URI or a path.
-        Refused: the destination lies in the repository's namespace.
+        Refused: the destination is in the repository's namespace.
     """
     uri = normalise(destination)
     own = repository.record.storage_namespace
@@ -305,7 +305,7 @@ class _Rounds:
             self._hands = Hands(own.store, own.trees, self._options.progress, own.addresses)
 
     def run(self, ref: str) -> ExportOutcome:
-        """Run all rounds; return their common outcome."""
+        """Run all rounds; return their outcomes as one."""
         job = self._job
         parts = list(self._plan(job))
         objects = scan(self._repository.trees, job.tree, prefix=job.prefix)
@@ -328,7 +328,7 @@ class _Rounds:
         return outcome
 
     def _check(self, parts: list[ExportPart], outcome: ExportOutcome) -> None:
-        """Count objects as failed that the bucket's listing does not show as they were exported.
+        """Count an object as failed if the bucket's listing does not show it as it was exported.
 
         Some servers treat two names as one object, or hide objects below the name of another
         object.

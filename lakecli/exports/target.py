@@ -1,7 +1,7 @@
 """Where an export writes: a directory, or a prefix of a bucket.
 
-In a bucket every object has the identity of its entry as metadata. So the next run can check
-without reading the object whether it is unchanged. Files are compared by their bytes.
+In a bucket, the metadata of every object has the identity of its entry. So the next run can find
+out whether an object is unchanged without reading the object. Files are compared by their bytes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WHOLE: Final = 8 << 20
 """Objects up to this size in bytes are sent by one request, larger ones as a stream."""
 
 SKIPPED_LISTING: Final = 2_000
-"""Other objects between two exported ones that are listed, at most; more are skipped."""
+"""Maximum number of other objects that are listed between two exported ones; more are skipped."""
 
 _MAX_KEY: Final = 1024
 _LONG: Final = 200
@@ -63,7 +63,7 @@ class ExportItem(NamedTuple):
 
 
 class Changed(Refused):
-    """An object to delete is not the one that the earlier export wrote."""
+    """The object to delete is not the one that the earlier export wrote."""
 
     def __init__(self) -> None:
         super().__init__("it was changed at the destination, so it was not deleted")
@@ -83,7 +83,7 @@ def open_target(
 
 
 class OwnFiles:
-    """Lists, writes and deletes the small files at a destination that are lakecli's own."""
+    """Lists, writes and deletes the small files that lakecli itself has at a destination."""
 
     def __init__(self, uri: str, *, region: str, account: Account) -> None:
         self._directory = os.fsencode(parse(uri).path) if is_local(uri) else b""
@@ -120,7 +120,7 @@ class OwnFiles:
 
 
 class DirectoryTarget:
-    """A directory of this machine, or one that all machines share."""
+    """A directory of this machine, or a directory that all machines share."""
 
     def __init__(self, root: bytes, check: Callable[[], None]) -> None:
         self._root = root
@@ -128,7 +128,7 @@ class DirectoryTarget:
         self._check = check
 
     def state_of(self, item: ExportItem, found: ObjectInfo | None) -> FileComparison:
-        """Compare a file with its object: by bytes if the entry has a digest of them."""
+        """Compare a file with its object: by bytes if the entry has a digest of the bytes."""
         del found
         assert item.entry is not None
         if is_marker(item.name, item.entry.size):
@@ -147,8 +147,8 @@ class DirectoryTarget:
     def is_there(self, item: ExportItem, found: ObjectInfo | None) -> bool:
         """Return whether the file that the earlier export wrote still exists, by its contents.
 
-        It does not exist if the name is now a directory's, or if one of its directories is now a
-        file.
+        The file does not exist if a directory now has its name, or if one of its directories is
+        now a file.
 
         Raises:
             Changed: another file has this name now.
@@ -166,7 +166,7 @@ class DirectoryTarget:
         return state is FileComparison.SAME
 
     def delete(self, item: ExportItem) -> None:
-        """Delete a file, and the directories that become empty."""
+        """Delete a file, and the directories that become empty by this."""
         self._destination.delete(item.name)
 
     def close(self) -> None:
@@ -185,9 +185,9 @@ class DirectoryTarget:
 
 
 class BucketTarget:
-    """A prefix of a bucket.
+    """A prefix of a bucket as the target of an export.
 
-    `find` must be called by one thread at a time; it is fastest in path order.
+    Only one thread at a time may call `find`; it is fastest in path order.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -198,7 +198,7 @@ class BucketTarget:
         self._listed = _Listed(store)
 
     def find(self, name: bytes) -> ObjectInfo | None:
-        """Return an object's entry in a listing, or ``None``.
+        """Return the entry of an object in a listing, or ``None``.
 
         Raises:
             UsageError: the bucket refuses the name, or its answer for the name is unusable.
@@ -214,7 +214,7 @@ class BucketTarget:
             raise UsageError(error.message) from error
 
     def versions_of(self, name: bytes) -> set[Version]:
-        """Return the version of the object at a name, listed or not; empty if there is none."""
+        """Return the version of an object, even if it is not listed; an empty set if it is missing."""
         try:
             return {self.store.head(os.fsdecode(name)).version}
         except (NotFound, Refused, UsageError):
@@ -234,7 +234,7 @@ class BucketTarget:
         return FileComparison.SAME if carried == item.identity else FileComparison.DIFFERENT
 
     def write(self, item: ExportItem, pieces: Iterator[bytes]) -> bool:
-        """Upload an object: a small one after it is verified, a large one while it is read.
+        """Upload an object: verify a small one before the upload, a large one during the upload.
 
         Returns:
             Whether the object's metadata was written, too.
@@ -259,10 +259,7 @@ class BucketTarget:
         return copy_across(source, key, self.store, self._key(item), attributes)
 
     def is_there(self, item: ExportItem, found: ObjectInfo | None) -> bool:
-        """Compare an object with the one that the earlier export wrote, without reading it.
-
-        Returns:
-            Whether there is an object to delete.
+        """Return whether the object that the earlier export wrote still exists, without reading it.
 
         Raises:
             Changed: another object has this name now.
@@ -311,7 +308,7 @@ class BucketTarget:
 
 
 class _Listed:
-    """Looks up names in a listing: reads on if a name is close ahead, else starts a new listing."""
+    """Looks up names in a listing; starts a new listing if the next name is far ahead or behind."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -347,7 +344,7 @@ class _Listed:
 
 
 def _before(key: str) -> str:
-    """Return a key shortly before another key; if that key is long, the result is not longer."""
+    """Return a key that sorts shortly before `key`; for a long `key`, it is not longer than `key`."""
     previous = chr(ord(key[-1]) - 1)
     if not previous.isprintable():
         return key[:-1]

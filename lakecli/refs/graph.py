@@ -108,7 +108,7 @@ def iter_unreached(
 def iter_known_unreached(
     reader: CommitReader, start: CommitId, excluded: Iterable[CommitId]
 ) -> Iterator[Commit]:
-    """Yield the same commits as `iter_unreached`, but stop at the first missing or damaged commit."""
+    """Yield the commits of `iter_unreached`; stop at the first missing or damaged commit."""
     with suppress(DamagedHistory):
         yield from iter_unreached(reader, start, excluded)
 

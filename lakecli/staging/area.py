@@ -25,7 +25,7 @@ from lakecli.kv.local_store import (
 
 ClaimedValue = NewType("ClaimedValue", bytes)
 """An encoded entry whose object is in the bucket and claimed against garbage collection, or a
-`TOMBSTONE`. Only `lakecli.repository.guard` makes them."""
+`TOMBSTONE`. Only `lakecli.repository.guard` creates such values."""
 
 TOMBSTONE: Final = ClaimedValue(b"")
 """The record of a deleted path; encoded values are never empty."""
@@ -53,7 +53,12 @@ def remove(txn: WriteTransaction, token: StagingToken, path: bytes) -> bool:
 def scan(
     txn: ReadTransaction, token: StagingToken, *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (path, value or `TOMBSTONE`) under `prefix`, from `start` on, in path order."""
+    """Yield pairs (path, value or `TOMBSTONE`) of staged records in path order.
+
+    Args:
+        start: the first path to yield.
+        prefix: a prefix that all paths have.
+    """
     if txn.past is not None:
         return txn.past.scan(token, start=start, prefix=prefix)
     return scan_paths(txn, Table.STAGING, token, start=start, prefix=prefix)
@@ -67,12 +72,12 @@ def is_empty(txn: ReadTransaction, token: StagingToken) -> bool:
 
 
 def is_clean(txn: ReadTransaction, branch: Branch) -> bool:
-    """Return whether a branch has no staged records, not even in a commit that is in progress."""
+    """Return whether a branch has no uncommitted changes, even in a commit that is in progress."""
     return all(is_empty(txn, token) for token in (branch.staging_token, *branch.sealed_tokens))
 
 
 def drop(txn: WriteTransaction, token: StagingToken, *, limit: int | None = None) -> int:
-    """Delete staged records, at most `limit`; return their number.
+    """Delete staged records, at most `limit`; return how many were deleted.
 
     A number below `limit` means that no records are left.
     """
@@ -98,7 +103,7 @@ def overlay(staged: Iterator[Record], committed: Iterator[Record]) -> Iterator[R
     """Apply `staged` changes to `committed` records: tombstones hide paths, other records replace.
 
     Both streams are in strictly ascending path order, and so is the result. If `staged` is empty,
-    `committed` itself is returned.
+    the iterator `committed` itself is returned.
     """
     first = next(staged, None)
     if first is None:
