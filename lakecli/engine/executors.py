@@ -1,4 +1,4 @@
-"""Before the first part runs on a cluster: wait for executors, and check that each can run lakecli.
+"""Before the first part runs on a cluster, wait for executors, and check that each runs lakecli.
 
 The probe function is pickled by value, so it also runs on executors that lack lakecli.
 """

@@ -214,7 +214,7 @@ class BucketTarget:
             raise UsageError(error.message) from error
 
     def versions_of(self, name: bytes) -> set[Version]:
-        """Return the version of an object, even if it is not listed; an empty set if it is missing."""
+        """Return the version of an object, listed or not; an empty set if it is missing."""
         try:
             return {self.store.head(os.fsdecode(name)).version}
         except (NotFound, Refused, UsageError):
@@ -344,7 +344,7 @@ class _Listed:
 
 
 def _before(key: str) -> str:
-    """Return a key that sorts shortly before `key`; for a long `key`, it is not longer than `key`."""
+    """Return a key that sorts shortly before `key` and, if `key` is long, is not longer."""
     previous = chr(ord(key[-1]) - 1)
     if not previous.isprintable():
         return key[:-1]

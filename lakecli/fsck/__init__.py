@@ -9,6 +9,6 @@
     hashing     data objects that are read and compared with their names, in parts
     spark_jobs  the jobs on Spark, and what executors do for them
 
-This process reads ranges with problems again, so the findings and their order are the same with any
-runner. May import `imports` and what is below.
+With any runner, this process reads the ranges with problems again, so the findings and their order
+do not depend on the runner. May import `imports` and what is below.
 """

@@ -1,17 +1,18 @@
 """Check that everything a repository's refs reach is in the bucket and matches its name.
 
-Data objects come first: one listing of ``data/`` (and with `hash_data` one reading of every byte)
-goes into an index on disk. Then every ref, its commits, their metaranges and their ranges are
-checked. Each is checked once, however many commits share it, and every entry is looked up in the
+Data objects come first: a listing of ``data/`` is stored in an index on disk. With `hash_data`,
+every byte of the objects is read, too. Then every ref, its commits, their metaranges and their
+ranges are checked, each only once, however many commits share it. Every entry is looked up in the
 index. Staged entries are checked too. The bucket is read, never the cache.
 
 Last come the ref objects and commit packs that clones share in the bucket. Every ref object must be
-valid. Its commit must be in a pack together with all its ancestors. The commit's tree must exist,
-whatever garbage collection has deleted. Every commit that this clone believes to be in a pack must
-be in one, since a push does not upload it again.
+valid. Its commit must be in a pack, and so must all ancestors of the commit. The commit's tree must
+exist, whatever garbage collection has deleted. If this clone has recorded that a commit is in a
+pack, the commit must be in one, since a push does not upload it again.
 
 On Spark there is no index on disk: all references are compared with the listing in one join, and
-this process reads only the ranges with problems again. So findings and their order are the same.
+this process reads only the ranges with problems again. So the findings and their order are the same
+as without Spark.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from lakecli.stores.capabilities import clear_temporaries
 from lakecli.stores.contract import ObjectNotFound, ObjectStore
 
 MAX_REMEMBERED: Final = 100_000
-"""Findings remembered so that none is reported twice; after that many, some may be."""
+"""Maximum number of findings kept to avoid duplicates; further ones may be reported twice."""
 
 
 def fsck(
@@ -137,7 +138,7 @@ def summarise(counts: FsckCounts) -> IntegrityError | None:
 
 @dataclass
 class _Checker:
-    """One run over one repository; each commit, metarange and range is checked once.
+    """One check of one repository; each commit, metarange and range is checked once.
 
     Args:
         reads_external: whether objects outside the namespace are read; ``None``: they are not even
@@ -183,7 +184,7 @@ class _Checker:
         yield finding
 
     def check_claim(self) -> Iterator[Finding]:
-        """Check that the namespace is this repository's, unless it is borrowed from lakeFS."""
+        """Check that the namespace is this repository's own, unless it is borrowed from lakeFS."""
         if self._repository.record.is_borrowed:
             return
         try:
@@ -203,7 +204,7 @@ class _Checker:
             yield from self.report(Finding("repository", SHARING, error.message))
 
     def iter_ranges(self) -> Iterator[RangeRecord]:
-        """Yield every range that a ref reaches, each once; skip metaranges that are unreadable."""
+        """Yield every range that a ref reaches, each once; skip metaranges that cannot be read."""
         heads = [commit_id for _, _, commit_id in self._refs.iter_refs()]
         trees: set[MetarangeId] = set()
         ranges: set[RangeId] = set()
@@ -217,7 +218,7 @@ class _Checker:
                     yield record
 
     def iter_contents(self) -> Iterator[LakeFsContents]:
-        """Yield address, size and checksum of every readable staged entry."""
+        """Yield the address, size and checksum of every staged entry that can be read."""
         for branch in self._refs.iter_branches():
             for _, value in self._iter_staged(branch):
                 with suppress(IntegrityError):
@@ -225,7 +226,7 @@ class _Checker:
                     yield LakeFsContents(entry.physical_address, entry.size, entry.checksum)
 
     def _iter_staged(self, branch: Branch) -> Iterator[tuple[bytes, bytes]]:
-        """Yield path and value of each entry that a branch has staged, without deletions."""
+        """Yield the path and the value of each entry that a branch has staged; skip deletions."""
         for token in (branch.staging_token, *branch.sealed_tokens):
             for path, value in area.scan(self._txn, token):
                 if value != TOMBSTONE:
@@ -237,7 +238,7 @@ class _Checker:
             yield from self.report(finding)
 
     def check_refs(self) -> Iterator[Finding]:
-        """Check what all branches and tags reach: first their own trees, then their history."""
+        """Check what branches and tags reach: first the trees of their commits, then the history."""
         for branch in self._refs.iter_branches():
             yield from self._check_staging(branch)
         heads: list[tuple[str, Commit]] = []
@@ -322,8 +323,8 @@ class _Checker:
     def _has_expired(self, tree: MetarangeId) -> bool:
         """Return whether garbage collection has deleted a tree by the retention rules.
 
-        Retention rules never delete the tree of a branch or tag. A tree that still exists was not
-        deleted, only damaged.
+        Retention rules never delete the tree of the commit that a branch or tag points to. If the
+        tree still exists, it was not deleted, only damaged.
         """
         if tree in self._heads or tree not in self._expired:
             return False
@@ -335,7 +336,7 @@ class _Checker:
 
     @cached_property
     def _expired(self) -> frozenset[str]:
-        """The trees that garbage collection has expired; read only if a tree has a problem."""
+        """The trees that garbage collection has deleted; only read if a tree has a problem."""
         return frozenset(iter_expired(self._store))
 
     def _find_sound(self, range_id: RangeId) -> RangeResult | None:
@@ -379,9 +380,9 @@ class _Checker:
     def _is_collected(self, address: str, commit_id: CommitId | None) -> bool:
         """Return whether lakeFS's garbage collection may have deleted a missing object; count it.
 
-        That is only so if lakeFS worked in the namespace, and no branch, tag or staged change needs
-        the object. Objects that these need are known by now, since heads and staged changes are
-        checked first.
+        That is possible only if lakeFS worked in the namespace, and no branch, tag or staged change
+        needs the object. The objects that branches, tags and staged changes need are known already,
+        since heads and staged changes are checked first.
         """
         is_needed = commit_id is None or commit_id in self._head_commits or address in self.damaged
         if is_needed or not self._is_of_lakefs:
@@ -400,7 +401,7 @@ class _Checker:
         return False
 
     def _problem_of_contents(self, entry: CheckedEntry) -> str | None:
-        """Compare an object of lakeFS with what its entry records, once for each checksum."""
+        """Compare an object of lakeFS with the checksum in its entry, once for each checksum."""
         key, checksum = entry.physical_address, entry.checksum
         if data_digest(key) is not None or (key, checksum) in self._compared:
             return None
@@ -417,7 +418,7 @@ class _Checker:
         return found.what
 
     def check_external(self) -> Iterator[Finding]:
-        """Check the objects outside the namespace that are waiting since the last call."""
+        """Check the objects outside the namespace that were found since the last call."""
         waiting, self._external = self._external, []
         recorded = [Recorded(*entry[1:]) for entry, _, _ in waiting]
         checks = ask_all(self._repository.addresses, recorded, reads=bool(self._reads_external))
@@ -441,7 +442,7 @@ def check_shared(
     """Yield the problems of the refs and the packs in the bucket.
 
     Args:
-        checked: trees that were checked already, as trees of this clone's heads.
+        checked: trees of this clone's heads, which were checked already.
     """
     store = repository.store
     heads: list[tuple[str, str, CommitId]] = []
@@ -499,7 +500,7 @@ def _check_trees(
     heads: list[tuple[str, str, CommitId]],
     checked: set[MetarangeId],
 ) -> Iterator[Finding]:
-    """Check the metaranges of heads; their ranges are checked only for refs of this clone."""
+    """Check the metaranges of heads; for refs of this clone, check their ranges, too."""
     for _, name, head in heads:
         tree = packs.trees.get(head)
         if not tree or tree in checked:
@@ -512,7 +513,7 @@ def _check_trees(
 def _check_believed(
     repository: Repository, txn: ReadTransaction, packs: Packs
 ) -> Iterator[Finding]:
-    """Check that the commits which this clone remembers in packs are in the bucket's packs."""
+    """Check that every commit that this clone has recorded as packed is in a pack in the bucket."""
     bad = {pack.name for pack in packs.bad}
     for pack_id, believed in sorted(believed_packs(repository, txn).items()):
         count = len(believed - packs.parents.keys())
@@ -522,7 +523,7 @@ def _check_believed(
 
 
 def believed_packs(repository: Repository, txn: ReadTransaction) -> dict[PackId, set[CommitId]]:
-    """Return the packs that this clone knows, with the commits that it believes to be in each."""
+    """Return the packs that this clone has recorded, each with the commits recorded for it."""
     known = PackedStore(txn, repository.key)
     believed: dict[PackId, set[CommitId]] = {}
     for commit in RefStore(txn, repository.key).iter_commits():

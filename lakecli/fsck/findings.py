@@ -50,7 +50,7 @@ class FsckCounts:
     external_archived: int = 0
     places: dict[str, int] = field(default_factory=dict)
     expired: int = 0
-    """Trees of old commits that garbage collection has deleted by the retention rules."""
+    """Number of trees of old commits that garbage collection deleted by the retention rules."""
     unverified: int = 0
     """Objects of lakeFS whose bytes do not agree with what lakeFS recorded, which need not mean
     that they are damaged."""
@@ -62,7 +62,7 @@ class FsckCounts:
 
 
 MAX_AFFECTED: Final = 100
-"""Paths remembered for one object."""
+"""Maximum number of affected paths that are kept for one object."""
 
 
 class Affected(NamedTuple):
@@ -79,7 +79,7 @@ class Defect(DamagedObject):
 
     Attributes:
         affected: paths that need the object, at most `MAX_AFFECTED`.
-        count: the number of all such paths.
+        count: the number of all paths that need the object.
     """
 
     affected: list[Affected] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Unrecoverable(NamedTuple):
     Attributes:
         refs: branches and tags that need it now.
         paths: some of the paths that need it.
-        path_count: the number of these paths, as far as it is known.
+        path_count: the number of paths that need it, as far as the number is known.
     """
 
     kind: str
@@ -115,7 +115,7 @@ class Unrecoverable(NamedTuple):
 
 @dataclass(slots=True)
 class RepairCounts:
-    """Counts of repairs and losses, updated during a repair; `checked` is of the last check."""
+    """Counts of repairs and losses, updated during a repair, and the counts of the last check."""
 
     checked: FsckCounts = field(default_factory=FsckCounts)
     repaired: int = 0
@@ -123,7 +123,7 @@ class RepairCounts:
 
 
 def problems_of_commit(refs: RefStore, commit: Commit) -> Iterator[str]:
-    """Yield the defects of a commit's record."""
+    """Yield the defects of the record of a commit."""
     for parent_id in commit.parents:
         parent = refs.find_commit(parent_id)
         if parent is None:

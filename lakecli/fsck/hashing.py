@@ -1,10 +1,12 @@
 """Data objects that are read and compared with their names, in parts of bounded size.
 
 The names of objects that lakeFS wrote are not digests. The contents of these objects are compared
-with the checksum of an entry. That can prove that bytes are right, but never that they are damaged.
+with the checksum of an entry. An equal checksum proves that the bytes are right; a different one
+does not prove that they are damaged.
 
-In this process the parts consist of keys. For executors they are intervals of keys: one task lists
-a part of ``data/`` and divides it; other tasks list the intervals again and read their objects.
+In this process a part is a list of keys. For executors a part is an interval of keys: one task
+lists a part of ``data/`` and divides it into intervals; other tasks list the intervals again and
+read their objects.
 """
 
 from __future__ import annotations
@@ -28,19 +30,19 @@ from lakecli.stores.streams import groups_of
 
 PART_OBJECTS: Final = 500
 PART_BYTES: Final = 256 << 20
-"""Limits of one part; a larger data object is the only one of its part."""
+"""Maximum number and total size in bytes of a part's objects; a larger object is a part alone."""
 
 AFTER_DATA: Final = DATA.removesuffix("/") + "0"
-"""The first key after all that begin with ``data/``."""
+"""The first key after all keys that begin with ``data/``."""
 
 
 class ObjectInterval(NamedTuple):
-    """The data objects that one task reads.
+    """The interval of keys with the data objects that one task reads.
 
     Attributes:
         low: the first key.
         high: the first key after the interval.
-        size: total size of these objects in bytes.
+        size: total size of the objects in bytes.
     """
 
     low: str
@@ -50,7 +52,7 @@ class ObjectInterval(NamedTuple):
 
 
 class Hashing(NamedTuple):
-    """The choice of data objects that are read.
+    """The choice of the data objects to read.
 
     Attributes:
         share: the share of the objects to read, from 0 to 1.
@@ -120,7 +122,7 @@ def hash_interval(interval: ObjectInterval, *, hashing: Hashing) -> list[Hashed]
     """Read the data objects of an interval.
 
     Returns:
-        First the sum of all sound objects, then each damaged object.
+        One result for all intact objects, with their total size, then one for each damaged object.
     """
     found = [Hashed(interval.low, None, 0)]
     for info in hashing.objects(interval.low, interval.high):
@@ -166,7 +168,7 @@ class LakeFsContents(NamedTuple):
 
 
 UNVERIFIED: Final = "cannot be verified"
-"""In place of a defect: an object has the right size, and bytes of which no checksum is known."""
+"""The defect of an object that has the recorded size, but not the recorded checksum."""
 
 
 def compare_contents(uri: str, store: ObjectStore, recorded: LakeFsContents) -> Hashed:

@@ -1,8 +1,8 @@
 """The work that a runner does for `fsck`: hash objects, and on Spark look up all references.
 
 References are looked up before the ranges are checked one by one. This process keeps in memory only
-the IDs and counts of the ranges, the keys and defects of damaged objects, and the missing or wrong
-objects of one range at a time.
+the IDs and counts of the ranges, the keys and defects of damaged objects, and, for one range at a
+time, the objects that are missing or have the wrong size.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PART_STAGED: Final = 100_000
 
 
 class JoinedIndex(ObjectIndex):
-    """An index of data objects that comes from a join of all references with the listing, on Spark.
+    """An index of data objects, on Spark: the result of joining all references with the listing.
 
     Attributes:
         count: the number of objects below ``data/``; known after `look_ahead`.
@@ -76,7 +76,7 @@ class JoinedIndex(ObjectIndex):
         self._defects: dict[tuple[str, str], str] | None = None
 
     def hash_objects(self, hashing: Hashing) -> Iterator[Hashed]:
-        """Read data objects on executors; yield damaged objects, and sums of the sound ones."""
+        """Read data objects on executors; yield damaged objects, and sizes of all intact ones."""
         task = partial(hash_interval, hashing=hashing)
         for interval, hashed in self._runner.run(task, self._intervals(hashing)):
             self._progress.advance(items=interval.objects, size=sum(each.size for each in hashed))
@@ -96,7 +96,7 @@ class JoinedIndex(ObjectIndex):
         """Check ranges, and look up the objects that their entries and the staged entries refer to.
 
         Returns:
-            The number of bytes read, to compare lakeFS's objects with their entries.
+            The number of bytes that were read to compare lakeFS's objects with their entries.
         """
         ids: list[RangeId] = []
         parts: list[ToRead] = []
@@ -144,7 +144,7 @@ class JoinedIndex(ObjectIndex):
         return size
 
     def compared(self, key: str, checksum: str) -> Hashed | None:
-        """Return the result of comparing an object with a checksum; ``None`` if not compared."""
+        """Return the result of comparing an object with a checksum; ``None``: not compared."""
         if self._defects is None or self._asks:
             return None
         return Hashed(key, self._defects.get((key, checksum)), 0)
@@ -163,9 +163,9 @@ class JoinedIndex(ObjectIndex):
     def take_up(
         self, range_id: RangeId, items: Iterator[CheckedEntry | Problem]
     ) -> Iterable[CheckedEntry | Problem]:
-        """Return the items of a range that was read again; its entries are looked up next.
+        """Return the items of a range that was read again; the caller then looks up their objects.
 
-        If the executor read other entries, each object is looked up with a request of its own.
+        If an executor read a different number of entries, each object is looked up with a request.
         """
         found = self._results.get(range_id)
         listed = list(items)

@@ -1,7 +1,7 @@
 """Repair the problems that `fsck` finds, from intact copies; then check again.
 
 Local commits are restored from the bucket, and refs and packs in the bucket from this clone. Only
-damaged copies in the cache, and damaged packs whose commits are elsewhere, are deleted.
+damaged files in the cache are deleted, and damaged packs whose commits are in other packs.
 
 For each loss that cannot be repaired, `describe_losses` lists the affected branches, tags and
 paths, and what to do.
@@ -53,10 +53,10 @@ from lakecli.repository.stored_objects import Repaired
 from lakecli.stores.contract import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
 
 TABLES: Final = ("metarange", "range")
-"""Kinds of findings about tables."""
+"""The kinds of findings that concern tables."""
 
 ROUNDS: Final = 6
-"""Checks at most: each repaired table may reveal problems of what it refers to."""
+"""Maximum number of checks: a repaired table may show problems of tables and objects below it."""
 
 
 def repair(
@@ -67,14 +67,14 @@ def repair(
     dry_run: bool = False,
     counts: RepairCounts | None = None,
 ) -> Iterator[Finding | Repaired | Unrecoverable]:
-    """Repair what can be repaired; yield the findings, the repairs, and at the end the losses.
+    """Repair the problems that can be repaired; yield findings, repairs, and at the end the losses.
 
     Args:
         check: runs `fsck` with the given counts.
         places: directories with files that may be lost objects, and URIs of copies of the
             namespace.
-        dry_run: report what would be repaired, and change nothing. Problems that show only after
-            trees are repaired are not found.
+        dry_run: report what would be repaired, and change nothing. Problems that can be found only
+            after trees are repaired are not reported.
 
     Raises:
         Unreachable: the store does not answer.
@@ -146,7 +146,7 @@ def _repair_claim(repository: Repository, *, dry_run: bool) -> bool:
 
 
 BATCH: Final = 2_000
-"""Commits written in one transaction."""
+"""Number of commits written in one transaction."""
 
 
 def repair_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
@@ -198,7 +198,7 @@ def _wrong_commits(repository: Repository, txn: ReadTransaction) -> Iterator[Com
 def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
     """Write commits that are missing from the bucket's packs to the bucket again.
 
-    Damaged packs are deleted if all of their commits are elsewhere.
+    A damaged pack is deleted if other packs have all of its commits.
     """
     packs = read_packs(repository.store)
     with repository.lake.kv.read() as txn:
@@ -252,7 +252,7 @@ def _needed(
 def repair_refs(
     repository: Repository, defects: Iterable[Defect], *, dry_run: bool
 ) -> Iterator[Repaired]:
-    """Restore missing or damaged ref objects as this clone last saw them.
+    """Restore missing or damaged ref objects to the state that this clone saw last.
 
     A ref object that can be parsed, or that a newer lakecli wrote, is not changed.
     """
@@ -417,7 +417,7 @@ class _Losses:
             return None
 
     def _record(self, tree: MetarangeId, range_id: str) -> int | None:
-        """Return the number of entries of a range, or ``None`` if the tree does not have it."""
+        """Return the number of entries of a range; ``None`` if the tree does not have the range."""
         try:
             records = self._repository.trees.metarange(tree).records()
             return next((each.count for each in records if each.id == range_id), None)
@@ -425,7 +425,7 @@ class _Losses:
             return None
 
     def _last_sound(self, refs: Collection[str]) -> CommitId | None:
-        """Return the newest commit of the first ref, by first parents, whose tree can be read."""
+        """Return the newest readable commit of the first of the refs, following first parents."""
         start = next((head for name, _, head, _ in self._heads if name in refs), None)
         commit = None if start is None else self._refs.find_commit(start)
         while commit is not None:

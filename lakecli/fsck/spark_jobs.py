@@ -1,12 +1,13 @@
 """The jobs of `fsck` on Spark: looking references up, and comparing lakeFS's objects.
 
 To look references up, executors read ranges and list objects, and Spark joins both by name. A
-reference and its object have the same name: a flag whether the digest is that of the contents, and
-the digest. A row without a name has the counts of a range or of a listing. It matches no other row,
-and is kept. Of all other rows only those are kept whose object is missing or has another size.
+reference and its object have the same name. The name consists of a flag whether the object's digest
+is that of its contents, and the digest. The join keeps only rows whose object is missing or has
+another size. A row without a name has the counts of a range or of a listing. It matches no other
+row, and is kept, too.
 
 To compare lakeFS's objects with the checksums of their entries, Spark removes equal rows of all
-ranges. So each object is read once for each checksum that entries give it, however many commits
+ranges. So each object is read once for each different checksum in its entries, however many commits
 share it.
 """
 
@@ -49,13 +50,13 @@ from lakecli.repository.stored_objects import is_old_key, size_of
 REFERENCES: Final = "part int, number int, name binary, size bigint, stat binary"
 OBJECTS: Final = "object binary, present bigint, listed binary"
 LEFT: Final = ("part", "number", "name", "present", "stat", "listed")
-"""Columns of references, of objects, and of what the join leaves of both."""
+"""The columns of the rows that the join leaves."""
 
 RESULT_RANGES: Final = 64
-"""Ranges whose results are one part of the job."""
+"""Number of ranges whose results form one part of the job."""
 
 DAMAGED: Final = -1
-"""In place of the size of an object that was read and is damaged."""
+"""Used instead of the size of an object that was read and is damaged."""
 
 _NO_SIZE: Final = -2
 _MOST: Final = 1 << 63
@@ -63,15 +64,15 @@ _NAME: Final = 1 + DIGEST_SIZE
 _FACT: Final = _NAME + 8
 _BATCH: Final = 65_536
 _INLINE: Final = 1 << 10
-"""Bytes of the facts of a range that its result contains; larger ones have a name in the bucket."""
+"""Maximum bytes of a range's facts in its result; larger facts are written to the bucket."""
 
 
 class Checking(NamedTuple):
-    """What the tasks of a job need on the executors.
+    """The values that the tasks of a job need on the executors.
 
     Attributes:
         scratch: where large results are written; ``None``: all results go through Spark.
-        nonce: marks the errors of this job.
+        nonce: a text that marks the errors of this job.
         compares: whether the driver compares the contents of lakeFS's objects with their entries.
             Then it has to read the ranges that refer to such objects.
         damaged: keys outside ``data/`` of objects whose contents differ from an entry.
@@ -85,11 +86,11 @@ class Checking(NamedTuple):
 
 
 class ToRead(NamedTuple):
-    """The input from which one task yields references.
+    """The ranges or staged entries from which one task yields references.
 
     Attributes:
-        first: number of the first range; the numbers of the other ranges follow.
-        staged: references of staged entries, which the driver found; then there are no ranges.
+        first: number of the first range; the other ranges have the following numbers.
+        staged: references of staged entries, which the driver found; if given, there are no ranges.
         contents: the contents of lakeFS's objects in the staged entries.
     """
 
@@ -104,9 +105,9 @@ class RangeResult(NamedTuple):
 
     Attributes:
         entries: number of readable entries.
-        outside: number of entries with bytes outside the namespace, by place.
+        outside: number of entries with bytes outside the namespace, by bucket or directory.
         facts: names and actual sizes of the objects that are missing or have another size than the
-            entries say; or the name of the result that has them.
+            entries say; if large, the name under which these were written to the bucket.
         is_sound: whether the driver need not read the range.
     """
 
@@ -121,7 +122,7 @@ class LookupResult(NamedTuple):
     """The results of checking some ranges.
 
     Attributes:
-        objects: number of objects in the listings whose counts are in this part.
+        objects: number of listed objects below ``data/`` that this part of the job has counted.
     """
 
     objects: int
@@ -129,7 +130,7 @@ class LookupResult(NamedTuple):
 
 
 def name_of(key: str) -> bytes | None:
-    """Return the name of an object; ``None`` if it is not below ``data/``."""
+    """Return the name by which an object is joined; ``None`` if it is not below ``data/``."""
     digest = data_digest(key)
     if digest is not None:
         return b"\1" + bytes.fromhex(digest)
@@ -143,7 +144,7 @@ def reference(address: str, size: int) -> tuple[bytes, int] | None:
 
 
 def read_references(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
-    """Check ranges on an executor; yield their references, and a row for the counts of each."""
+    """Check ranges on an executor; yield their references, and for each range a row of counts."""
 
     def rows_of(_number: int, body: bytes) -> Iterator[Any]:
         part: ToRead = load_value(body)
@@ -187,7 +188,7 @@ def _check(
 
 
 def list_objects(batches: Iterator[Any], *, digits: int, checking: Checking) -> Iterator[Any]:
-    """List parts of ``data/`` on an executor; yield their objects, and a row with their count."""
+    """List parts of ``data/`` on an executor; yield rows of objects, and one row with the count."""
 
     def rows_of(number: int) -> Iterator[Any]:
         low, high = bounds_of(number, digits)
@@ -202,7 +203,7 @@ def list_objects(batches: Iterator[Any], *, digits: int, checking: Checking) -> 
 
 
 def keep_left(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
-    """Yield the result of a part, from the rows that remain after the join, ascending by range."""
+    """Yield the result of a part, from the rows that the join left, ascending by range."""
     rows = (
         row
         for batch in batches
@@ -224,7 +225,7 @@ def keep_left(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
 
 
 class _Left:
-    """The rows of one range, or of listings, that remain after the join."""
+    """The rows of one range, or of listings, that the join left."""
 
     def __init__(self) -> None:
         self.objects = 0
@@ -379,7 +380,7 @@ RECORDED: Final = "key binary, size bigint, checksum binary"
 
 
 class Differing(NamedTuple):
-    """The result of one task of a comparison.
+    """The result of one task that compares objects of lakeFS.
 
     Attributes:
         size: number of bytes that the task read.
@@ -455,7 +456,7 @@ def _recorded_rows(recorded: Iterable[LakeFsContents]) -> Iterator[Any]:
 
 
 def compare_some(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
-    """Read objects on an executor; yield the result of the task.
+    """Compare objects on an executor with their entries; yield the result of the task.
 
     An object that is missing or has another size is not read, since the lookup of references finds
     it.

@@ -11,7 +11,7 @@
     manifest       manifests as a source: their files, and dividing them into parts
     manifest_rows  the rows of manifests: columns, values, and reading them from text and Parquet
     bucket         a prefix of a bucket as a source
-    address_checks check the addresses of a source's objects, and whether the objects are there
+    address_checks check the addresses of a source's objects, and whether the objects exist
     dry_run        the paths that a dry run of an import lists
     model          the task, parts, rows, failures and results of an import
     tree_parts     one part of a tree: read it, write it, join all parts; rebuild trees of lakeFS
@@ -19,7 +19,8 @@
 A *source* (`sources`, `bucket`, `manifest`) plans parts, each an interval of keys; a part yields
 its objects as sorted rows. `import_part` merges them with the records of the branch and writes
 ranges, in any process. `join_parts` joins the parts on the driver, and copies the records of the
-branch outside the prefix. `job` combines these; the journal lets an import continue after a kill.
+branch outside the prefix. `job` combines these steps. The journal lets an import continue after it
+was killed.
 
 May import `engine` and what is below.
 """

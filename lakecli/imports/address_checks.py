@@ -1,10 +1,11 @@
 """Check the addresses of a source's objects, and whether the objects exist.
 
-An address must be readable for a store, and allowed.
+A store must be able to read an address, and the address must be allowed.
 
-``--verify`` requests the objects of a manifest at their addresses. This is not needed for a
-listing, which has just seen its objects, or with ``--copy``, which reads them. A manifest may be
-old, so by default HEAD requests check a sample of its objects, in the processes that run the parts.
+``--verify`` requests the objects of a manifest at their addresses. A listing of a bucket does not
+need this, since it has just seen its objects, and neither does ``--copy``, which reads them. A
+manifest may be old, so by default HEAD requests check a sample of its objects, in the processes
+that run the parts.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ from lakecli.stores.uri import is_local
 
 MARK: Final = PIN_MARK.encode()
 COPY_IT: Final = "copy it into the repository"
-"""How reasons end for which an object can be imported with its bytes only."""
+"""The end of a reason if the object can be imported only by copying its bytes."""
 
 _NOT_ON_AZURE: Final = re.compile(rb"\Aaz://.*(/\.\.?(?![^/\0])|[\\\x01-\x08\x0b-\x1f])", re.DOTALL)
-"""Addresses, joined by NULs, of which `check_name` may refuse one."""
+"""Matches addresses, joined by NULs, if `check_name` may refuse one of them."""
 
 PINNABLE: Final = ("s3://", "gs://", "az://", "memory://")
 """Prefixes of addresses that may name a version."""
 
 
 def names_version(value: bytes) -> bool:
-    """Return whether an encoded entry names one version of an object."""
+    """Return whether the address in an encoded entry names one version of an object."""
     return MARK in value and bool(split_pin(decode_entry(value).physical_address).version_id)
 
 
@@ -57,7 +58,8 @@ class Addresses:
     """Checks the addresses of one part's objects; fast if consecutive addresses share a bucket.
 
     Attributes:
-        places: places outside the namespace that contain the objects; see `places.place_of`.
+        places: buckets and directories outside the namespace that contain the objects; see
+            `places.place_of`.
     """
 
     def __init__(self, task: Task, failures: Failures) -> None:
@@ -73,7 +75,7 @@ class Addresses:
         """Return the rows, without objects whose address cannot be read or recorded.
 
         Raises:
-            Refused: an object lies in the repository's own namespace, or in a directory that is
+            Refused: an object is in the repository's own namespace, or in a directory that is
                 not allowed.
         """
         bad = self._unknown(rows.addresses)
@@ -85,7 +87,7 @@ class Addresses:
         return self._failures.leave_out(rows, self._task.prefix, bad)
 
     def _unknown(self, addresses: list[bytes]) -> dict[int, str]:
-        """Return the problems of addresses, by their positions."""
+        """Return the problems of addresses, by their positions in the list."""
         if self._are_known(addresses):
             return {}
         bad = {}
@@ -99,7 +101,7 @@ class Addresses:
         return bad
 
     def _are_known(self, addresses: list[bytes]) -> bool:
-        """Return whether all addresses are in the bucket of the last one, without checking each.
+        """Return whether all addresses are in the bucket checked last; do not check each address.
 
         Every text that sorts between two addresses of a bucket is an address in that bucket, too.
         """
@@ -126,7 +128,7 @@ class Addresses:
         )
 
     def _problem(self, address: bytes) -> str:
-        """Record the place of an address; return the problem of the address, or ``""``."""
+        """Record the bucket or directory of an address; return the address's problem, or ``""``."""
         text = address.decode("utf-8", "surrogateescape")
         text, version_id = split_pin(text)
         scheme, colon, rest = text.partition("://")
@@ -207,7 +209,7 @@ def inside_error(address: str, namespace: str) -> Refused:
 
 
 def check_outside(repository: Repository, uri: str) -> None:
-    """Refuse a source that contains the repository's namespace, or lies in it."""
+    """Refuse a source that contains the repository's namespace, or is inside the namespace."""
     own = _real(repository.record.storage_namespace)
     other = _real(uri)
     if (other + "/").startswith(own + "/"):
@@ -220,20 +222,20 @@ def check_outside(repository: Repository, uri: str) -> None:
 
 
 def _real(uri: str) -> str:
-    """Return a URI; if it is on this machine, with symbolic links resolved."""
+    """Return a URI; if it is a path on this machine, resolve its symbolic links."""
     if is_local(uri):
         return "local://" + os.path.realpath(uri.removeprefix("local://")).rstrip("/")
     return uri
 
 
 AT_ONCE: Final = 32
-"""Requests that one part makes at a time."""
+"""Number of requests that one part sends at a time."""
 
 SAMPLE: Final = 1_000
-"""Objects in a sample, about; all objects of a manifest that has fewer."""
+"""Approximate number of objects in a sample; a smaller manifest is verified completely."""
 
 ROW_SIZE: Final = 100
-"""Bytes of a row of a manifest, about: 30 in Parquet, 150 in text."""
+"""Approximate bytes of a row of a manifest: about 30 in Parquet, 150 in text."""
 
 
 class Verify(StrEnum):

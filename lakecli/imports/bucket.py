@@ -1,10 +1,10 @@
 """A prefix of a bucket as a source; its keys can be anything, so they are divided by probing.
 
 A store lists keys in order, a thousand per request, and each request continues after the last key
-of the previous one. Listing from several positions at a time needs keys in the middle. A few dozen
-requests find such keys: each requests the first key after all keys that share a prefix with a known
-key, with longer and longer prefixes. On Spark, executors divide the pieces further until all are
-small or there are many. Then small neighbours are joined again.
+of the previous one. To list from several positions at the same time, keys in the middle are needed.
+A few dozen requests find such keys: each requests the first key after all keys that share a prefix
+with a known key; the prefixes get longer and longer. On Spark, executors divide the pieces further
+until all pieces are small or there are many. Then small neighbours are joined again.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from lakecli.stores.capabilities import versions_of
 from lakecli.stores.contract import ObjectInfo, ObjectStore, key_bytes
 
 FIRST_PAGES: Final = 8_000
-"""Keys up to which a listing is not divided."""
+"""Maximum number of keys for which a listing is not divided."""
 
 PROBES: Final = 4
-"""Requests that skip through a listing to find keys in it, for each wanted piece, at most."""
+"""Maximum number of requests per wanted piece that look for keys in a listing."""
 
 MOST_CHARACTERS: Final = 1_024
-"""Characters of a key, at most."""
+"""Maximum number of characters of a key."""
 
 ENOUGH: Final = 4_096
-"""Large pieces from which no more are divided: a quarter of a million keys each at a billion."""
+"""If there are this many large pieces, none is divided further. For a billion keys, each such piece
+has about 250,000 keys."""
 
 PER_ROUND: Final = 16
-"""Pieces into which a large one is divided in one round."""
+"""Number of pieces into which a large piece is divided in one round."""
 
 ROUNDS: Final = 8
 KEYS_PER_PIECE: Final = 131_072
-"""Keys of small neighbours that become one piece."""
+"""Maximum number of keys of small neighbouring pieces that are joined into one piece."""
 
 _LAST: Final = "\U0010ffff"
 """Appended to a prefix, it sorts after all real keys with that prefix."""
@@ -92,7 +93,7 @@ def divide(store: ObjectStore, piece: KeyRange, wanted: int) -> list[KeyRange]:
 
 
 def _groups(store: ObjectStore, key: str, depth: int, high: str) -> Iterator[str]:
-    """Yield the first key of each group except the first; keys with a common prefix are a group.
+    """Group keys by a common prefix; yield the first key of each group except the first group.
 
     Args:
         depth: length of the common prefixes, in characters.
@@ -108,7 +109,7 @@ def _groups(store: ObjectStore, key: str, depth: int, high: str) -> Iterator[str
 def refine(
     runner: Runner, pieces: Sequence[KeyRange], *, uri: str, account: Account
 ) -> list[KeyRange]:
-    """Have a runner divide pieces, in rounds, until all are small or about `ENOUGH` are large.
+    """Divide pieces on a runner, in rounds, until all are small or about `ENOUGH` pieces are large.
 
     Args:
         pieces: the pieces, in order.
@@ -151,7 +152,7 @@ def merged(pieces: Sequence[KeyRange]) -> list[KeyRange]:
 
 
 LISTING_PARTS: Final = 64
-"""Parts into which this process divides a long listing of a bucket."""
+"""Number of parts into which this process divides a long listing of a bucket."""
 
 
 class BucketSource(NamedTuple):
@@ -171,7 +172,7 @@ class BucketSource(NamedTuple):
         return sum(bool(info.key) for info, _ in list_between(store, "", "", pins=task.pins))
 
     def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
-        """Yield the parts that cover everything from the prefix up to `high`, in order.
+        """Yield the parts that cover all keys from the prefix up to `high`, in order.
 
         On Spark, executors divide large parts further.
 
@@ -198,7 +199,7 @@ class BucketSource(NamedTuple):
 
 
 class ListingSource(NamedTuple):
-    """The keys of a store from `low` up to `high`, relative to its URI.
+    """The keys of a store from `low` up to `high`, relative to the store's URI.
 
     Attributes:
         high: the first key after the range; ``""``: no limit.
@@ -209,7 +210,7 @@ class ListingSource(NamedTuple):
     high: str
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
-        """List the keys."""
+        """List the keys; yield their objects as rows."""
         del failures
         start = key_bytes(self.uri.rstrip("/") + "/")
         for listed in self._pages(task):
@@ -232,7 +233,7 @@ class ListingSource(NamedTuple):
             )
 
     def identity(self) -> list[Any]:
-        """Return the interval of keys."""
+        """Return the interval of keys, which identifies the source."""
         return ["listing", self.uri, self.low, self.high]
 
     def _pages(self, task: Task) -> Iterator[list[tuple[ObjectInfo, str]]]:
@@ -247,12 +248,12 @@ class ListingSource(NamedTuple):
 def list_between(
     store: ObjectStore, low: str, high: str, *, pins: bool = False
 ) -> Iterator[tuple[ObjectInfo, str]]:
-    """List the keys of a store in an interval.
+    """List the keys of a store in an interval; yield each object with its version ID.
 
     Args:
         low: the first key; ``""``: there is no limit.
         high: the first key after the interval; ``""``: there is no limit.
-        pins: request the IDs of versions; otherwise each is ``""``.
+        pins: request the version IDs; otherwise each version ID is ``""``.
     """
     first, end = key_bytes(low), key_bytes(high)
     before = key_before(low)

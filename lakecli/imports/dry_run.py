@@ -1,9 +1,10 @@
 """The paths that a dry run of an import lists.
 
-Parts finish in any order, and a source that turns out not to be sorted is read again. So each part
-has a file with its paths, in order, on the driver's disk, and the files are read when all parts are
-done. If the parts run on other machines, they return their paths in pieces instead, which the
-driver writes to the file of the part. Large pieces go through the namespace: see `scratch`.
+Parts finish in any order. If a source turns out not to be sorted, it is read again. So each part
+writes its paths, in order, to a file on the driver's disk, and the files are read when all parts
+are done. If the parts run on other machines, they return their paths in pieces instead, and the
+driver writes the pieces to the file of the part. Large pieces are written to the namespace first:
+see `scratch`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from lakecli.imports.model import DryRunOutput, Failures
 from lakecli.repository.transfer.plan import PathAction, PathStep
 
 PIECE_STEPS: Final = 16_384
-"""Paths that a part holds in memory."""
+"""Number of paths that a part keeps in memory."""
 
 
 class Lister:
@@ -41,14 +42,14 @@ class Lister:
         """List some paths, all of which sort after the paths listed before.
 
         Args:
-            found: paths, actions, and encoded entries, which give the sizes.
+            found: for each path, the path, the action, and the encoded entry, which gives the size.
         """
         for path, action, value in sorted(found):
             self.list_failures(before=path)
             self._write(PathStep(action, path, decode_entry(value).size))
 
     def list_failures(self, *, before: bytes | None) -> None:
-        """List the failures at paths before another path; ``None``: all of them."""
+        """List the failures at paths that sort before a path; ``None``: all failures."""
         failed = self._failed
         count = len(failed) if before is None else bisect_left(failed, before, key=_path_of)
         for step in failed[:count]:
@@ -56,7 +57,7 @@ class Lister:
         del failed[:count]
 
     def finish(self) -> tuple[Any, ...]:
-        """List the remaining failures; return the pieces if the lister has no file."""
+        """List the remaining failures; return the pieces if the lister writes to no file."""
         self.list_failures(before=None)
         self._end_piece()
         return tuple(self._pieces)

@@ -1,9 +1,9 @@
 """Import one part: merge the source's objects with the records of the branch, in any process.
 
-`Merging` merges the objects with the records of the branch, and counts what changes.
+`Merging` merges the objects with the records of the branch, and counts the changed paths.
 
-Objects stay at their addresses. With ``--copy`` their bytes are copied into the namespace, and the
-copies are named by their contents.
+The imported entries refer to the objects at their addresses. With ``--copy``, the bytes of the
+objects are copied into the namespace, and the copies are named by their contents.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from lakecli.stores.uri import is_local
 SHOWN_DUPLICATES: Final = 100
 
 AT_ONCE: Final = 16
-"""Objects that one part copies at a time."""
+"""Number of objects that one part copies at a time."""
 
 
 _open = threading.local()
@@ -79,8 +79,8 @@ def import_item(
     """Import one part; return ``None`` if the result of an earlier run is still valid.
 
     Args:
-        tell: called from time to time with the number of objects done since the last call, and the
-            number of their bytes that were copied.
+        tell: called from time to time with the number of objects done, and the number of bytes
+            copied, since the last call.
 
     Raises:
         NotSorted: the source is not sorted by key.
@@ -136,7 +136,7 @@ def import_rows(
 
     Args:
         rows: the objects, sorted by key; keys are relative to the prefix.
-        failures: the failures that `rows` has recorded; the import adds its own.
+        failures: has the failures found while `rows` was read; the import adds its own.
         lister: lists what would be done with each path; created with the same `failures`.
         tell: see `import_item`.
     """
@@ -204,7 +204,7 @@ def import_rows(
 def _without_duplicates(
     rows: Rows, last: bytes | None, prefix: bytes, duplicates: list[bytes]
 ) -> Rows:
-    """Leave out repeated keys, and record them; raise `NotSorted` for a key lower than the last."""
+    """Leave out and record repeated keys; raise `NotSorted` for a key below the previous key."""
     keys = rows.keys
     if (last is None or last < keys[0]) and all(map(lt, keys, islice(keys, 1, None))):
         return rows
@@ -222,15 +222,15 @@ def _without_duplicates(
 
 @dataclass
 class Copier:
-    """Copies objects, and encodes the entries that an upload of them would record.
+    """Copies objects, and encodes entries as if the objects had been uploaded.
 
     The bytes are durable before the encoded entries are returned.
 
     Args:
         failures: records the objects that cannot be copied.
         tell: called with 1 and the number of bytes for each copied object, by several threads.
-        files: the files of a directory source, which are opened like in its walk; ``None``: another
-            kind of source.
+        files: the files of a directory source, which are opened as when the directory was walked;
+            ``None``: another kind of source.
     """
 
     _task: Task
@@ -239,7 +239,7 @@ class Copier:
     _files: FilesSource | None
 
     def copy(self, rows: Rows) -> tuple[Rows, list[bytes]]:
-        """Copy objects; leave out those that fail, and record why."""
+        """Copy objects; leave out objects that cannot be copied, and record why."""
         location, files = self._task.location, self._files
         ingest = Ingest(location.store(), location.guard()) if self._task.writes else None
         if files is None:  # the listing leaves out links that must not be followed
@@ -285,7 +285,7 @@ class Copier:
     def _copy(
         self, ingest: Ingest | None, opener: FileOpener, rows: Rows, at: int
     ) -> tuple[Ingested, Entry]:
-        """Copy one object, or in a dry run only read it; return also the original's entry.
+        """Copy one object, or in a dry run only read it; return the copy, and the original's entry.
 
         Raises:
             IntegrityError: the object's size is not the one in the source.
@@ -323,7 +323,7 @@ class Merging:
 
     Args:
         replaces: whether records that the source lacks are removed.
-        sink: receives the result; ``None`` in a dry run.
+        sink: writes the resulting records; ``None`` in a dry run.
         lister: lists what would be done with each path.
 
     Attributes:
@@ -378,7 +378,7 @@ class Merging:
             lister.add((key, PathAction.DELETED, value) for key, value in rows)
 
     def _merge(self, keys: list[bytes], values: list[bytes]) -> None:
-        """Merge objects with the records of the branch between them, which were read one by one."""
+        """Merge objects with the records of the branch between them, which are read one by one."""
         present: dict[bytes, bytes] = {}
         for piece in self._base.before(keys[-1] + b"\0"):
             assert not isinstance(piece, Whole)  # the horizon lies within one range

@@ -16,7 +16,7 @@ SUFFIX: Final = "/manifest.json"
 
 _REQUIRED: Final = ("Bucket", "Key", "Size", "ETag")
 _MAX_MANIFEST_SIZE: Final = 256 << 20
-"""Bytes of a ``manifest.json``, at most; each of its files takes about 200."""
+"""Maximum size of a ``manifest.json`` in bytes; it has about 200 bytes for each of its files."""
 _FILE: Final = Record(
     {"key": text(MAX_PATH_SIZE), "size": whole(0, MAX_COUNT), "MD5checksum": text(64)}
 )
@@ -43,8 +43,8 @@ def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Manifest:
     """Read the ``manifest.json`` of an inventory.
 
     Only the latest version of each object is imported, and no delete markers. If the inventory was
-    copied elsewhere, its files are expected where S3 puts them: in ``data/`` beside the directory
-    of the manifest.
+    copied elsewhere, its files must be in ``data/`` beside the directory of the manifest, where S3
+    writes them.
 
     Raises:
         ObjectNotFound: the file does not exist.

@@ -56,10 +56,10 @@ from lakecli.stores.contract import is_much_less
 from lakecli.stores.uri import is_local
 
 IMPORTS: Final = "imports"
-"""The directory of the cache for imports under way."""
+"""The directory in the cache for unfinished imports."""
 _SHOWN: Final = 10
 _LOOKED_AT: Final = 1_000
-"""Entries below a destination among which versions are searched for."""
+"""Number of entries below a destination that are searched for versions."""
 
 Results = Iterator[tuple[NumberedPart, ImportedPart | None]]
 
@@ -73,15 +73,15 @@ class ListedLess(Refused):
 
 
 class Unpins(Refused):
-    """Entries that name versions would be replaced by entries that do not."""
+    """Entries that name versions would be replaced by entries that name no version."""
 
 
 class NotReachable(Refused):
-    """Entries would refer to files of this machine, which other machines could not read."""
+    """Entries would refer to files of this machine, which other machines cannot read."""
 
 
 def destination(path: bytes | None) -> tuple[bytes, bytes | None]:
-    """Return the prefix of all paths below a destination, and the first path after these.
+    """Return the prefix of all paths below a destination, and the first path after these paths.
 
     ``data`` and ``data/`` both mean ``data/``, which does not contain ``database/``.
 
@@ -112,8 +112,8 @@ def import_objects(
 
     If an object fails, nothing is committed and the report lists the failures.
 
-    The places outside the namespace that have the objects are recorded as allowed for this
-    repository on this machine.
+    The buckets and directories outside the namespace that have the objects are recorded as allowed
+    for this repository on this machine.
 
     Raises:
         NotFound: the branch or the source does not exist.
@@ -121,7 +121,7 @@ def import_objects(
         ConflictError: the source has two objects for one path.
         NothingToDo: the branch has all objects already.
         LostRace: another process finished the same import meanwhile, or the branch kept moving.
-        Refused: the source lies in the repository's own namespace; or the source has far fewer
+        Refused: the source is in the repository's own namespace; or the source has far fewer
             objects than the branch, and a second listing differs from the first.
     """
     base = _check_branch(repository, branch)
@@ -205,7 +205,7 @@ class _Run:
     """One import; some of its parts run again if the branch moves before the commit.
 
     Args:
-        stack: deletes the sorted rows of a manifest when it is closed.
+        stack: when closed, deletes the sorted rows of a manifest.
     """
 
     _repository: Repository
@@ -232,8 +232,7 @@ class _Run:
         """Import all parts on top of the tree `base`.
 
         Args:
-            lists_to: the directory in which a dry run lists its paths; ``""``: this is not a dry
-                run.
+            lists_to: the directory in which a dry run lists its paths; ``""``: not a dry run.
         """
         options, writes = self._options, not lists_to
         pins = options.pins or (options.pins is None and self._has_pins(base))
@@ -279,7 +278,7 @@ class _Run:
         return done
 
     def _has_pins(self, base: MetarangeId) -> bool:
-        """Return whether the first entries below the destination name versions of a bucket."""
+        """Return whether one of the first entries below the destination names a version."""
         if self._options.copies or not isinstance(self._source, BucketSource):
             return False
         found = islice(scan(self._repository.trees, base, prefix=self._prefix), _LOOKED_AT)
@@ -312,7 +311,7 @@ class _Run:
         return done
 
     def _check(self, done: FinishedParts) -> None:
-        """Make the checks that need the results of all parts.
+        """Check conditions that depend on the results of all parts.
 
         Raises:
             ListedLess: the source has far fewer objects than the branch, and a second listing
@@ -340,7 +339,7 @@ class _Run:
             )
 
     def _list_again(self, done: FinishedParts) -> None:
-        """List again if the source lacks much of the branch; raise `ListedLess` if that differs."""
+        """List a source again if it lacks much of the branch; `ListedLess`: the listings differ."""
         tally = done.report.tally
         before = tally.removed + tally.changed + tally.unchanged
         is_less = is_much_less(before - tally.removed, before)
@@ -369,7 +368,7 @@ class _Run:
         return DryRunOutput("", runner.scratch) if _is_cluster(runner) else DryRunOutput(directory)
 
     def _choice(self) -> Choice:
-        """Return which objects are verified: only objects of a manifest that are not copied."""
+        """Return which objects to verify: objects of a manifest, unless they are copied."""
         source, options = self._source, self._options
         if options.copies or not isinstance(source, Manifest):
             return Choice()
@@ -397,7 +396,7 @@ class _Run:
         self._run(done, sort_here(source, path, done.task, self._high))
 
     def _shuffle(self, done: FinishedParts, source: Manifest, runner: SparkRunner) -> None:
-        """Have Spark sort a manifest and import it."""
+        """Have Spark sort a manifest and import its objects."""
         task = done.task
         portions = portions_of(source)
         parts = plan_intervals(
@@ -424,7 +423,7 @@ class _Run:
         total: int,
         shown: ShownProgress,
     ) -> None:
-        """Record results, and show the progress.
+        """Record results of parts, and show the progress.
 
         Args:
             total: number of all parts; 0: unknown.
@@ -449,5 +448,5 @@ class _Run:
 
 
 def _is_cluster(runner: Runner) -> TypeGuard[SparkRunner]:
-    """Return whether parts run on machines that do not share this one's disk."""
+    """Return whether parts run on machines that do not share this machine's disk."""
     return isinstance(runner, SparkRunner) and not runner.shares_disk

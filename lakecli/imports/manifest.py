@@ -61,7 +61,7 @@ from lakecli.stores.streams import Seekable
 PARQUET, CSV, JSON_LINES = "parquet", "csv", "jsonl"
 
 KINDS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES}
-"""Kinds of manifests by the suffix of their names."""
+"""The kind of a manifest by the suffix of its name."""
 
 NAMES: Final = {
     "path": ("path", "key"),
@@ -76,10 +76,10 @@ REQUIRED: Final = ("path", "address", "size", "checksum")
 ROWS_PER_PART: Final = 262_144
 ROW_SIZE: Final = 150
 GZIP_ROW_SIZE: Final = 25
-"""Approximate bytes of a row of text."""
+"""Approximate bytes of a row of text that is compressed by gzip."""
 
 FOOTERS_AT_ONCE: Final = 16
-"""Parquet files whose footers are read at the same time."""
+"""Number of Parquet files whose footers are read at the same time."""
 
 READ_AHEAD: Final = 4 << 20
 
@@ -89,7 +89,7 @@ class ManifestFile(NamedTuple):
 
     Attributes:
         kind: `PARQUET`, `CSV` or `JSON_LINES`.
-        names: column names of a CSV whose first line has no names.
+        names: column names of a CSV file without a line of names.
     """
 
     uri: str
@@ -117,7 +117,8 @@ class ManifestPiece(NamedTuple):
         """Yield the objects, in the order of the file.
 
         Args:
-            now: the modification time for objects without one in the manifest, in unix seconds.
+            now: the modification time for objects whose time is not in the manifest, in unix
+                seconds.
 
         Raises:
             IntegrityError: a value is missing or malformed; the error names its row.
@@ -138,7 +139,7 @@ class ManifestPiece(NamedTuple):
             yield from rows_of_records(found, self.layout, now=now)
 
     def iter_keys(self) -> Iterator[list[bytes]]:
-        """Yield the keys of the rows; Parquet includes those of old versions and delete markers."""
+        """Yield the keys of the rows; Parquet includes keys of old versions and delete markers."""
         if self.file.kind == PARQUET:
             for batch in self._batches([self.layout.path]):
                 yield keys_of(batch, self.layout)
@@ -160,14 +161,14 @@ class ManifestPiece(NamedTuple):
             yield from plain.iter_batches(ROWS_AT_ONCE, list(self.groups), columns)
 
     def identity(self) -> list[Any]:
-        """Return JSON values that change whenever the rows do."""
+        """Return JSON values that change whenever the rows change."""
         return [list(self.file), list(self.layout), list(self.groups)]
 
 
 def _check_dictionary(parquet: Any, group: int, column: str, uri: str) -> None:  # noqa: ANN401
-    """Refuse a Parquet dictionary with a text that is too long.
+    """Refuse a Parquet file if a dictionary in it has a text that is too long.
 
-    With a dictionary a few bytes can repeat the text in many rows.
+    With a dictionary, a few bytes can repeat the text in many rows.
     """
     try:
         for batch in islice(parquet.iter_batches(1, [group], [column]), 1):
@@ -193,7 +194,7 @@ class PiecesSource(NamedTuple):
         return chain.from_iterable(piece.rows(task.seconds) for piece in self.pieces)
 
     def identity(self) -> list[Any]:
-        """Return JSON values that change whenever the objects do."""
+        """Return JSON values that change whenever the objects change."""
         return ["manifest", [piece.identity() for piece in self.pieces]]
 
 
@@ -216,12 +217,12 @@ class Manifest(NamedTuple):
     def estimate(self) -> int | None:
         """Return the number of rows of Parquet files; for text files, estimate it from their size.
 
-        A Parquet file counts for no more rows than it has bytes, whatever it claims.
+        If a Parquet file claims more rows than it has bytes, the number of bytes is used.
         """
         return min(self.size, sum(rows for _, rows in self.pieces()))
 
     def known_rows(self) -> int | None:
-        """Return the number of objects; ``None``: unknown, for text files or with versions."""
+        """Return the number of objects; ``None`` for text files, or if rows may be old versions."""
         has_all = self.is_parquet and not (self.layout.latest or self.layout.deleted)
         return self.estimate() if has_all else None
 
@@ -232,7 +233,7 @@ class Manifest(NamedTuple):
         return [(ManifestPiece(file, self.layout), file.rows) for file in self.files]
 
     def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
-        """Yield the parts that cover everything from the prefix up to `high`, in order.
+        """Yield the parts that cover all keys from the prefix up to `high`, in order.
 
         Raises:
             NotSorted: the manifest is text, or its row groups are not sorted by key.
@@ -243,12 +244,12 @@ class Manifest(NamedTuple):
         return plan_groups(groups_of(self.files, self.layout), task.prefix, high)
 
     def origin(self) -> str:
-        """Return a digest that changes whenever the objects do."""
+        """Return a digest that changes whenever the objects change."""
         return digest_of([[list(file) for file in self.files], list(self.layout)])
 
 
 class RowGroup(NamedTuple):
-    """A row group: its piece, number of rows, and first and last key if the file has statistics."""
+    """A row group: its piece, number of rows and, if there are statistics, first and last key."""
 
     piece: ManifestPiece
     rows: int
@@ -258,10 +259,10 @@ class RowGroup(NamedTuple):
 
 @lru_cache(maxsize=2)
 def groups_of(files: tuple[ManifestFile, ...], layout: Layout) -> tuple[RowGroup, ...]:
-    """Return the row groups of Parquet files, in the files' order; footers are read once.
+    """Return the row groups of Parquet files, in the files' order; read each footer once.
 
     Raises:
-        UsageError: a file lacks a column that the others have.
+        UsageError: a file lacks a column that the other files have.
         IntegrityError: a file is not a Parquet file.
     """
     with ThreadPoolExecutor(min(FOOTERS_AT_ONCE, len(files) or 1)) as pool:
@@ -313,7 +314,7 @@ def _bytes(value: str | bytes) -> bytes:
 def plan_groups(
     groups: Sequence[RowGroup], prefix: bytes, high: bytes | None
 ) -> Iterator[ImportPart]:
-    """Yield parts of consecutive row groups; raise `NotSorted` if these are not in order."""
+    """Yield parts of consecutive row groups; raise `NotSorted` if the groups are not in order."""
     groups = [group for group in groups if group.rows]
     for group, following in pairwise(groups):
         if group.last is None or following.first is None or group.last >= following.first:
@@ -390,7 +391,7 @@ def check_arrow(uri: str) -> None:
 
 
 def file_at(uri: str, account: Account) -> ManifestFile | None:
-    """Return the file at a URI as a file of a manifest; ``None`` if there is no file.
+    """Return the file at a URI as a file of a manifest; ``None`` if the file does not exist.
 
     Its kind is ``""`` if the suffix of its name is unknown.
     """

@@ -1,8 +1,8 @@
 """The rows of a manifest: the names of its columns, what their values mean, and reading them.
 
 Text is read line by line, which needs no other package; Parquet is read by Arrow, in bulk. Both
-readers interpret the same values in the same way, and refuse the same values. Rows travel through
-Spark as batches of Arrow with `COLUMNS`.
+readers interpret the same values in the same way, and refuse the same values. Through Spark, rows
+are sent as batches of Arrow with `COLUMNS`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _AFTER_LAST: Final = 253_402_300_800
 """The first second of the year 10000."""
 
 MAX_TEXT_SIZE: Final = 16 << 10
-"""Bytes of one text of a row, at most: an address is a URI, and so up to three times as long as
-the key in it, and may have a version ID."""
+"""Maximum size of one text of a row in bytes. An address is a URI, so it can be three times as long
+as the key in it; it may also have a version ID."""
 
 
 class Layout(NamedTuple):
     """The names of a manifest's columns; ``""`` for a missing column.
 
     Attributes:
-        bucket: the object's bucket, in manifests without complete addresses.
-        latest: true for an object's latest version.
+        bucket: the column with an object's bucket, in manifests without complete addresses.
+        latest: the column that is true for the latest version of an object.
         is_quoted: whether keys are percent-encoded, with a plus sign for a space.
         scheme: scheme of addresses that are composed of a bucket and a key.
     """
@@ -129,7 +129,7 @@ def parse_time(value: object, column: str) -> int:
     """Return a time as unix seconds; raise `BadValue` for other values.
 
     Args:
-        value: a number of unix seconds, or RFC 3339 text, which without a zone is in UTC.
+        value: a number of unix seconds, or RFC 3339 text; a time without a zone is in UTC.
     """
     _check_present(value, column)
     text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
@@ -176,11 +176,11 @@ def json_names(stream: BinaryIO) -> list[str]:
 
 
 TextRecord = tuple[str, dict[str, Any]]
-"""An object of a manifest in text: where it is, and its values by column."""
+"""A record of a manifest in text: its position for error messages, and its values by column."""
 
 
 def csv_records(stream: Any, names: Sequence[str]) -> Generator[TextRecord]:  # noqa: ANN401
-    """Yield the records of CSV; without `names`, the first line has the names of the columns."""
+    """Yield the records of CSV; if `names` is empty, the first line has the column names."""
     text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
     lines = RecordLines(text)
     reader = csv.reader(lines, strict=True)
@@ -232,7 +232,7 @@ def rows_of_records(records: Generator[TextRecord], layout: Layout, *, now: int)
     """Yield the objects of records, in their order.
 
     Args:
-        now: the modification time for objects without one in the manifest, in unix seconds.
+        now: the modification time for objects that the manifest gives no time for, in unix seconds.
     """
     with closing(records):
         rows = filter(None, (_row(record, layout, now, where) for where, record in records))
@@ -268,7 +268,7 @@ def _row(
 
 
 def rows_of_tuples(tuples: Sequence[tuple[Any, ...]]) -> Rows:
-    """Return tuples as rows; each tuple has its values in the order of `COLUMNS`."""
+    """Return tuples as rows; the values of each tuple are in the order of `COLUMNS`."""
     keys, addresses, sizes, checksums, seconds, types = map(list, zip(*tuples, strict=True))
     has_types = any(types)
     types = [each or b"" for each in types]
@@ -279,7 +279,7 @@ def rows_of_parquet(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: A
     """Return the objects of a batch of a Parquet file, in its order.
 
     Args:
-        now: the modification time for objects without one in the manifest, in unix seconds.
+        now: the modification time for objects that the manifest gives no time for, in unix seconds.
     """
     import pyarrow as pa
 
@@ -318,7 +318,10 @@ def keys_of(batch: Any, layout: Layout) -> list[bytes]:  # noqa: ANN401 - of pya
 
 
 def check_dictionaries(batch: Any) -> None:  # noqa: ANN401 - of pyarrow
-    """Raise `BadValue` if a dictionary has a text that is too long, before rows repeat the text."""
+    """Raise `BadValue` if a dictionary of a batch has a text that is too long.
+
+    Rows could repeat the text many times.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -342,7 +345,7 @@ def _texts(column: Any, name: str) -> list[bytes]:  # noqa: ANN401
 
 
 def _without_quotes(checksums: list[bytes]) -> list[bytes]:
-    """Return checksums without the quotes around ETags, which a few listings have."""
+    """Return checksums without the quotes that a few listings put around ETags."""
     if b'"' not in b"".join(checksums):
         return checksums
     return [checksum.strip(b'"') for checksum in checksums]
@@ -387,7 +390,7 @@ def _times(column: Any, name: str) -> list[int]:  # noqa: ANN401
 
 
 def _each(parse: Callable[[object, str], T], values: Iterable[object], name: str) -> list[T]:
-    """Parse values one by one; an error has the position of its row."""
+    """Parse values one by one; an error has the position of the value's row."""
     found: list[T] = []
     try:
         for value in values:

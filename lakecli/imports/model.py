@@ -21,10 +21,10 @@ from lakecli.errors import LakeError, NotFound
 from lakecli.imports.tree_parts import Cut
 
 ROWS_AT_ONCE: Final = 16_384
-"""Rows that sources yield at a time."""
+"""Number of rows that a source yields at a time."""
 
 SHOWN_FAILURES: Final = 1_000
-"""Failures that one part, and the report, have at most; all are counted."""
+"""Maximum number of failures that one part, and the report, list; all failures are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class DryRunOutput(NamedTuple):
 
     Attributes:
         directory: a directory of the driver, if the parts can write to its disk; else ``""``.
-        scratch: where executors may write large pieces.
+        scratch: where executors may write large pieces of the list.
     """
 
     directory: str
@@ -149,7 +149,7 @@ class Task(NamedTuple):
         prefix: prefix of all paths on the branch; empty, or ending in a slash.
         replaces: whether paths below the prefix that the source lacks are removed.
         copies: whether bytes are copied into the namespace.
-        seconds: the present time, in unix seconds.
+        seconds: the time of the import, in unix seconds.
         roots: the directories of this machine that contain the source.
         walks: whether the source is a directory, so that the user has named its files.
         pins: whether addresses name the current versions of objects.
@@ -178,7 +178,7 @@ class PartSource(Protocol):
         """Yield the part's objects in ascending order of their keys."""
 
     def identity(self) -> list[Any]:
-        """Return JSON values that change whenever the objects do, without a request to a store."""
+        """Return JSON values that change whenever the objects change, without any request."""
 
 
 class ImportPart(NamedTuple):
@@ -186,8 +186,9 @@ class ImportPart(NamedTuple):
 
     Attributes:
         high: the first path after the interval; ``None``: the interval has no end.
-        is_live: whether the source may have other objects the next time, under the same identity.
-            That is so for buckets. Files and manifests that change have another identity.
+        is_live: whether the source may have other objects the next time, although its identity is
+            the same. That is true for buckets. The identity of files and manifests changes with
+            their contents.
     """
 
     low: bytes
@@ -210,12 +211,12 @@ class NumberedPart(NamedTuple):
 
 @dataclass(slots=True)
 class ImportTally:
-    """Counts of the source's objects and bytes, and of the branch's paths that change.
+    """Counts of the source's objects and bytes, and of the branch's changed paths.
 
     Attributes:
         archived: number of objects found in an archive tier.
-        unpinned: number of changed paths whose old entry names a version and whose new one does
-            not.
+        unpinned: number of changed paths whose old entry names a version and whose new entry names
+            none.
     """
 
     objects: int = 0
@@ -243,7 +244,7 @@ class ImportedPart:
         failed: number of objects that cannot be imported.
         failures: the first failures.
         duplicates: the first paths that the source has more than once.
-        ranges_written: number of ranges written that the base does not have.
+        ranges_written: number of written ranges that are not in the base.
         listed: a digest of the objects that a live source listed.
         places: buckets and directories outside the namespace that have the objects.
         verified: number of objects that were verified at their addresses.

@@ -1,13 +1,14 @@
 """Options, progress and report of an import; its finished parts, and their results on disk.
 
 The results on disk (`Journal`) let an import continue after it was killed. Each import has a
-directory, named by a digest of everything that the import depends on except its parts and the tree
-that it started from. Each part has a file, named by a digest of its interval and its source. The
-file is written atomically, once the part's ranges are durable. It has a line of JSON, then all
-records, concatenated.
+directory. The directory is named by a digest of everything that the import depends on, except its
+parts and the tree that it started from. Each part has a file, named by a digest of its interval and
+its source. The file is written atomically, once the part's ranges are durable. It has a line of
+JSON, then all records, concatenated.
 
 A result is valid for every tree that has the same records in the part's interval as the tree that
-the part was merged with. So if the branch moves elsewhere, the part is not imported again.
+the part was merged with. So if the branch changes only outside the interval, the part is not
+imported again.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class ImportOptions:
         copies: copy the bytes into the namespace instead of referencing the objects.
         pins: record the current version ID of each object; ``None``: only if entries below the
             destination name versions already.
-        verify: which objects of a manifest to request at their addresses, if they are not copied.
+        verify: which objects of a manifest to request at their addresses, unless they are copied.
         allow_empty: commit even if nothing changes.
         progress: counts the objects of each finished part, and their bytes if they are copied.
     """
@@ -100,8 +101,8 @@ class ImportReport:
 class ShownProgress:
     """Shows the progress; each object counts once, even if both its part and its result report it.
 
-    Parts in this process report objects as they are done. For parts on Spark or of an earlier run,
-    only their results do. Safe to share between threads.
+    Parts in this process report objects as they are done. Parts on Spark, and parts of an earlier
+    run, are reported by their results only. Safe to share between threads.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -117,7 +118,7 @@ class ShownProgress:
         self._progress.advance(items=items, size=size)
 
     def reach(self, *, items: int, size: int, parts: int) -> None:
-        """Raise the shown totals of finished objects, bytes and parts to these numbers."""
+        """Raise the shown totals of finished objects, bytes and parts to the given numbers."""
         with self._lock:
             more, larger = max(items - self._items, 0), max(size - self._size, 0)
             parts, self._parts = parts - self._parts, parts
@@ -196,7 +197,7 @@ class FinishedParts:
             self._stored[item.number] = self.journal.put(item.part, result)
 
     def rebase(self, base: MetarangeId) -> list[int]:
-        """Adapt to another tree of the branch; all parts must have been taken.
+        """Continue on another tree of the branch; all parts must have been taken.
 
         Returns:
             The numbers of the parts to import again: those in whose intervals the trees differ.
@@ -233,7 +234,7 @@ class FinishedParts:
         """Return the result of a part that was taken before.
 
         Raises:
-            JournalGone: the journal no longer has it.
+            JournalGone: the journal no longer has the result.
         """
         found = self._find(stored)
         if found is None:
@@ -251,7 +252,7 @@ class FinishedParts:
         self.report.verified += result.verified
 
     def join(self) -> MetarangeId:
-        """Write the tree of all parts, with the base before and after them, and return it."""
+        """Write the tree that has all parts, and the base before and after them; return its ID."""
         trees = self._repository.trees
         base = trees.metarange(self.task.base)
 
@@ -263,10 +264,10 @@ class FinishedParts:
 
 
 KEPT_FOR: Final = 12 * 3_600
-"""Seconds after which a finished part is imported again.
+"""Number of seconds after which a finished part is imported again.
 
-Nothing refers to its ranges until the import is committed, so garbage collection may delete them
-after its grace period, which is at least a day.
+Nothing refers to the ranges of the part until the import is committed. So garbage collection may
+delete the ranges after its grace period, which is at least a day.
 """
 
 _FORMAT: Final = 4
@@ -285,7 +286,7 @@ class JournalGone(LostRace):
 
 
 class StoredPart(NamedTuple):
-    """The place of a part's result in the journal.
+    """The location of a part's result in the journal.
 
     Attributes:
         path: the file of the result, which may not exist.
@@ -309,7 +310,7 @@ class Journal:
         self._oldest = 0.0
 
     def open(self, now: datetime) -> None:
-        """Create the directory, and delete the directories of abandoned imports."""
+        """Create the directory of the import, and delete the directories of abandoned imports."""
         self._oldest = now.timestamp() - KEPT_FOR
         make_private(self._all)
         for other in self._all.iterdir():
@@ -324,7 +325,7 @@ class Journal:
             return False
 
     def put(self, part: ImportPart, result: ImportedPart) -> StoredPart:
-        """Store the result of a part, and return its place.
+        """Store the result of a part, and return its location.
 
         Raises:
             JournalGone: another process finished the same import meanwhile.
@@ -340,13 +341,13 @@ class Journal:
         return stored
 
     def stored(self, part: ImportPart) -> StoredPart:
-        """Return the place of a part's result, whether or not it exists."""
+        """Return the location of a part's result, which may not exist."""
         ends = None if part.high is None else part.high.hex()
         name = digest_of([part.low.hex(), ends, part.source.identity()])
         return StoredPart(part.low, part.high, self.directory / name)
 
     def read(self, path: Path) -> ImportedPart | None:
-        """Return the result in a file; ``None`` if it is missing, old or damaged."""
+        """Return the result in a file; ``None`` if the result is missing, too old or damaged."""
         if not self._is_fresh(path):
             return None
         try:
@@ -364,11 +365,11 @@ class Journal:
 
 
 _AS_THEY_ARE: Final = ("base", "failed", "ranges_written", "listed", "verified")
-"""Fields of a result that JSON holds as they are."""
+"""Fields of a result that are stored in JSON unchanged."""
 
 
 def pack_result(result: ImportedPart) -> bytes:
-    """Return a result as bytes, without the steps of a dry run, whose results are not kept."""
+    """Encode a result as bytes, without `steps`: the results of dry runs are not stored."""
     pieces: list[bytes] = []
     sizes = []
     for column in result.cut:

@@ -6,10 +6,10 @@ an embedded Spark can all read the file.
 
 On a cluster, executors read pieces of the manifest, Spark sorts, and executors import intervals of
 keys that have about the same number of rows. The driver chooses the intervals from a random sample
-of the keys. With `SAMPLES` keys for each interval, not one of the intervals of a billion rows is
-expected to have twice its share. The driver stores the intervals with the journal, so that an
-import that continues after it was killed has the same intervals. It then reads the manifest again
-and skips finished intervals.
+of the keys. With `SAMPLES` keys for each interval, it is unlikely that even one of the intervals of
+a billion rows has twice the average number of rows. The driver stores the intervals with the
+journal, so that an import that continues after it was killed has the same intervals. Such an import
+reads the manifest again and skips finished intervals.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from lakecli.imports.model import (
 )
 
 PART_ROWS: Final = 262_144
-"""Rows of a part on this machine."""
+"""Number of rows of a part on this machine."""
 
 _CREATE: Final = (
     "CREATE TABLE given (key BLOB, address BLOB, size INTEGER, checksum BLOB, seconds INTEGER, "
@@ -81,7 +81,7 @@ class SortedSource(NamedTuple):
                 yield rows_of_tuples(batch)
 
     def identity(self) -> list[Any]:
-        """Return the manifest's digest and the interval."""
+        """Return the manifest's digest and the interval, which identify the source."""
         return ["sorted", self.origin, *self.keys]
 
 
@@ -130,13 +130,13 @@ def sort_here(source: Manifest, path: Path, task: Task, high: bytes | None) -> I
 ROWS_PER_INTERVAL: Final = 131_072
 MOST_INTERVALS: Final = 20_000
 SAMPLES: Final = 64
-"""Sampled keys for each interval, about."""
+"""Approximate number of sampled keys for each interval."""
 
 ROWS_PER_MAP: Final = 1_048_576
-"""Rows of the manifest that one task reads, at most, unless one piece has more."""
+"""Maximum number of rows of the manifest that one task reads, unless a single piece has more."""
 
 LEAST_TASKS: Final = 8
-"""Tasks that read a small manifest, and intervals of it, where it has so many pieces or rows."""
+"""Minimum number of tasks for a manifest, and of its intervals, if it has enough pieces and rows."""
 
 INTERVALS: Final = "intervals.json"
 INTERVAL: Final = "interval"
@@ -155,7 +155,7 @@ class IntervalSource(NamedTuple):
         raise NotImplementedError
 
     def identity(self) -> list[Any]:
-        """Return the manifest's digest and the interval."""
+        """Return the manifest's digest and the interval, which identify the source."""
         return ["sorted", self.origin, self.low.hex(), self.high and self.high.hex()]
 
 
@@ -167,7 +167,7 @@ class Portion(NamedTuple):
 
 
 def portions_of(source: Manifest) -> list[Portion]:
-    """Return the portions of a manifest.
+    """Return the portions of a manifest, one for each task that reads it.
 
     Each task writes one block for each interval, so few tasks are better than many. A small
     manifest is divided into about `LEAST_TASKS` portions.
@@ -195,7 +195,7 @@ def plan_intervals(
     prefix: bytes,
     high: bytes | None,
 ) -> list[ImportPart]:
-    """Return the intervals of a manifest, in order; after a restart they are the same."""
+    """Return the intervals of a manifest, in order; an import that continues gets the same ones."""
     kept = directory / INTERVALS
     try:
         bounds = list(map(bytes.fromhex, json.loads(kept.read_bytes())))
@@ -217,7 +217,7 @@ def plan_intervals(
 
 
 def sample_keys(portion: Portion, *, share: float) -> list[bytes]:
-    """Return a random sample of a portion's keys, each with the probability `share`."""
+    """Return a random sample of a portion's keys; each is chosen with the probability `share`."""
     # The same after a restart, and others for each portion.
     chance = random.Random(portion.number)  # noqa: S311 - no secret
     keys = chain.from_iterable(piece.iter_keys() for piece in portion.pieces)
@@ -225,7 +225,7 @@ def sample_keys(portion: Portion, *, share: float) -> list[bytes]:
 
 
 def bounds_of(keys: Sequence[bytes], *, share: float) -> list[bytes]:
-    """Return the keys at which intervals begin, except for the first one.
+    """Return the keys at which intervals begin, except for the first interval.
 
     Args:
         keys: a sorted sample of the keys.
@@ -244,7 +244,7 @@ def import_shuffled(
     parts: Sequence[ImportPart],
     items: Sequence[NumberedPart],
 ) -> Iterator[tuple[NumberedPart, ImportedPart]]:
-    """Import intervals; yield the result of each when it is finished.
+    """Import intervals; yield the result of each interval when it is finished.
 
     Args:
         items: the intervals that are not finished yet.
@@ -297,7 +297,7 @@ def _read(
 
     Args:
         wanted: numbers of the intervals whose objects are yielded; ``None``: all intervals.
-        nonce: marks errors, which go through Spark to the driver.
+        nonce: a text that marks the errors, which Spark sends to the driver.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -317,7 +317,7 @@ def _read(
 def _import(
     batches: Iterator[Any], *, task: Task, parts: list[ImportPart], scratch: Scratch | None
 ) -> Iterator[Any]:
-    """Import the interval of a partition on an executor."""
+    """Import the interval that a partition contains, on an executor."""
     import pyarrow as pa
     from pyspark import TaskContext
 

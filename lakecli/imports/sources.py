@@ -1,6 +1,6 @@
 """The sources that ``--from`` names: a directory, a bucket prefix, a manifest, an S3 Inventory.
 
-A directory of this machine is walked by the driver, and hashed by the parts.
+The driver walks a directory of this machine, and the parts hash its files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakecli.stores.uri import is_local, parse
 
 
 class Unversioned(Unsupported):
-    """The source keeps no versions that entries could name."""
+    """The source keeps no object versions that entries could name."""
 
 
 ImportSource: TypeAlias = "BucketSource | DirectorySource | Manifest"
@@ -51,7 +51,7 @@ def open_source(
 
     Raises:
         UsageError: nothing at the URI can be imported.
-        Refused: the source lies in the repository's own namespace, or contains it.
+        Refused: the source is inside the repository's own namespace, or contains it.
     """
     if is_pipe(text):
         raise UsageError(
@@ -89,7 +89,7 @@ def check_pinnable(source: ImportSource, account: Account) -> None:
 
 
 def roots_of(source: ImportSource) -> tuple[str, ...]:
-    """Return the local directory that is the source, or that contains its manifest; or nothing."""
+    """Return the local directory that is, or whose manifest is, the source; empty if not local."""
     if isinstance(source, DirectorySource):
         return ("local://" + os.fsdecode(source.root),)
     if isinstance(source, Manifest) and source.files and is_local(source.files[0].uri):
@@ -98,7 +98,7 @@ def roots_of(source: ImportSource) -> tuple[str, ...]:
 
 
 def _find_manifest(uri: str, account: Account, *, is_manifest: bool) -> Manifest | None:
-    """Return the manifest at a URI; ``None`` if the URI is that of another kind of source."""
+    """Return the manifest at a URI; ``None`` if another kind of source is at the URI."""
     kind = kind_of(uri)
     if not (is_manifest or kind or uri.endswith(SUFFIX)):
         return None
@@ -138,7 +138,7 @@ class DirectorySource(NamedTuple):
         return sum(not is_own(each.relative) for each in walk(self.root, self.links))
 
     def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
-        """Yield the parts that cover everything from the prefix up to `high`, in order.
+        """Yield the parts that cover all paths from the prefix up to `high`, in order.
 
         Raises:
             NotFound: there is no directory, or no file. The mount point of a disk that is not
@@ -193,7 +193,7 @@ class FilesSource(NamedTuple):
     links: LinkPolicy
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
-        """Yield the files; hash each one unless it will be copied."""
+        """Yield the files as rows; hash each file unless it will be copied."""
         opener = FileOpener(self.root, self.links)
         start = b"local://" + self.root.rstrip(b"/") + b"/"
         rows = Rows([], [], [], [], [])
@@ -226,7 +226,8 @@ class FilesSource(NamedTuple):
     def _real(self, start: bytes, file: File) -> bytes:
         """Return the address of a file, with symbolic links resolved.
 
-        If an address contained a link, it would name another file as soon as the link changes.
+        If an address contained a link, the address would name another file as soon as the link
+        changes.
         """
         path = os.path.join(self.root, file.name)
         real = os.path.realpath(path)

@@ -1,10 +1,10 @@
 """One part of a tree: read the branch's records in its interval, write it, and join all parts.
 
 The end of a range depends on where the range began, except at keys where x mod N is 0: a range
-always ends at such a key (see `lakecli.committed.splitter`). So a part is made independent of what
-comes before and after it. The records up to the first such key are returned as the *head*. Ranges
-are written from there on. Records in no finished range are returned as the *tail*. `join_parts`
-writes tails and heads.
+always ends at such a key (see `lakecli.committed.splitter`). So a part can be made independent of
+the records before and after it. The records up to the first such key are returned as the *head*.
+After the head, ranges are written. The records after the last finished range are returned as the
+*tail*. `join_parts` writes tails and heads.
 
 With these parts, `rebuild_heads` rebuilds the trees of lakeFS at the heads of branches, part by
 part on Spark: a part is some ranges of a tree of lakeFS.
@@ -33,7 +33,7 @@ from lakecli.sstable.block import Run
 
 
 class Whole(NamedTuple):
-    """A range that lies completely in the interval and was not opened."""
+    """A range that is completely in the interval and was not opened."""
 
     position: int
     records: int
@@ -90,7 +90,7 @@ class BaseSlice:
                 self._open()
 
     def horizon(self, key: bytes) -> bytes | None:
-        """Return the end of the interval around `key` that lies in one range or between two.
+        """Return the end of the interval around `key` that is in one range or between two ranges.
 
         `before` must have yielded all records before `key`.
 
@@ -117,7 +117,7 @@ class BaseSlice:
         self._next += 1
 
     def _load_run(self) -> bool:
-        """Load the next blocks of the open range in the interval; return false if none is left."""
+        """Load the next blocks of the open range in the interval; return false at the end."""
         while self._runs is not None:
             run = next(self._runs, None)
             if run is None:
@@ -134,7 +134,7 @@ class BaseSlice:
 class Cut(NamedTuple):
     """The result of a part: records of its head, its finished ranges, records of its tail.
 
-    The finished ranges are given as records of a metarange.
+    Each finished range is represented by its record in a metarange.
     """
 
     head_keys: list[bytes]
@@ -181,7 +181,7 @@ class PartWriter:
         self._forget()
 
     def add_range(self, base: BaseSlice, whole: Whole) -> None:
-        """Add a range of the base; read it only if it cannot be reused unread."""
+        """Add a range of the base; read the range only if it cannot be reused as it is."""
         position = whole.position
         if self._has_cut and self._is_canonical and self._writer.at_cut:
             record = self._base.record(position)
@@ -194,7 +194,7 @@ class PartWriter:
             self.add(keys, values)
 
     def finish(self) -> Cut:
-        """Make the ranges durable and return the part."""
+        """Make the ranges durable and return the result of the part."""
         range_keys, range_values = self._writer.finish_ranges()
         open_entries = self._writer.open_entries
         tail_keys = [key for keys, _ in self._recent for key in keys]
@@ -219,7 +219,7 @@ class PartWriter:
         return len(keys)
 
     def _forget(self) -> None:
-        """Drop kept records that are in finished ranges by now."""
+        """Drop kept records that are in finished ranges now."""
         needed = self._writer.open_entries
         while self._recent and self._recent_count - len(self._recent[0][0]) >= needed:
             self._recent_count -= len(self._recent.popleft()[0])
@@ -283,7 +283,7 @@ def _copy_from(trees: TreeStore, writer: TreeWriter, base: Metarange, high: byte
 
 
 PART_ENTRIES: Final = 1_000_000
-"""Entries of a part, about."""
+"""Approximate number of entries of a part."""
 
 
 class RangesPart(NamedTuple):
@@ -295,7 +295,7 @@ class RangesPart(NamedTuple):
 
 
 def rebuild_heads(repository: Repository, runner: Runner) -> int:
-    """Rebuild the trees of branch heads that lakeFS cut, and return how many there are.
+    """Rebuild those trees of branch heads that lakeFS wrote, and return the number of trees.
 
     Raises:
         Refused: Spark would have to write to a namespace that belongs to lakeFS.
@@ -357,7 +357,7 @@ def _parts(tree: Metarange) -> Iterator[RangesPart]:
 
 
 def cut_ranges(part: RangesPart, *, location: StoreLocation) -> Cut:
-    """Write the records of some ranges, cut into ranges by lakecli's rule."""
+    """Write the records of some ranges, divided into ranges by lakecli's rule."""
     trees = location.trees()
     tree = trees.metarange(part.tree)
     sink = PartWriter(trees, tree)
