@@ -238,7 +238,7 @@ class _Checker:
             yield from self.report(finding)
 
     def check_refs(self) -> Iterator[Finding]:
-        """Check what branches and tags reach: first the trees of their commits, then the history."""
+        """Check what branches and tags reach: first their own trees, then the history."""
         for branch in self._refs.iter_branches():
             yield from self._check_staging(branch)
         heads: list[tuple[str, Commit]] = []
