@@ -26,7 +26,7 @@ PART_ENTRIES: Final = 50_000
 
 
 class DiffInterval(NamedTuple):
-    """Keys from `start` to before `stop`.
+    """An interval of keys, from `start` to before `stop`.
 
     Attributes:
         stop: the key before which the interval ends; ``None``: no end.

@@ -201,7 +201,7 @@ def expected_executors(context: Any) -> int | None:  # noqa: ANN401
 
 
 def _executors(context: Any) -> Iterator[int]:  # noqa: ANN401
-    """Yield the number of cores of each executor."""
+    """Yield the number of cores of each executor that is connected."""
     found = scala_context(context).statusStore().executorList(True)  # noqa: FBT003 - Java's
     for at in range(found.size()):
         executor = found.apply(at)

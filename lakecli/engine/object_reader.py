@@ -57,7 +57,7 @@ class TableFile(NamedTuple):
 
     @property
     def directory(self) -> str:
-        """The name up to its last slash; ``""`` if it has no slash."""
+        """The part of the name up to its last slash; ``""`` if it has no slash."""
         return self.name.rpartition("/")[0]
 
     def dump(self) -> str:
@@ -126,7 +126,7 @@ def answer(request: bytes) -> tuple[bytes, bytes]:
 
 
 def main(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until the input ends or is idle for `IDLE` seconds."""
+    """Answer requests until the input ends, or no request arrives for `IDLE` seconds."""
     version = lakecli.__version__.encode()
     answers.write(struct.pack(">H", len(version)) + version)
     answers.flush()

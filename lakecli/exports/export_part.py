@@ -171,7 +171,7 @@ class ExportOutcome:
             self.versions |= other.versions
 
     def take_back(self, checked: ExportOutcome) -> None:
-        """Count the objects that a check did not find as failed instead of exported."""
+        """Count the objects that a check did not find as failed, and no longer as exported."""
         lost, known = checked.lost, {each.path for each in self.failures}
         self.failed += checked.failed - len(checked.failures)
         for failure in checked.failures:
@@ -194,7 +194,7 @@ class ExportOutcome:
 
 
 class Hands(NamedTuple):
-    """The stores that this process has opened; executors open stores and report no progress."""
+    """The open stores, trees and progress of this process; executors open their own stores."""
 
     store: ObjectStore
     trees: TreeStore
@@ -447,7 +447,7 @@ class _Export:
         return True
 
     def _makes_room(self, item: ExportItem) -> bool:
-        """Return whether a file that blocks a directory of an object is deleted by this export."""
+        """Return whether this export deletes a file that blocks a directory of an object."""
         job, trees = self._job, self._hands.trees
         above = (job.prefix + each for each in parents_of(item.name))
         return any(

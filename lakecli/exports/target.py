@@ -102,7 +102,7 @@ class OwnFiles:
                 raise
 
     def put(self, name: str, body: bytes, attributes: Attributes) -> None:
-        """Write a file."""
+        """Write one of lakecli's own files at the destination."""
         if self._directory:
             with Destination(self._directory) as target:
                 target.write(name.encode(), [body])
@@ -110,7 +110,7 @@ class OwnFiles:
             self._store.put(name, body, ANY, attributes)
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete files; missing files are ignored."""
+        """Delete files of lakecli at the destination; missing files are ignored."""
         if self._directory:
             with Destination(self._directory) as target:
                 for name in names:
@@ -120,7 +120,7 @@ class OwnFiles:
 
 
 class DirectoryTarget:
-    """A directory of this machine, or a directory that all machines share."""
+    """A directory as the target of an export, on this machine or shared by all machines."""
 
     def __init__(self, root: bytes, check: Callable[[], None]) -> None:
         self._root = root
@@ -166,7 +166,7 @@ class DirectoryTarget:
         return state is FileComparison.SAME
 
     def delete(self, item: ExportItem) -> None:
-        """Delete a file, and the directories that become empty by this."""
+        """Delete a file, and then the parent directories that became empty."""
         self._destination.delete(item.name)
 
     def close(self) -> None:
@@ -198,7 +198,7 @@ class BucketTarget:
         self._listed = _Listed(store)
 
     def find(self, name: bytes) -> ObjectInfo | None:
-        """Return the entry of an object in a listing, or ``None``.
+        """Return the entry of an object in a listing of the bucket; ``None`` if it is not listed.
 
         Raises:
             UsageError: the bucket refuses the name, or its answer for the name is unusable.
@@ -254,7 +254,7 @@ class BucketTarget:
         return can_copy(source, self.store)
 
     def copy(self, item: ExportItem, source: ObjectStore, key: str) -> bool:
-        """Have the store copy an object; return whether it did."""
+        """Have the store copy an object on its side; return whether it did."""
         attributes, _ = self._attributes(item)
         return copy_across(source, key, self.store, self._key(item), attributes)
 

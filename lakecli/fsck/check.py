@@ -3,12 +3,12 @@
 Data objects come first: a listing of ``data/`` is stored in an index on disk. With `hash_data`,
 every byte of the objects is read, too. Then every ref, its commits, their metaranges and their
 ranges are checked, each only once, however many commits share it. Every entry is looked up in the
-index. Staged entries are checked too. The bucket is read, never the cache.
+index. Staged entries are checked too. Everything is read from the bucket, not from the cache.
 
 Last come the ref objects and commit packs that clones share in the bucket. Every ref object must be
 valid. Its commit must be in a pack, and so must all ancestors of the commit. The commit's tree must
 exist, whatever garbage collection has deleted. If this clone has recorded that a commit is in a
-pack, the commit must be in one, since a push does not upload it again.
+pack, the commit must be in a pack, since a push does not upload the commit again.
 
 On Spark there is no index on disk: all references are compared with the listing in one join, and
 this process reads only the ranges with problems again. So the findings and their order are the same
@@ -125,7 +125,7 @@ def fsck(
 
 
 def summarise(counts: FsckCounts) -> IntegrityError | None:
-    """Return the error for a check that found problems, or ``None``."""
+    """Return the error for a check that found problems; ``None`` if there are none."""
     if not counts.findings:
         return None
     refs = ", ".join(sorted(counts.damaged_refs)[:10])
@@ -238,7 +238,7 @@ class _Checker:
             yield from self.report(finding)
 
     def check_refs(self) -> Iterator[Finding]:
-        """Check what branches and tags reach: first their own trees, then the history."""
+        """Check everything that branches and tags reach: first the trees of heads, then history."""
         for branch in self._refs.iter_branches():
             yield from self._check_staging(branch)
         heads: list[tuple[str, Commit]] = []

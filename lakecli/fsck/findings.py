@@ -99,9 +99,9 @@ class Unrecoverable(NamedTuple):
     """An object, commit or ref that this clone cannot repair.
 
     Attributes:
-        refs: branches and tags that need it now.
-        paths: some of the paths that need it.
-        path_count: the number of paths that need it, as far as the number is known.
+        refs: branches and tags that need the object now.
+        paths: some of the paths that need the object.
+        path_count: the number of paths that need the object, as far as the number is known.
     """
 
     kind: str

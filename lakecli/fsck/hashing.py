@@ -96,7 +96,7 @@ def _first_key(number: int, digits: int) -> str:
 
 
 def divide_part(number: int, *, digits: int, hashing: Hashing) -> tuple[list[ObjectInterval], int]:
-    """Divide one part of ``data/`` into intervals of bounded size; see `bounds_of`.
+    """Divide one part of ``data/``, numbered as in `bounds_of`, into intervals of bounded size.
 
     Returns:
         The intervals to read, and the number of objects that lakecli did not write.

@@ -188,7 +188,7 @@ def _check(
 
 
 def list_objects(batches: Iterator[Any], *, digits: int, checking: Checking) -> Iterator[Any]:
-    """List parts of ``data/`` on an executor; yield rows of objects, and one row with the count."""
+    """List parts of ``data/`` on an executor; yield rows of objects, and for each part a count."""
 
     def rows_of(number: int) -> Iterator[Any]:
         low, high = bounds_of(number, digits)
@@ -236,7 +236,7 @@ class _Left:
     def add(
         self, name: bytes, present: int | None, stat: bytes | None, listed: bytes | None
     ) -> None:
-        """Add a row."""
+        """Add a row that the join left: a problem of an object, or counts."""
         if listed is not None:
             self.objects += json.loads(listed)[0]
         elif stat is not None:
@@ -340,7 +340,7 @@ class Lookup(NamedTuple):
 def look_up(
     runner: SparkRunner, lookup: Lookup, checking: Checking, *, progress: Progress
 ) -> Iterator[LookupResult]:
-    """Look references up on Spark."""
+    """Look references up on Spark; yield the results, ascending by range."""
     listings = 1 << 4 * lookup.digits
     joins = partitions_of(lookup.entries)
     keeping = lookup.last // RESULT_RANGES + 1
@@ -418,7 +418,7 @@ def compare_all(
 
 
 def recorded_by(address: str, size: int, checksum: str) -> LakeFsContents | None:
-    """Return an entry's description of an object of lakeFS; ``None`` for other objects."""
+    """Return the size and checksum that an entry has for an object of lakeFS, else ``None``."""
     is_lakefs = data_digest(address) is None and (address.startswith(DATA) or is_old_key(address))
     return LakeFsContents(address, size, checksum) if is_lakefs and 0 <= size < _MOST else None
 

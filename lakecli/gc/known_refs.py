@@ -239,9 +239,10 @@ class KnownRefs(NamedTuple):
     """The refs of one bucket as they were seen before this run.
 
     Attributes:
-        seen: who saw refs, and the refs as they were seen.
+        seen: pairs of an observer and the refs that it saw.
         stood: refs that this clone fetched in an older state, with their commits before that fetch.
-        damage: the reason why `seen` lacks the refs of the last collection; ``None``: it has them.
+        damage: the error if the record of the last collection is damaged, so that `seen` lacks its
+            refs; else ``None``.
     """
 
     uri: str
@@ -347,7 +348,7 @@ def _lost(before: Tracked, who: str, ref: RemoteRef | None) -> LostRef:
 
 
 def _where(seen: LostRef | Tracked) -> str:
-    """Describe at which commit and move a ref was seen."""
+    """Describe the commit and the number of the move at which a ref was seen."""
     commit = f"on commit {seen.commit_id}" if seen.commit_id else ""
     move = f"at move {seen.sequence}" if seen.sequence else ""
     return f"{commit} {move}".strip()

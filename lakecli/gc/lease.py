@@ -79,8 +79,8 @@ class SweepLease:
         """End the sweep.
 
         Raises:
-            StateMoved: another machine has taken over or ended the sweep; raised only if the block
-                succeeded.
+            StateMoved: another machine has taken over or ended the sweep; raised only if the
+                ``with`` block succeeded.
         """
         if error is None:
             self._end()
@@ -89,7 +89,7 @@ class SweepLease:
                 self._end()
 
     def renew_if_due(self) -> None:
-        """Renew the lease if it is due, as `check` does; cheap enough to call in every loop."""
+        """Call `check` if the lease must be renewed; cheap enough to call in every loop."""
         if self._used() > RENEW_AFTER:
             self.check()
 
@@ -147,7 +147,7 @@ class SweepLease:
         return kept
 
     def _end(self) -> None:
-        """Move the state to idle, and delete the files that no phase needs any more."""
+        """Change the state to idle, and delete the lists and keeps that no phase needs any more."""
         seen = gc_protocol.look(self._store)
         self._check_owner(seen.state)
         end_state(self._repository, seen, self._now)

@@ -69,8 +69,8 @@ def garbage_of(records: bytes, keys: Sequence[str], versions: Sequence[str]) -> 
 
     Args:
         records: the records of the objects.
-        keys: their keys; empty: the keys follow from the digests.
-        versions: their versions; empty: unknown.
+        keys: the keys of the objects; empty: the keys follow from the digests in the records.
+        versions: the versions of the objects; empty: unknown.
     """
     named = keys or (data_key(record[:DIGEST].hex()) for record in split(records))
     return zip(named, map(Version, versions) if versions else repeat(Version("")), strict=False)
@@ -135,7 +135,7 @@ class LiveSet(ABC):
 
 
 class DigestSet(LiveSet):
-    """A set on the disk of this machine; `close` deletes its files."""
+    """A set of digests on the disk of this machine; `close` deletes its files."""
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="lakecli-gc-")
@@ -144,7 +144,7 @@ class DigestSet(LiveSet):
         self._loaded: tuple[int, frozenset[bytes]] | None = None
 
     def close(self) -> None:
-        """Delete the files."""
+        """Delete the files of the set."""
         self._directory.cleanup()
 
     def add(self, digests: bytes) -> None:
@@ -189,14 +189,14 @@ class DigestSet(LiveSet):
         return b"".join(kept)
 
     def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
-        """List parts in tasks; see `LiveSet`."""
+        """List parts in tasks, and yield them without the objects in use; see `LiveSet`."""
         for _, listed in list_parts(work, parts):
             yield listed._replace(records=self.without(listed.records))
 
     def iter_garbage(
         self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage]:
-        """List parts in tasks; see `LiveSet`. Each part is yielded as soon as it is listed."""
+        """List parts in tasks, and yield their garbage, each part as soon as it is listed."""
         for part, listed in list_parts(work, parts):
             condemned = Marks(work.store, mark).data(part.name)
             unreached = self.without(condemned)
@@ -231,7 +231,7 @@ PartTask = tuple[int, ListingPart]
 def list_objects(
     batches: Iterator[Any], *, tasks: Sequence[PartTask], read: Reading
 ) -> Iterator[Any]:
-    """List parts on an executor; yield their objects as rows, and a row with the counts of each."""
+    """List parts on an executor; yield rows of objects, and for each part a row of counts."""
 
     def rows_of(task: int) -> Iterator[Any]:
         number, part = tasks[task]
@@ -270,7 +270,7 @@ def read_digests(
 
 
 def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
-    """Write the objects of a part that the join left, on an executor; yield the result as a row."""
+    """On an executor, write the objects of a part that the join left; yield the result's name."""
     part = Remainder(batches)
     objects = size = foreign = later = 0
     newest = ""
@@ -282,7 +282,7 @@ def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) 
 
 
 def keep_found(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
-    """Write the garbage among a part's condemned objects, on an executor; yield a result row."""
+    """On an executor, write the garbage among a part's condemned objects; yield its name."""
     part = Remainder(batches)
     ((condemned,),) = part.counts
     spared = condemned - part.rows
@@ -386,7 +386,7 @@ BYTES_PER_TASK: Final = 64 << 20
 
 
 class SparkLiveSet(LiveSet):
-    """A set in the namespace. When the runner is closed, it deletes the objects of the set.
+    """A set of digests in the namespace, for Spark. When the runner is closed, it deletes the set.
 
     Attributes:
         added: number of digests added, duplicates included.
@@ -400,7 +400,7 @@ class SparkLiveSet(LiveSet):
         self.scratch: Scratch = scratch
 
     def add(self, digests: bytes) -> None:
-        """Add digests of 32 bytes each."""
+        """Add digests of 32 bytes each, in any order."""
         self._buffered += digests
         self.added += len(digests) // DIGEST
         if len(self._buffered) >= _BUFFERED:

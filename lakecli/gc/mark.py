@@ -127,7 +127,7 @@ class Mark:
         self._tables_left = len(tables)
 
     def _data(self) -> Iterator[PartListing]:
-        """Yield each part with the records of its old unused objects; count all objects."""
+        """Yield each part with the records of its old, unused objects; count all objects."""
         work, live = self._reach.work, self._reach.live
         parts = all_parts(work)
         later: set[str] = set()
@@ -150,12 +150,12 @@ class Mark:
 
 
 class Reach:
-    """Reads trees and ranges, and records which objects they refer to.
+    """Reads trees and ranges, and records the objects that they refer to.
 
     Attributes:
         live: the data objects in use; the caller closes this set.
-        trees: hex IDs of the metaranges read.
-        ranges: hex IDs of the ranges read.
+        trees: hex IDs of the metaranges that were read.
+        ranges: hex IDs of the ranges that were read.
         dumps: hex IDs of the tables of refs dumps that are kept.
         lost: metaranges and ranges that are missing.
         entries: number of entries in the ranges.
@@ -249,7 +249,7 @@ class Reach:
 
 
 def _ids_of(packed: bytes) -> Iterator[str]:
-    """Yield packed IDs, of 32 bytes each, as hex."""
+    """Yield IDs in hex from their concatenated bytes, 32 for each ID."""
     for at in range(0, len(packed), DIGEST):
         yield packed[at : at + DIGEST].hex()
 

@@ -41,7 +41,8 @@ class GcOptions(NamedTuple):
         grace: shortest time between condemning and sweeping, and minimum age of garbage.
         dry_run: change nothing, and report what would be done.
         force_shared: collect although another program uses the namespace.
-        lakefs_stopped: record that lakeFS, from which the namespace was taken over, has stopped.
+        lakefs_stopped: record the caller's confirmation that lakeFS, from which the namespace was
+            taken over, has stopped.
         accept_restored: accept that refs are missing or older than when they were last seen, and
             start a new collection.
     """
@@ -75,7 +76,8 @@ class Work(NamedTuple):
     Attributes:
         times: the times that decide which objects are old.
         rules: retention rules; ``None``: keep the objects of all commits that refs reach.
-        taken: how the namespace was taken over from lakeFS; ``None``: it was not.
+        taken: the record of how the namespace was taken over from lakeFS; ``None``: it was not
+            taken over.
         last_dump: the time of the last refs dump written or restored; ``None``: the namespace was
             not taken over.
         known: the refs in the bucket as they were seen before.

@@ -103,7 +103,7 @@ class GarbageTotal(NamedTuple):
         return KINDS[self.kind][1]
 
     def fields(self) -> dict[str, str | int]:
-        """Return the fields of reports."""
+        """Return the fields that a report has for this kind of garbage."""
         named = {"kind": self.kind, "prefix": self.prefix, "why": self.why}
         return {**named, **self._asdict()}
 
@@ -156,7 +156,7 @@ class RefGarbage(NamedTuple):
     former_trees: int
 
     def __str__(self) -> str:
-        """Return the counts in words."""
+        """Return the name and the counts as text, such as "dev (deleted): 2 former trees"."""
         said = []
         if self.trees or not self.former_trees:
             said.append(_count(self.trees, "old tree") if self.trees else "0")

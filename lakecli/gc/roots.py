@@ -351,7 +351,7 @@ class LostHistory(IntegrityError):
 
 
 def retained(commits: Mapping[CommitId, Known], starts: Iterable[Start]) -> set[CommitId]:
-    """Return the commits that keep their objects."""
+    """Return the commits that keep their objects: walk from each start to its limit."""
     found: set[CommitId] = set()
     limited = []
     waiting = []

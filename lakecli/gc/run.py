@@ -6,7 +6,7 @@ lease is over, the step continues the sweep. If a step is killed at any point, t
 leads to the same result.
 
 `prepare` determines the next step, and `take` takes it. Between these calls, the caller may ask a
-person. A step changes the state only if it is still the state that `prepare` saw. So only objects
+person. A step changes the state only if it is still the state that `prepare` read. So only objects
 are deleted that the person was asked about.
 
 The lists of condemned objects name candidates only. A sweep finds the objects in use by following
@@ -285,7 +285,7 @@ def _follow_roots(reach: Reach, before: Iterable[RemoteRef]) -> Roots:
 
 
 def _condemn(step: Step, reach: Reach) -> GcReport:
-    """Mark garbage, and condemn it."""
+    """Find garbage, and condemn it."""
     work, seen, options = step.work, step.work.seen, step.options
     repository, store, now = work.repository, work.store, work.times.now
     runtime = repository.lake.runtime
@@ -472,7 +472,7 @@ class Sweep:
         return roots, tables
 
     def _keep(self) -> set[str]:
-        """Spare data objects that writers keep; return the tables that they keep."""
+        """Spare the data objects that keeps name; return the tables that keeps name."""
         tables: set[str] = set()
         digests: set[bytes] = set()
         for key in iter_keeps(self._store):

@@ -151,13 +151,13 @@ class Marks:
             raise LostMarks(self.prefix, why)
 
     def data_parts(self) -> list[str]:
-        """Return the names of the parts that have a list of data objects."""
+        """Return the names of the parts that have a list of condemned data objects."""
         start = self.prefix + _DATA
         names = [info.key.removeprefix(start) for info in self._store.list(start)]
         return [name for name in names if _PART.fullmatch(name)]
 
     def data(self, part: str) -> bytes:
-        """Return the records of a part, ascending."""
+        """Return the records of the condemned data objects of a part, ascending."""
         records = self._get(_DATA + part, MAX_PART_SIZE)
         lead = bytes.fromhex(part) if len(part) == len("00") else b""
         last = b""
@@ -179,7 +179,7 @@ class Marks:
         return found
 
     def delete(self) -> None:
-        """Delete the lists."""
+        """Delete the lists of condemned objects."""
         self._store.delete([info.key for info in self._store.list(self.prefix)])
 
     def _put(self, name: str, body: bytes) -> None:
@@ -228,7 +228,7 @@ def _parse_doomed(line: bytes) -> Doomed:
 
 
 def split(records: bytes) -> Iterator[bytes]:
-    """Yield the records of a list."""
+    """Yield the records of a list of condemned objects."""
     for at in range(0, len(records), RECORD):
         yield records[at : at + RECORD]
 
@@ -351,7 +351,7 @@ def undo_condemnation(repository: Repository, *, force: bool) -> None:
 
 
 def end_state(repository: Repository, seen: ObservedState, now: datetime) -> None:
-    """Move the state to idle, and delete the files that no phase needs any more.
+    """Change the state to idle, and delete the lists and keeps that no phase needs any more.
 
     Args:
         now: the time by the store's clock.
@@ -376,7 +376,7 @@ def clean_up(store: ObjectStore, state: GcState, now: datetime, *, ended: str = 
     """Delete lists and keeps that no phase needs any more.
 
     Args:
-        ended: the mark whose collection has just ended; ``""``: none.
+        ended: the name of the lists of the collection that has just ended; ``""``: none.
     """
     stale = []
     for info in store.list(MARKS):

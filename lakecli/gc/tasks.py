@@ -80,10 +80,10 @@ def _run(work: Work, task: Callable[[Location, P], R], parts: Sequence[P]) -> It
 
 
 class DataPart(NamedTuple):
-    """A part of the objects of lakecli.
+    """A part of the data objects of lakecli.
 
     Attributes:
-        before: time in unix seconds; objects written at or after it are only counted.
+        before: time in unix seconds; objects written at or after this time are only counted.
         keys: whether to return the versions of the old objects; the keys follow from the digests.
     """
 
@@ -98,13 +98,13 @@ class DataPart(NamedTuple):
 
 
 class LakeFsPart(NamedTuple):
-    """A part of the objects of lakeFS.
+    """A part of the data objects of lakeFS.
 
     Attributes:
         name: the name of the part's list of condemned objects.
-        before: time in unix seconds; objects written at or after it are only counted.
+        before: time in unix seconds; objects written at or after this time are only counted.
         keys: whether to return the keys and versions of the old objects.
-        last_dump: the last refs dump; objects that lakeFS wrote after it are only counted.
+        last_dump: time of the last refs dump; objects that lakeFS wrote later are only counted.
         is_later: return as `records` only the objects that lakeFS wrote after `last_dump`.
     """
 
@@ -158,7 +158,7 @@ def all_parts(work: Work) -> list[ListingPart]:
 
 
 def recent_lakefs_parts(work: Work) -> list[ListingPart]:
-    """Return the parts that lakeFS may have written to since the marks that may be swept now."""
+    """Return the parts of objects that lakeFS may have written since any mark that can be swept."""
     return _parts_since(work, work.times.cutoff - _AHEAD)
 
 

@@ -2,10 +2,10 @@
 
 A store must be able to read an address, and the address must be allowed.
 
-``--verify`` requests the objects of a manifest at their addresses. A listing of a bucket does not
-need this, since it has just seen its objects, and neither does ``--copy``, which reads them. A
-manifest may be old, so by default HEAD requests check a sample of its objects, in the processes
-that run the parts.
+``--verify`` sends requests for the objects of a manifest at their addresses. For a listing of a
+bucket this is not needed, since the listing has just seen the objects. With ``--copy`` it is not
+needed either, since the objects are read. A manifest may be old, so by default HEAD requests check
+a sample of its objects, in the processes that run the parts.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def check_outside(repository: Repository, uri: str) -> None:
 
 
 def _real(uri: str) -> str:
-    """Return a URI; if it is a path on this machine, resolve its symbolic links."""
+    """Return a URI; for a path on this machine, with symbolic links resolved."""
     if is_local(uri):
         return "local://" + os.path.realpath(uri.removeprefix("local://")).rstrip("/")
     return uri
@@ -247,7 +247,7 @@ class Verify(StrEnum):
 
 
 def choose(verify: Verify, size: int, seed: bytes) -> Choice:
-    """Return which objects of a manifest to verify; only the manifest's size in bytes is known."""
+    """Choose the objects of a manifest to verify, from the size of the manifest in bytes."""
     if verify is Verify.NONE:
         return Choice()
     rows = size // ROW_SIZE

@@ -1,10 +1,11 @@
 """A prefix of a bucket as a source; its keys can be anything, so they are divided by probing.
 
 A store lists keys in order, a thousand per request, and each request continues after the last key
-of the previous one. To list from several positions at the same time, keys in the middle are needed.
-A few dozen requests find such keys: each requests the first key after all keys that share a prefix
-with a known key; the prefixes get longer and longer. On Spark, executors divide the pieces further
-until all pieces are small or there are many. Then small neighbours are joined again.
+of the previous one. To list from several positions at the same time, lakecli needs keys in the
+middle. It finds them with a few dozen requests. Each requests the first key after all keys that
+share a prefix with a known key; the prefixes get longer and longer. On Spark, executors divide the
+pieces further until all pieces are small or there are many. Then small neighbouring pieces are
+joined again.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ class BucketSource(NamedTuple):
     may_be_empty: bool = False
 
     def recount(self, task: Task) -> int:
-        """List again, and return how many objects there are."""
+        """List the bucket again, and return the number of objects below the prefix."""
         store = open_by_uri(self.uri, account=task.location.account)
         return sum(bool(info.key) for info, _ in list_between(store, "", "", pins=task.pins))
 

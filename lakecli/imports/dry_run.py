@@ -107,5 +107,5 @@ def iter_steps(directory: Path) -> Iterator[PathStep]:
 
 
 def _line(step: PathStep) -> str:
-    """Return a step as a line of JSON."""
+    """Return a path with its action and size as a line of JSON."""
     return json.dumps([step.action, os.fsdecode(step.path), step.size, step.error]) + "\n"

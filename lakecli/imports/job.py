@@ -339,7 +339,11 @@ class _Run:
             )
 
     def _list_again(self, done: FinishedParts) -> None:
-        """List a source again if it lacks much of the branch; `ListedLess`: the listings differ."""
+        """List a source again if it lacks much of the branch.
+
+        Raises:
+            ListedLess: the two listings differ.
+        """
         tally = done.report.tally
         before = tally.removed + tally.changed + tally.unchanged
         is_less = is_much_less(before - tally.removed, before)

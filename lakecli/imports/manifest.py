@@ -393,7 +393,7 @@ def check_arrow(uri: str) -> None:
 def file_at(uri: str, account: Account) -> ManifestFile | None:
     """Return the file at a URI as a file of a manifest; ``None`` if the file does not exist.
 
-    Its kind is ``""`` if the suffix of its name is unknown.
+    The kind of the file is ``""`` if the suffix of its name is unknown.
     """
     bucket, key = split_address(uri)
     try:

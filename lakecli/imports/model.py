@@ -178,7 +178,7 @@ class PartSource(Protocol):
         """Yield the part's objects in ascending order of their keys."""
 
     def identity(self) -> list[Any]:
-        """Return JSON values that change whenever the objects change, without any request."""
+        """Return JSON values that change whenever the objects change; this sends no request."""
 
 
 class ImportPart(NamedTuple):
@@ -265,7 +265,7 @@ class ImportedPart:
 
 
 class NotSorted(LakeError):
-    """The source is not sorted by key."""
+    """The objects of the source are not sorted by key."""
 
 
 class EmptySource(NotFound):

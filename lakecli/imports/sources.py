@@ -89,7 +89,7 @@ def check_pinnable(source: ImportSource, account: Account) -> None:
 
 
 def roots_of(source: ImportSource) -> tuple[str, ...]:
-    """Return the local directory that is, or whose manifest is, the source; empty if not local."""
+    """Return the local directory that is the source, or that has its manifest; else nothing."""
     if isinstance(source, DirectorySource):
         return ("local://" + os.fsdecode(source.root),)
     if isinstance(source, Manifest) and source.files and is_local(source.files[0].uri):
@@ -133,7 +133,7 @@ class DirectorySource(NamedTuple):
     may_be_empty: bool = False
 
     def recount(self, task: Task) -> int:
-        """List again, and return how many files there are."""
+        """List the directory again, and return the number of files below it."""
         del task
         return sum(not is_own(each.relative) for each in walk(self.root, self.links))
 

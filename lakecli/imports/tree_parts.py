@@ -64,7 +64,7 @@ class BaseSlice:
         self._max_key = b""
 
     def before(self, limit: bytes | None) -> Iterator[Whole | Records]:
-        """Yield the records before `limit`, or all remaining ones, and move past them."""
+        """Yield the records before `limit`, or all remaining records, and move past them."""
         if limit is None or (self._high is not None and limit > self._high):
             limit = self._high
         while True:
@@ -167,7 +167,7 @@ class PartWriter:
         self._recent_count = 0
 
     def add(self, keys: list[bytes], values: list[bytes]) -> None:
-        """Add records."""
+        """Add records to the part, in ascending order of their keys."""
         if not self._has_cut:
             end = self._find_cut(keys)
             self._head_keys += keys[:end]
@@ -357,7 +357,7 @@ def _parts(tree: Metarange) -> Iterator[RangesPart]:
 
 
 def cut_ranges(part: RangesPart, *, location: StoreLocation) -> Cut:
-    """Write the records of some ranges, divided into ranges by lakecli's rule."""
+    """Write the records of some ranges into new ranges that end by lakecli's rule."""
     trees = location.trees()
     tree = trees.metarange(part.tree)
     sink = PartWriter(trees, tree)

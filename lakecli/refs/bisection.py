@@ -33,7 +33,8 @@ class Bisection(NamedTuple):
         is_merge_base: whether `current` is a common ancestor, tested because a good commit is not
             an ancestor of the bad one.
         found: the first bad commit; ``None`` if it is not known yet.
-        untested: skipped commits, if only these are left; the first bad commit is one of them.
+        untested: if only skipped commits are left to test, these and the bad commit: one of them is
+            the first bad commit. Else empty.
     """
 
     candidates: Sequence[Commit]
@@ -87,7 +88,7 @@ def bisection(
 
 
 def estimate_steps(count: int) -> int:
-    """Return about how many tests find one of `count` commits, without counting the next test."""
+    """Return about how many tests find one of `count` commits, after the next test."""
     if count < _SMALL:
         return 0
     power = count.bit_length() - 1

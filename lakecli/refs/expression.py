@@ -29,7 +29,7 @@ class ModifierRule(NamedTuple):
     """How one modifier is written.
 
     Attributes:
-        summary: its meaning, for help texts; ``n`` stands for its number.
+        summary: the meaning of the modifier, for help texts; ``n`` is its number.
         takes_number: whether digits may follow.
         alone: whether it must be the only modifier, because it applies to a branch, not a commit.
         within: a regular expression for the text in the braces of the modifier; the first rule that
@@ -97,11 +97,11 @@ _NUMBER = r"[0-9]*"
 
 
 class Modifier(NamedTuple):
-    """One modifier as written.
+    """One modifier as written in a ref expression.
 
     Attributes:
-        symbol: the symbol of its row in `MODIFIERS`.
-        number: the number after it, 1 by default.
+        symbol: the symbol of the modifier's row in `MODIFIERS`.
+        number: the number after the symbol, 1 by default.
         text: the modifier as typed.
     """
 

@@ -113,7 +113,7 @@ class _HistoryPart(NamedTuple):
         return [commit] if self._is_wanted(commit) else []
 
     def parent_ids(self, commit: Commit) -> list[CommitId]:
-        """Return the parents to follow, each once."""
+        """Return the IDs of the parents to follow, each once."""
         return list(dict.fromkeys(commit.parents[:1] if self.first_parent else commit.parents))
 
     def find_parent(self, child: Commit, parent_id: CommitId) -> Commit | None:

@@ -30,7 +30,7 @@ _BRANCH_HINT = "letters, digits, '_', '-' and ':' of ASCII, starting with a lett
 
 
 def is_full_commit_id(text: str) -> bool:
-    """Return whether `text` is 64 hex digits of either case, which always mean a commit."""
+    """Return whether `text` is 64 hex digits of either case; such a text always means a commit."""
     return len(text) == _ID_SIZE and is_commit_prefix(text)
 
 

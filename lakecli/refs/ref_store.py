@@ -81,7 +81,7 @@ class RefStore:
         self._repository = owner_key(repository)
 
     def find_branch(self, name: str) -> Branch | None:
-        """Return a branch, or ``None``."""
+        """Return a branch, or ``None`` if it does not exist."""
         data = self._find(Table.BRANCHES, name)
         return None if data is None else _load_branch(name, data)
 
@@ -99,7 +99,7 @@ class RefStore:
         return self._delete(Table.BRANCHES, name)
 
     def find_tag(self, name: str) -> Tag | None:
-        """Return a tag, or ``None``."""
+        """Return a tag, or ``None`` if it does not exist."""
         data = self._find(Table.TAGS, name)
         return None if data is None else _load_tag(name, data)
 
@@ -129,14 +129,14 @@ class RefStore:
         return None if found is None else found.commit_id
 
     def find_commit(self, id: CommitId) -> Commit | None:
-        """Return a commit, or ``None``."""
+        """Return a commit, or ``None`` if this clone does not have it."""
         if len(id) != _ID_SIZE or not _DIGITS.issuperset(id):
             return None
         data = self._txn.get(Table.COMMITS, self._repository + bytes.fromhex(id))
         return None if data is None else _load_commit(id, data)
 
     def get_commit(self, id: CommitId) -> Commit:
-        """Return a commit, or raise `NotFound`."""
+        """Return a commit; raise `NotFound` if this clone does not have it."""
         commit = self.find_commit(id)
         if commit is None:
             raise NotFound(f"no commit {id}")
@@ -161,7 +161,7 @@ class RefStore:
         self._txn.for_writing().put(Table.COMMITS, key, _dump(fields))
 
     def iter_commit_ids(self, prefix: str) -> Iterator[CommitId]:
-        """Yield the IDs that start with `prefix` (lowercase hex digits), ascending."""
+        """Yield the commit IDs that start with `prefix` (lowercase hex digits), ascending."""
         if not _DIGITS.issuperset(prefix):
             return
         whole = self._repository + bytes.fromhex(prefix[: len(prefix) & ~1])

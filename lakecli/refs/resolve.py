@@ -29,13 +29,13 @@ class RefReader(CommitReader, Protocol):
     """A reader of the commits, branches and tags of one repository, as of one moment."""
 
     def find_branch(self, name: str) -> Branch | None:
-        """Return the branch, or ``None``."""
+        """Return the branch, or ``None`` if it does not exist."""
 
     def find_tag(self, name: str) -> Tag | None:
-        """Return the tag, or ``None``."""
+        """Return the tag, or ``None`` if it does not exist."""
 
     def iter_commit_ids(self, prefix: str) -> Iterator[CommitId]:
-        """Yield the IDs that start with `prefix` (lowercase hex digits), ascending."""
+        """Yield the commit IDs that start with `prefix` (lowercase hex digits), ascending."""
 
 
 class PastRef(NamedTuple):
@@ -166,7 +166,7 @@ def commit_of(resolved: Resolved, expression: str) -> Commit:
 def resolve_base(
     expression: RefExpression, reader: RefReader
 ) -> tuple[RefKind, str, Branch | None, CommitId]:
-    """Return the kind, the name, the branch (if it is one) and the commit of the base."""
+    """Return the kind, the name, the branch and the commit of the base; no branch: ``None``."""
     base = expression.base
     if is_full_commit_id(base):
         commit_id = CommitId(base.lower())

@@ -121,7 +121,7 @@ class GcState(NamedTuple):
 
     @property
     def never_ran(self) -> bool:
-        """Whether no object was ever condemned, so that none can have been deleted."""
+        """Whether no object was ever condemned, so that no object can have been deleted."""
         return self.epoch == 0 and self.phase is Phase.IDLE
 
 
@@ -426,7 +426,7 @@ def iter_expired(store: ObjectStore) -> Iterator[str]:
 
 
 def read_expired(store: ObjectStore, key: str) -> list[str]:
-    """Return the metaranges of one list; none if the list is absent or not valid."""
+    """Return the metaranges of one list; an empty list if the object is absent or not valid."""
     try:
         data = store.get(key, start=0, length=MAX_EXPIRED_SIZE + 1)
     except ObjectNotFound:

@@ -314,7 +314,7 @@ _SHOWN: Final = 64
 
 
 class TooLong(Refused):
-    """A commit exceeds the limits of what lakecli reads."""
+    """A commit is larger than lakecli can read."""
 
 
 class NotText(Refused):

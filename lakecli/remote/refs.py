@@ -265,7 +265,7 @@ class MoveOutcome(StrEnum):
 
 
 class MoveResult(NamedTuple):
-    """The outcome of a move, and the ref as it was read last (``None`` if it never existed)."""
+    """The outcome of a move, and the ref as last read; ``None``: the ref never existed."""
 
     outcome: MoveOutcome
     ref: RemoteRef | None

@@ -32,7 +32,7 @@ TOMBSTONE: Final = ClaimedValue(b"")
 
 
 def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
-    """Return the record staged at a path (`TOMBSTONE` for a deletion), or ``None``."""
+    """Return the record staged at a path, `TOMBSTONE` for a deletion; ``None``: not staged."""
     if txn.past is not None:
         return txn.past.get(token, path)
     return get_path(txn, Table.STAGING, token, path)
