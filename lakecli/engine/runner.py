@@ -215,7 +215,7 @@ def digits_for(store: ObjectStore) -> int:
     if len(keys) <= FEW:
         return 0
     own = [digest for key in keys if (digest := data_digest(key)) is not None]
-    # Of all digests, the share that the last of these has behind it.
+    # The share of all possible digests that are not greater than the last listed digest.
     behind = (int(own[-1], 16) + 1) / (1 << 4 * _DIGEST_DIGITS) if own else 1.0
     return digits_of(int(len(own) / behind))
 

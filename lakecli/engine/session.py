@@ -265,7 +265,7 @@ def _launch(settings: Mapping[str, str], log: Path, place: Path | None = None) -
                     if gateway.proc is not None:  # spark-submit started it otherwise
                         started.append(gateway.proc)
         context = SparkContext(conf=conf, gateway=gateway)
-        # PySpark itself reads the variable only.
+        # PySpark itself reads only the environment variable, not the setting.
         context.pythonExec = context.getConf().get(_PYTHON, context.pythonExec)
         return SparkSession(context)
     except (PySparkException, OSError, ValueError) as error:

@@ -198,7 +198,7 @@ class SparkRunner(Runner):
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
                 with suppress(Exception):  # the JVM may have exited
-                    # With the jobs that threads are about to submit.
+                    # This also cancels the jobs that threads are about to submit.
                     scala_context(self.context).cancelJobGroupAndFutureJobs(group)
 
     def _first_done(self, group: str, waiting: deque[Future[list[R]]]) -> Iterator[list[R] | int]:

@@ -339,7 +339,7 @@ class _Rounds:
             return
         checked = self._round(parts, job._replace(checks=True))
         if checked.versions:
-            # Whatever has such a version may have got it from an object of another name.
+            # An object with such a version may have been overwritten through another name.
             suspects = frozenset(checked.versions)
             job = job._replace(since_tree=EMPTY_TREE, checks=True, suspects=suspects)
             checked.join(self._round(self._plan(job), job))

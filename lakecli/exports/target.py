@@ -324,7 +324,7 @@ class _Listed:
             passed += 1
             jumps = passed > SKIPPED_LISTING
         if jumps:
-            # A HEAD, or a listing of this name alone, may show what no listing of all does.
+            # A HEAD, or a listing of only this name, may show an object that a full listing lacks.
             self._items = self._store.list(after=_before(os.fsdecode(name)))
             self._advance()
             while self._ahead is not None and os.fsencode(self._ahead.key) < name:

@@ -212,7 +212,7 @@ def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
         or (bad.name in believed and believed[PackId(bad.name)] <= reachable)
     ]
     if not dry_run:
-        # Delete damaged packs first: the new pack may have the name of one.
+        # Delete damaged packs first: the new pack may have the name of a damaged pack.
         repository.store.delete(map(pack_key, dropped))
         if needed:
             _write_pack(repository, list(needed.values()))

@@ -286,7 +286,7 @@ def read_known_refs(
         for each in tracked:
             seen[each.kind, each.name][who] = each
     listed = {(each.kind, each.name): each for each in iter_refs(store)}
-    # A store may list late, so what is not listed is asked for.
+    # A listing may lag behind, so refs that it lacks are requested one by one.
     late = [ListedRef(*ref, Version("")) for ref in seen.keys() - listed.keys()]
     read = list(read_refs(store, [*listed.values(), *late]))
     refs = [each for each in read if isinstance(each, RemoteRef)]
@@ -387,7 +387,7 @@ def read_positions(
     Raises:
         NotOurs: an object of the reflog is invalid.
     """
-    # Listed after reading, so each date is that of the ref as read, or later.
+    # Listed after the refs were read: each date is that of the ref as read, or later.
     written = {info.key: info.modified_at for info in store.list(REFS)}
     chunks: dict[str, list[ObjectInfo]] = defaultdict(list)
     for info in recent:

@@ -114,7 +114,7 @@ class Mark:
         kinds = kinds_of(work, tables, unreached)
         self.foreign["table"] += len(unreached) - len(kinds)
         young = [each for each in kinds if not tables[each].is_old]
-        # From recent commits that are not pushed yet. Some of their objects may be lost already.
+        # These tables are of recent commits, not pushed yet, whose objects may be lost already.
         reach.follow(
             [each for each in young if kinds[each] == "metaranges"],
             [each for each in young if kinds[each] == "ranges"],
@@ -183,7 +183,7 @@ class Reach:
         Raises:
             MissingTable: a tree that refs reach, or a range of such a tree, is missing.
         """
-        # No rule lets go the tree of a branch or tag, whatever the list of deleted trees says.
+        # No retention rule deletes the trees of heads, even if the list of deleted trees has them.
         collected = frozenset(iter_expired(self.work.store)) - roots.heads
         self.follow(roots.trees | roots.dumped_trees, must_exist=True, collected=collected)
         self.dumps = roots.dumps
@@ -294,7 +294,7 @@ def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
     yield from roots.unneeded
     for kind in ("incoming", "doctor", "scratch"):
         for info in work.store.list(KINDS[kind][0]):
-            # Objects may come for as long as the links of a set work.
+            # As long as the links of a set are valid, somebody may upload objects with them.
             needed = LONGEST if is_of_link_set(info.key) else timedelta(0)
             if info.modified_at + needed < work.times.cutoff:
                 yield Doomed(info.key, info.size, kind, info.version)

@@ -151,7 +151,7 @@ def gather(
         LostDump, BadRecord: a refs dump that is kept, or that lakeFS left, cannot be read.
     """
     store, now = repository.store, times.now
-    # Refs first: later commits belong to none of the refs as read.
+    # Read the refs first: none of the refs as read can reach commits that are written later.
     refs, gone_back = read_known_refs(store, known, before)
     cutoff = reflog_cutoff(now, times.grace)
     recent, expired = list_reflog(store, cutoff)
@@ -365,7 +365,7 @@ def retained(commits: Mapping[CommitId, Known], starts: Iterable[Start]) -> set[
         if commit_id not in found:
             found.add(commit_id)
             waiting += _get(commits, commit_id).parents
-    # The walk that goes back furthest comes first: others may end where it has passed.
+    # The walk that goes back furthest comes first, since a walk ends at commits already found.
     for start in sorted(limited, key=attrgetter("since")):
         _walk(commits, start, found)
     return found

@@ -74,7 +74,7 @@ def divide(store: ObjectStore, piece: KeyRange, wanted: int) -> list[KeyRange]:
     first = [info.key for info, _ in islice(listed, FIRST_PAGES + 1)]
     if len(first) <= FIRST_PAGES:
         return [piece._replace(keys=len(first))]
-    # All keys share what the first one has in common with `high`.
+    # All keys share the prefix that the first key and `high` have in common.
     pairs = enumerate(zip(first[0], piece.high, strict=False))
     depth = 1 + next((at for at, (one, other) in pairs if one != other), 0)
     probes = PROBES * wanted

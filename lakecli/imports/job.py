@@ -382,7 +382,7 @@ class _Run:
         """Have the runner import the parts of a sorted source."""
         runner = self._runner
         total = 0
-        # The files of a directory are found while others are imported.
+        # The files of a directory are listed while earlier files are imported.
         if not isinstance(self._source, DirectorySource):
             self._planned = list(parts)
             total, parts = len(self._planned), iter(self._planned)
@@ -439,7 +439,7 @@ class _Run:
             for item, result in results:
                 done.take(item, result)
                 on_step("part")
-                # With the objects and the parts that an earlier run finished.
+                # These counts include the objects and the parts that an earlier run finished.
                 parts += 1 + done.skipped
                 done.skipped = 0
                 if self._options.copies and result is not None:  # else no byte moves

@@ -174,8 +174,8 @@ def _check_dictionary(parquet: Any, group: int, column: str, uri: str) -> None: 
         for batch in islice(parquet.iter_batches(1, [group], [column]), 1):
             check_dictionaries(batch)
     except OSError as error:
-        # Arrow makes no dictionary of values that state how they differ. What is damaged is so,
-        # too, for whoever reads the rows.
+        # Arrow cannot return delta-encoded values as a dictionary. If the file is damaged, reading
+        # its rows fails, too.
         if error.errno is not None:
             raise
     except BadValue as error:

@@ -201,7 +201,7 @@ def plan_intervals(
         bounds = list(map(bytes.fromhex, json.loads(kept.read_bytes())))
     except (FileNotFoundError, ValueError, TypeError):
         rows = max(1, source.estimate() or 0)
-        # Of all rows of a small manifest.
+        # If the manifest is small, the sample has all of its keys.
         share = min(1.0, SAMPLES * max(LEAST_TASKS / rows, 1 / ROWS_PER_INTERVAL))
         found = runner.run(partial(sample_keys, share=share), portions)
         bounds = bounds_of(sorted(chain.from_iterable(keys for _, keys in found)), share=share)
@@ -218,7 +218,7 @@ def plan_intervals(
 
 def sample_keys(portion: Portion, *, share: float) -> list[bytes]:
     """Return a random sample of a portion's keys; each is chosen with the probability `share`."""
-    # The same after a restart, and others for each portion.
+    # Seeded by the portion: the sample is the same after a restart, and differs between portions.
     chance = random.Random(portion.number)  # noqa: S311 - no secret
     keys = chain.from_iterable(piece.iter_keys() for piece in portion.pieces)
     return [key for each in keys for key in each if chance.random() < share]

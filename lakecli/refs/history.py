@@ -88,7 +88,7 @@ class _Ancestors:
         self._ahead = [(-first.generation, first.id)]
 
     def __contains__(self, commit: Commit) -> bool:
-        # All of a higher generation are explored: a commit is found from one of these, or never.
+        # Explore all commits of a higher generation: only they can lead to this commit.
         while self._ahead and -self._ahead[0][0] > commit.generation:
             explored = get_commit(self._reader, heappop(self._ahead)[1])
             for parent_id in explored.parents:
@@ -241,7 +241,7 @@ def iter_graph_lines(
             commit is connected to its nearest shown ancestors.
     """
     columns: list[CommitId] = []
-    # The last column, if it ended on the last line: the next commit there is not its parent.
+    # The last column, if it ended on the last line: the next commit in it is not a parent.
     ended_at: int | None = None
     for commit in commits:
         if commit.id not in columns:

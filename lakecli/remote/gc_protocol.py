@@ -352,7 +352,7 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
         if (now.state, now.version) == (seen.state, seen.version):
             if not isinstance(error, ConditionFailed):
                 raise
-            raise Unreachable(  # S3 answers 409 where two conditional writes meet
+            raise Unreachable(  # S3 answers 409 to concurrent conditional writes
                 f"{store.uri} refused to change the state of garbage collection, although nobody "
                 "else changed it",
                 hint="wait and repeat the command",

@@ -396,7 +396,7 @@ def decode_commit_data(key: bytes, data: bytes) -> Commit:
     except (Malformed, ValueError, OverflowError, OSError):
         raise MalformedValue(f"no commit at {key[:_SHOWN]!r}") from None
     if (actual := commit.compute_id()) != commit.id:
-        # A lakeFS server adds what a cherry-pick records to the commit that was picked, too.
+        # A lakeFS server adds the metadata of a cherry-pick to the picked commit, too.
         plain = {name: text for name, text in commit.metadata.items() if name not in _PICKED}
         if commit._replace(metadata=plain).compute_id() != commit.id:
             raise MalformedValue(f"the commit at {key[:_SHOWN]!r} is {actual}")
@@ -410,7 +410,7 @@ def _commit(fields: dict[str, Any]) -> Commit:
     generation, version, nanos = fields["generation"], fields["version"], date["nanos"]
     if generation < 0 or version not in (0, 1) or not 0 <= nanos < _SECOND:
         raise ValueError(f"generation {generation}, version {version}, {nanos} nanoseconds")
-    # Checked before anything is computed from them.
+    # The fields are checked before anything is computed from them.
     if len(fields["message"].encode()) > MAX_MESSAGE_SIZE:
         raise ValueError("a message that is too long")
     parents = tuple([CommitId(parent) for parent in fields["parents"]])

@@ -208,7 +208,7 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[Record
     try:
         data = get_bounded(store, key, MAX_REF_SIZE)
     except ObjectNotFound:
-        # Other versions may cut chunks elsewhere: the next one in the listing holds this move.
+        # Other versions may end chunks at other moves: the next chunk in the listing has this move.
         found = next(store.list(reflog_prefix(ref.kind, ref.name), after=key), None)
         if found is None:
             return ()
