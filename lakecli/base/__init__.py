@@ -1,4 +1,4 @@
-"""Records, IDs, URIs, keys in a bucket, and small tools that every other package may use.
+"""Records, IDs, URIs, object keys of the bucket, and small tools that every other package may use.
 
 This package knows neither stores nor settings. May import `errors` and what is below.
 

@@ -1,8 +1,8 @@
 """Content types by file name suffix, from a fixed table.
 
 The table of the operating system is not used, because a file must get the same content type, and
-so the same identity, on every machine. A new or changed suffix changes the identity of such files
-when they are uploaded again: add suffixes only for new formats, and never change an existing one.
+so the same identity, on every machine. If the table changes, files with that suffix get another
+identity at their next upload: add suffixes only for new formats, and never change an existing one.
 """
 
 from __future__ import annotations

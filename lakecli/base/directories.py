@@ -1,4 +1,4 @@
-"""Durable creation of directories, among them lakecli's own, which only their owner may read."""
+"""Durable creation of directories, and of private directories that only their owner may read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_private(path: StrPath) -> None:
 
 
 def make_durable(path: StrPath) -> None:
-    """Create a directory and its missing parents, with modes by the umask, and sync their names.
+    """Create a directory and its missing parents durably; the umask decides their modes.
 
     Raises:
         OSError: the directory cannot be created, or a file has its name.
@@ -64,7 +64,8 @@ def _make(path: str, mode: int = PRIVATE) -> bool:
 def sync_directory(path: StrPath) -> None:
     """Make the file names in a directory durable.
 
-    A directory that may not be read, or whose file system cannot sync directories, is skipped.
+    A directory that this process may not read is skipped, and so is a directory on a file system
+    that cannot sync directories.
 
     Raises:
         OSError: some names may be lost.

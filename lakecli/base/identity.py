@@ -32,14 +32,15 @@ _HEX: Final = "0123456789abcdef"
 
 
 class Evidence(Enum):
-    """What a recorded checksum proves about an object; the form of the checksum alone decides.
+    """What a recorded checksum proves about an object, according to the form of the checksum.
 
     Attributes:
         BLAKE3: a digest of the bytes: other bytes have another digest. A store may use ETags of the
             same form, so a checksum is first compared with the ETag that the store reports.
-        MD5: a digest of the bytes, or an ETag of the same form, which lakeFS records for multipart
-            uploads and S3 reports for encrypted objects. Bytes with this MD5 are the recorded ones.
-            Other bytes prove nothing, unless the store reports MD5s or keeps plain files.
+        MD5: an MD5 of the bytes, or an ETag of the same form, which lakeFS records for multipart
+            uploads and S3 reports for encrypted objects. If the bytes have this MD5, they are the
+            recorded bytes. If they have another one, the checksum may be such an ETag, so this
+            proves nothing unless the store reports MD5s or keeps plain files.
         ETAG: an ETag that the store reported. Only the store can say whether the object has
             changed.
         NONE: nothing was recorded.
@@ -52,7 +53,7 @@ class Evidence(Enum):
 
 
 def evidence_of(checksum: str) -> Evidence:
-    """Return what kind of evidence a recorded checksum is."""
+    """Return what a recorded checksum proves about an object."""
     if is_md5(checksum):
         return Evidence.MD5
     if len(checksum) == 2 * DIGEST_SIZE and not checksum.strip(_HEX):
@@ -68,7 +69,7 @@ def blake3_of(data: bytes) -> bytes:
 def hashes(texts: Iterable[bytes | memoryview]) -> Iterator[bytes]:
     """Yield `blake3_of` of each text.
 
-    One hasher serves all, since making one takes longer than hashing a short text.
+    All texts share one hasher, since creating a hasher takes longer than hashing a short text.
     """
     hasher = blake3()
     update, digest, reset = hasher.update, hasher.digest, hasher.reset
@@ -79,7 +80,7 @@ def hashes(texts: Iterable[bytes | memoryview]) -> Iterator[bytes]:
 
 
 def is_md5(checksum: str) -> bool:
-    """Return whether a checksum has the form of an MD5, which lakeFS and stores record."""
+    """Return whether a checksum has the form of an MD5, which lakeFS and many stores record."""
     return len(checksum) == _MD5_DIGITS and not checksum.strip(_HEX)
 
 
@@ -94,7 +95,7 @@ def frame_bytes(value: bytes) -> bytes:
 
 
 def frame_str(value: str) -> bytes:
-    """Frame a string as UTF-8; surrogates become the undecodable bytes that they stand for."""
+    """Frame a string as UTF-8; surrogates become the undecodable bytes that they represent."""
     data = value.encode("utf-8", "surrogateescape")
     return b"\x01" + frame_int(len(data)) + data
 
@@ -117,7 +118,7 @@ def frame_embedded(identity: bytes) -> bytes:
 
 
 def record_id(key: bytes, identity: bytes) -> bytes:
-    """Return ``BLAKE3(BLAKE3(key) ‖ BLAKE3(identity))``, one of the IDs that `tree_id` digests."""
+    """Return ``BLAKE3(BLAKE3(key) ‖ BLAKE3(identity))``, the ID of one record, for `tree_id`."""
     return blake3(blake3(key).digest() + blake3(identity).digest()).digest()
 
 
@@ -129,12 +130,12 @@ def tree_id(record_ids: Iterable[bytes]) -> str:
 def entry_identity(
     *, size: int, checksum: str, metadata: Mapping[str, str], content_type: str, address: str
 ) -> bytes:
-    """Return the identity that decides whether two entries are the same.
+    """Return the identity of an entry: two entries are the same if their identities are equal.
 
     Args:
         metadata: user metadata, without the ``::lakefs::`` keys.
-        address: the physical address, or ``""`` if it is the content address of the checksum. So
-            uploading the same bytes twice is never a change.
+        address: the physical address, or ``""`` if it is the content address of the checksum.
+            Because of ``""``, uploading the same bytes twice is never a change.
     """
     return blake3_of(
         frame_str("lakecli:entry:1")

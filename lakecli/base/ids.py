@@ -1,8 +1,8 @@
 """Identifiers as types: an instance exists only if its text has the identifier's grammar.
 
-Identifiers come from records that anyone with write access to a bucket can forge, and they become
-file names, object keys and keys of the local store. So their constructors check them, and code that
-makes a path or a key from one requires the type or checks again.
+Identifiers come from records that anyone with write access to a bucket can forge, and they are used
+in file names, object keys and keys of the local store. So their constructors check the text. Code
+that builds a path or a key from an identifier requires the type, or checks the text again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SHOWN = 80
 
 
 class MalformedId(IntegrityError):
-    """A text that is not a valid identifier, and so must not become part of a name."""
+    """A text is not a valid identifier, and so must not be used in a name."""
 
     def __init__(self, what: str, value: object) -> None:
         shown = repr(value[:_SHOWN]) if isinstance(value, str | bytes) else type(value).__name__
@@ -31,7 +31,7 @@ class MalformedId(IntegrityError):
 
 
 class HexId(str):
-    """Base of all identifiers; each subclass defines its size and the name that errors give it."""
+    """Base of all identifiers; each subclass defines their sizes and their name in errors."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class HexId(str):
         """Check a text and return it as an identifier.
 
         Raises:
-            MalformedId: it does not have the grammar of this identifier.
+            MalformedId: the text does not have the grammar of this identifier.
         """
         if type(text) is cls:
             return text
@@ -57,7 +57,7 @@ class HexId(str):
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Self:
-        """Return the identifier with these bytes as hex digits.
+        """Return the identifier whose hex digits encode these bytes.
 
         Raises:
             MalformedId: the number of bytes is wrong.
@@ -113,7 +113,7 @@ class WriteId(HexId):
 
 
 class IncomingId(HexId):
-    """32 random lowercase hex digits that identify one link for uploading an object."""
+    """32 random lowercase hex digits that identify one PUT link for uploading an object."""
 
     __slots__ = ()
     _what = "the ID of a link"
@@ -129,5 +129,5 @@ class RepositoryUuid(HexId):
 
     @property
     def key(self) -> bytes:
-        """The 16 bytes that the repository's rows in the local store begin with."""
+        """The 16 bytes with which the keys of the repository's rows in the local store begin."""
         return bytes.fromhex(self)

@@ -57,35 +57,38 @@ GC_STATE = "_lakecli/gc/state"
 LAKEFS_MARKER_BODY = b"this is dummy data - created by lakeFS to check accessibility"
 
 MAX_REF_SIZE: Final = 1 << 20
-"""Bytes of a ref object, or of an object of the reflog, at most; 32 moves take some 12 KiB."""
+"""Largest size of a ref or reflog object, in bytes; 32 moves take about 12 KiB."""
 
 MAX_REPOSITORY_SIZE: Final = 64 << 10
-"""Bytes of ``repository.json``, at most."""
+"""Largest size of ``repository.json``, in bytes."""
 
 MAX_SHARING_SIZE: Final = 1 << 20
-"""Bytes of ``sharing.json``, at most."""
+"""Largest size of ``sharing.json``, in bytes."""
 
 MAX_STATE_SIZE: Final = 64 << 10
-"""Bytes of the state of garbage collection, at most."""
+"""Largest size of the state of garbage collection, in bytes."""
 
 SHORTEST_GRACE: Final = timedelta(hours=24)
 LONGEST_GRACE: Final = timedelta(days=3_650)
-"""What a grace period of garbage collection may be; a state with another one is refused."""
+"""Limits of the grace period of garbage collection; a state with another one is refused."""
 
 MAX_STATE_AGE: Final = 3600
-"""Seconds for which a reading of the state is valid; a sweep begins this much later."""
+"""Seconds for which a client trusts a state of garbage collection that it has read.
+
+The collector waits that long before it sweeps.
+"""
 
 MAX_KEEP_SIZE: Final = 64 << 20
-"""Bytes of one list of keys that garbage collection must spare, at most."""
+"""Largest size of one list of keys that garbage collection must spare, in bytes."""
 
 MAX_RULES_SIZE: Final = 1 << 20
-"""Bytes of the retention rules, at most."""
+"""Largest size of the retention rules, in bytes."""
 
 LARGEST_PACK: Final = 64 << 20
-"""Bytes of a commit pack beyond which it is not merged again, so that it fits into memory."""
+"""Size in bytes from which a commit pack is not merged again, so that packs fit into memory."""
 
 MAX_PACK_SIZE: Final = 4 * LARGEST_PACK
-"""Bytes of a commit pack that is read, at most: twice the size of the largest merged pack."""
+"""Largest commit pack that is read, in bytes: twice the size of the largest merged pack."""
 
 MAX_PACK_GROWTH: Final = 16
 """The largest ratio of a pack's records to its size, beyond `PACK_ALLOWANCE`.
@@ -95,23 +98,26 @@ forged pack could otherwise fill the memory and the disk of its readers.
 """
 
 PACK_ALLOWANCE: Final = 16 << 20
-"""Bytes that the records of a pack may always take."""
+"""Bytes that the records of a pack may take however small the pack is."""
 
 MAX_MESSAGE_SIZE: Final = 64 << 10
-"""Bytes of the message of a commit in the bucket, at most."""
+"""Largest size of the message of a commit in the bucket, in bytes."""
 
 MAX_METADATA_SIZE: Final = 512 << 10
-"""Bytes of the committer and the metadata of a new commit, at most."""
+"""Largest size of the committer and the metadata of a new commit together, in bytes."""
 
 MAX_COMMIT_SIZE: Final = 1 << 20
-"""Bytes of the record of a commit in the bucket, at most."""
+"""Largest size of the record of a commit in the bucket, in bytes."""
 
 MAX_TABLE_SIZE: Final = 1 << 30
-"""Bytes of a range or metarange, at most; lakeFS's ranges have at most 20 MiB."""
+"""Largest size of a range or metarange, in bytes; lakeFS's ranges have at most 20 MiB."""
 
 MIN_RANGE_ENTRIES: Final = 16
 MAX_RANGE_ENTRIES: Final = 1 << 20
-"""The tree parameter of a repository, see `lakecli.committed.splitter`: a power of two."""
+"""Limits of the average number of paths in a range, a power of two.
+
+This is the tree parameter of a repository; see `lakecli.committed.splitter`.
+"""
 
 MAX_SEQUENCE: Final = 10**15
 """The highest sequence number of a move; keys have 16 digits for it."""
@@ -123,7 +129,7 @@ _SEQUENCE_DIGITS = 16
 _ESCAPED = rb"[^a-z0-9._-]"
 _UNESCAPED = rb"%([0-9A-F]{2})"
 _LONGEST_NAME = 255
-"""Bytes of an escaped name of a ref in a key, at most: the limit of file names."""
+"""Longest escaped ref name in a key, in bytes: the limit of file names."""
 
 
 def sstable_key(table_id: str) -> str:
@@ -165,7 +171,7 @@ def data_key(digest: str) -> str:
 def is_content_address(address: str, checksum: str) -> bool:
     """Return whether an entry's address is the content address of its checksum.
 
-    The checksum of an external entry may be any text.
+    The checksum may be any text, since entries of external objects may have any checksum.
     """
     return address == f"data/{checksum[:2]}/{checksum[2:]}"
 
@@ -177,11 +183,11 @@ def data_digest(key: str) -> str | None:
 
 
 def lakefs_object(key: str) -> str | None:
-    """Return the name of an object that lakeFS wrote, or ``None`` if lakeFS makes no such keys.
+    """Return the name of an object that lakeFS wrote, or ``None`` if lakeFS writes no such key.
 
     Keys are ``data/<partition>/<id>``; old servers wrote ``<id>`` directly into the namespace. A
-    comma and a signature may follow, which are not part of the name: an address that escapes the
-    comma omits them.
+    comma and a signature may follow. They are not part of the name, because some addresses omit
+    them.
     """
     found = re.fullmatch(
         r"(data/[0-9a-v]{20}/[0-9a-v]{20}|[0-9a-v]{20}|[0-9a-f]{32})(,[A-Za-z0-9_-]{1,100})?",
@@ -225,7 +231,11 @@ def reflog_prefix(kind: RefKind, name: str) -> str:
 
 
 def reflog_key(kind: RefKind, name: str, sequence: int) -> str:
-    """Return the key of a chunk of a ref's older moves, named by the number of its newest move."""
+    """Return the key of an object with older moves of a ref.
+
+    Args:
+        sequence: the number of the newest move in the object.
+    """
     if not 1 <= sequence <= MAX_SEQUENCE:
         raise IntegrityError(
             f"a move of {kind} {name!r} has the number {sequence}",
@@ -240,7 +250,7 @@ def pack_key(pack_id: str) -> str:
 
 
 def _can_be_in_key(escaped: str) -> bool:
-    """Return whether an escaped name is usable on every store and file system."""
+    """Return whether every store and file system accepts an escaped name in a key."""
     return escaped not in ("", ".", "..") and len(escaped) <= _LONGEST_NAME
 
 

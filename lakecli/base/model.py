@@ -40,7 +40,7 @@ __all__ = [
 
 
 class Demand(StrEnum):
-    """What a bucket may demand of requests; each value is the name of a setting."""
+    """A requirement that a bucket may have for requests; each value is the name of a setting."""
 
     S3_SSE = "s3.sse"
     S3_KMS_KEY = "s3.sse-kms-key-id"
@@ -55,24 +55,24 @@ class Demand(StrEnum):
 
 
 YES: Final = "true"
-"""The value of a demand that is one or none."""
+"""The value of a demand that is either on or absent."""
 
 
 class Account(NamedTuple):
     """How the buckets of one repository are accessed.
 
-    `profile`, `endpoint` and `region` are for S3 and replace what AWS's tools would use. The other
-    attributes are for every cloud.
+    `profile`, `endpoint` and `region` are for S3 and override the configuration of AWS's tools. The
+    other attributes are for every cloud.
 
     Attributes:
         profile: a profile of ``~/.aws/config``; ``""``: the environment's variables, or the default
             profile.
-        endpoint: URL of an S3 server; ``""``: that of the profile or of the environment.
+        endpoint: URL of an S3 server; ``""``: the URL in the profile or the environment.
         region: region of the buckets; ``""``: each bucket's own region.
-        timeout: longest wait in seconds for the beginning of a body, and between two pieces of it.
+        timeout: longest wait, in seconds, for the start of a response body or for its next piece.
         min_rate: lowest rate of a body in bytes per second; see `lakecli.stores.answer_limits`.
-        demands: what buckets demand: the name of a `Demand`, the URI of the bucket (``""``: every
-            bucket), and the value.
+        demands: the requirements of buckets. Each has the name of a `Demand`, the URI of the bucket
+            (``""``: every bucket), and the value.
     """
 
     profile: str = ""
@@ -83,7 +83,7 @@ class Account(NamedTuple):
     demands: tuple[tuple[str, str, str], ...] = ()
 
     def demand(self, name: Demand, bucket: str) -> str:
-        """Return a bucket's value of a demand, else the value for every bucket, else ``""``."""
+        """Return a demand's value for one bucket, else its value for every bucket, else ``""``."""
         values = {place: value for each, place, value in self.demands if each == name}
         return values.get(bucket, values.get("", ""))
 
@@ -96,13 +96,13 @@ StagingToken = NewType("StagingToken", bytes)
 EMPTY_TREE = MetarangeId("")
 
 MAX_PATH_SIZE = 1024
-"""Bytes in a path, at most; the minimum is one."""
+"""Largest size of a path, in bytes; the minimum is one."""
 
 CLIENT_METADATA_PREFIX = "::lakefs::"
 """Prefix of metadata keys that clients set; they are not part of an entry's identity."""
 
 MAX_FILE_TIME = (2**63 - 1) // 1_000_000_000
-"""The largest time of a file, in unix seconds before or after 1970: 64 bits of nanoseconds."""
+"""Largest distance of a file's time from 1970, in seconds: nanoseconds must fit into 64 bits."""
 
 _MAX_TIME_DIGITS = 20
 
@@ -110,10 +110,10 @@ CLIENT_MTIME = "::lakefs::client-mtime"
 """The uploaded file's own modification time, in unix seconds as a decimal string."""
 
 CONTENT_ENCODING = "content-encoding"
-"""The metadata key with the Content-Encoding that an object is served with."""
+"""The metadata key of the Content-Encoding with which an object is served."""
 
 CONTENT_CODINGS: Final = re.compile(r"[A-Za-z0-9.+-]{1,32}(, ?[A-Za-z0-9.+-]{1,32}){0,3}", re.ASCII)
-"""The values of that header."""
+"""The legal values of the Content-Encoding header."""
 
 
 _NAME_SIZES = range(3, 64)
@@ -128,11 +128,11 @@ def is_repository_name(text: str) -> bool:
 
 
 NO_METADATA: Final[Mapping[str, str]] = {}
-"""Never changed; unlike a `MappingProxyType` it can be pickled."""
+"""An empty mapping that is never changed; unlike a `MappingProxyType` it can be pickled."""
 
 
 class Entry(NamedTuple):
-    """What is recorded at a path.
+    """The record of the object at a path.
 
     Attributes:
         physical_address: relative to the storage namespace (``data/…``), or a full URI.
@@ -154,7 +154,8 @@ class Entry(NamedTuple):
     def content_encoding(self) -> str:
         """The Content-Encoding of the stored bytes, such as gzip; ``""``: none.
 
-        A recorded value that is not legal in this header is ignored here; it is ordinary metadata.
+        If the recorded value is not legal in this header, it is ordinary metadata, and the result
+        is ``""``.
         """
         recorded = self.metadata.get(CONTENT_ENCODING, "")
         return recorded if CONTENT_CODINGS.fullmatch(recorded) else ""
@@ -164,7 +165,7 @@ class Entry(NamedTuple):
         """The modification time of the uploaded file, else the time of the upload; unix seconds.
 
         Raises:
-            IntegrityError: no file can have this time.
+            IntegrityError: the recorded time is out of range for a file.
         """
         recorded = self.metadata.get(CLIENT_MTIME, "")
         digits = recorded.removeprefix("-")
@@ -244,18 +245,18 @@ class Branch(NamedTuple):
 
 
 class RefKind(StrEnum):
-    """The kind of a ref, or of a commit or repository record that is handled beside refs."""
+    """The kind of a ref; also the kinds of other records that are handled in the same way."""
 
     BRANCH = "branch"
     TAG = "tag"
     COMMIT = "commit"
-    """An ID, with which a ref expression may begin."""
+    """A commit, named by its ID at the start of a ref expression."""
     REPOSITORY = "repository"
-    """The record of a repository, whose changes the operation log has beside those of refs."""
+    """A repository, whose record is changed by some operations of the operation log."""
 
 
 NAMED_KINDS: Final = (RefKind.BRANCH, RefKind.TAG)
-"""The kinds of refs that have names and move; where either will do, a branch comes first."""
+"""The kinds of refs that have names and can move; an ambiguous name means the branch."""
 
 
 class Tag(NamedTuple):
@@ -279,9 +280,9 @@ class RepositoryRecord(NamedTuple):
         default_branch: the default branch, which cannot be deleted.
         range_entries: average number of paths in a range, a power of two.
         region: region of the bucket; ``""`` if the store has no regions.
-        is_borrowed: whether the namespace belongs to a lakeFS server; nothing is written to it.
-        is_from_lakefs: whether lakeFS uses the namespace, or did. Old versions did not record this;
-            their clones have ``False``.
+        is_borrowed: whether the namespace belongs to a lakeFS server; lakecli never writes to it.
+        is_from_lakefs: whether lakeFS uses the namespace, or once used it. Old versions of lakecli
+            did not record this; clones that they created have ``False``.
     """
 
     name: str
@@ -296,7 +297,7 @@ class RepositoryRecord(NamedTuple):
 
 
 class ChangeType(StrEnum):
-    """How a path differs."""
+    """How a path differs between two trees."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -305,7 +306,7 @@ class ChangeType(StrEnum):
 
 
 class MergeStrategy(StrEnum):
-    """How conflicts are resolved; other paths are not affected."""
+    """How a merge resolves conflicts; paths without a conflict are not affected."""
 
     FAIL = "default"
     SOURCE_WINS = "source-wins"
@@ -313,7 +314,7 @@ class MergeStrategy(StrEnum):
 
 
 class Difference(NamedTuple):
-    """One path that differs, with the encoded values of both sides (``None`` if absent).
+    """A path that differs on two sides, with both encoded values (``None`` if absent).
 
     Attributes:
         unlike_checksums: whether the conflict may be a false one: the entries have the same size,

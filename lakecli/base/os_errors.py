@@ -1,4 +1,4 @@
-"""Errors of the operating system that are about the machine, such as a full disk, not a file."""
+"""Errors of the operating system that concern the machine, such as a full disk, not one file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MACHINE_HINTS: Final = {
     errno.ESTALE: "mount it again, and repeat the command",
     errno.ENOMEM: "close other programs, and repeat the command",
 }
-"""What to do about an error that every further file would meet as well."""
+"""The hint for each error that would occur again with every further file."""
 
 CANNOT_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-"""What a file system answers that cannot sync a directory: its names need no sync, or have none."""
+"""Errors of file systems that cannot sync directories: sync is needless or impossible there."""

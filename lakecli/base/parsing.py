@@ -1,4 +1,4 @@
-"""Parsing of untrusted JSON, TOML and YAML, within bounds of size, depth and digits.
+"""Parsing of untrusted JSON, TOML and YAML, with limits for size, depth and digits.
 
 The parsers of the standard library trust their input: deep nesting exhausts the stack, a long
 number takes quadratic time or raises another error, and ``1e400`` becomes infinity. Here every
@@ -20,29 +20,29 @@ MAX_SIZE: Final = 1 << 20
 """Default limit of a document, in bytes."""
 
 MAX_TOML_SIZE: Final = 64 << 10
-"""Characters of a TOML document, at most: the parser takes quadratic time for dotted keys."""
+"""Longest TOML document, in characters: the parser takes quadratic time for dotted keys."""
 
 MAX_DEPTH: Final = 32
-"""Nested arrays and objects, at most."""
+"""Deepest nesting of arrays and objects."""
 
 MAX_DIGITS: Final = 40
-"""Characters of a number, at most."""
+"""Longest number, in characters."""
 
 _TOKENS: Final = rb'"(?:[^"\\]|\\.)*"?|[\[{\]}]'
 
 
 class Unparsable(ValueError):
-    """A document that is malformed or exceeds a bound; the message says which."""
+    """A document is malformed or exceeds a limit; the message names the defect or the limit."""
 
 
 def read_text(path: StrPath, *, errors: str = "strict") -> str:
     """Return the text of a file: all of it, or one byte more than `MAX_SIZE`.
 
     Args:
-        errors: what to do with bytes that are not UTF-8, as for `bytes.decode`.
+        errors: how to decode bytes that are not UTF-8, as for `bytes.decode`.
 
     Raises:
-        UnicodeDecodeError: it is not UTF-8.
+        UnicodeDecodeError: the file is not UTF-8.
     """
     return read_bytes(path, MAX_SIZE).decode("utf-8", errors)
 
@@ -50,8 +50,8 @@ def read_text(path: StrPath, *, errors: str = "strict") -> str:
 def read_bytes(path: StrPath, max_size: int) -> bytes:
     """Return the bytes of a file: all of them, or one more than `max_size`.
 
-    The limit protects from devices, which may have no end. A pipe without a writer is empty;
-    opening it does not block.
+    The limit protects against devices, which may never end. A pipe without a writer is read as
+    empty; opening it does not block.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -68,7 +68,7 @@ class RecordLines(Iterator[AnyStr]):
     """The lines of a file of records, with a limit for the size of each record.
 
     The caller calls `end_record` at the end of each record. Iteration raises `Unparsable` if a
-    record is larger than `max_size`; no more than that is in memory.
+    record is larger than `max_size`, and never keeps more than `max_size` in memory.
 
     Args:
         max_size: size limit of a record, in bytes or characters.
@@ -90,7 +90,7 @@ class RecordLines(Iterator[AnyStr]):
         return line
 
     def end_record(self) -> None:
-        """Mark the end of a record: the next line begins another one."""
+        """Mark the end of a record: the next line is the first one of another record."""
         self._left = self._max_size
 
 
@@ -98,8 +98,8 @@ def parse_json(data: bytes | str, *, max_size: int = MAX_SIZE, max_depth: int = 
     """Parse a JSON document.
 
     Raises:
-        Unparsable: it is too large, too deep or not JSON, has a number that is too long or not
-            finite, or has a field of an object twice.
+        Unparsable: the document is too large, too deep or not JSON; or one of its numbers is too
+            long or not finite; or an object has a field twice.
     """
     encoded = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(encoded) > max_size:
@@ -126,7 +126,7 @@ def parse_json_object(data: bytes | str, *, max_size: int = MAX_SIZE) -> dict[st
     """Return the fields of a JSON document that is an object.
 
     Raises:
-        Unparsable: `parse_json` refuses the document, or it is not an object.
+        Unparsable: `parse_json` refuses the document, or the document is not an object.
     """
     found = parse_json(data, max_size=max_size)
     if not isinstance(found, dict):
@@ -138,8 +138,8 @@ def parse_toml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[str, Any]:
     """Return the tables of a TOML document.
 
     Raises:
-        Unparsable: it is too large, too deep or not TOML, or has a number that is too long; the
-            message names the line if the parser reports it.
+        Unparsable: the document is too large, too deep or not TOML, or has a number that is too
+            long. The message names the line if the parser reports it.
     """
     import tomllib
 
@@ -156,11 +156,11 @@ def parse_toml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[str, Any]:
 def parse_yaml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[Any, Any]:
     """Return the mapping of a YAML document, with every scalar as text; ``{}`` if it is empty.
 
-    An alias makes one value appear in several places, so a caller that walks the values must limit
-    the walk.
+    With aliases, one value can appear in very many places, so a caller that walks through the
+    values must limit the number of steps.
 
     Raises:
-        Unparsable: it is too large, too deep, not YAML, or not a mapping.
+        Unparsable: the document is too large, too deep, not YAML, or not a mapping.
     """
     import yaml
 

@@ -1,8 +1,8 @@
 """Paths of pipes: ``/dev/stdin``, ``<(…)`` and ``>(…)`` of a shell, named pipes.
 
-A path such as ``/dev/stdout`` or ``/dev/fd/63`` names an open descriptor, whatever that refers to:
-a file that the shell opened for appending is appended to, never replaced. So a path is checked
-before its symbolic links are resolved.
+A path such as ``/dev/stdout`` or ``/dev/fd/63`` names an open descriptor. The descriptor may refer
+to a regular file: if the shell opened that file for appending, lakecli appends to it and never
+replaces it. So a path is checked before its symbolic links are resolved.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_LINKS: Final = 40
 
 
 def descriptor_of(path: StrPath) -> int | None:
-    """Return the descriptor of this process that a path names, even a closed one, or ``None``."""
+    """Return the descriptor of this process that a path names, or ``None``; it may be closed."""
     path = os.fsdecode(path)
     for _ in range(_MOST_LINKS):
         above, name = os.path.split(path)
@@ -48,7 +48,7 @@ def is_pipe(path: StrPath) -> bool:
 
 
 def is_stdout(path: StrPath) -> bool:
-    """Return whether a path names a descriptor of the same file as standard output."""
+    """Return whether a path names a descriptor that refers to the same file as standard output."""
     descriptor = descriptor_of(path)
     with suppress(OSError, OverflowError):  # one of them is closed
         return descriptor is not None and os.path.sameopenfile(descriptor, 1)
@@ -64,7 +64,7 @@ def open_input(path: StrPath) -> BufferedReader:
 
 
 def open_pipe(path: StrPath) -> BinaryIO:
-    """Open a path that `is_pipe` accepts for writing, at its current position."""
+    """Open a path for writing at its current position; `is_pipe` must accept the path."""
     return open(_opened(path), "wb")
 
 

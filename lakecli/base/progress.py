@@ -16,15 +16,15 @@ class Progress(Protocol):
     def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Add objects, bytes and parts of the work to the totals, as the work is discovered.
 
-        `parts` is the total if the number of objects is unknown. It is negative if the work is
-        planned again.
+        If the number of objects is unknown, the total is counted in `parts`. `parts` is negative if
+        the work is planned again.
         """
 
     def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Count finished objects, bytes and parts.
 
-        `size` is negative if bytes have to be transferred again, and `parts` if the work is planned
-        again.
+        `size` is negative if bytes have to be transferred again. `parts` is negative if the work is
+        planned again.
         """
 
 
@@ -44,8 +44,8 @@ NO_PROGRESS: Final = NoProgress()
 def ignore_step(_name: str) -> None:
     """Ignore a protocol step: the default of the `on_step` hooks.
 
-    `on_step` is not a progress report. It announces each step of a protocol before the step is
-    taken, so that tests can kill a process, or let another one in, exactly there.
+    `on_step` does not report progress. It is called before each step of a protocol, so that tests
+    can kill the process, or run another process, exactly at this step.
     """
 
 
@@ -53,5 +53,5 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC",
 
 
 def elapsed() -> float:
-    """Return the seconds of a monotonic clock, which counts system sleep if possible."""
+    """Return the seconds of a monotonic clock that, where possible, counts system sleep too."""
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)

@@ -1,11 +1,12 @@
 """Retries: how often an operation is tried again, and how long to wait before each attempt.
 
-Tenacity could do this, but every command on a bucket would load it: ``fs cat`` of an object in S3
-would take a sixth longer.
+Tenacity could do this, but loading it would make every command on a bucket slower: ``fs cat`` of an
+object in S3 would take a sixth longer.
 
 Every wait for a store follows one of the policies below. The wait before repetition `n` is a random
 fraction of a delay that doubles each time ("full jitter"), so that clients that a busy store
-refused together do not return together. The SDKs repeat their requests by the policy `REQUESTS`.
+refused at the same time do not retry at the same time. The SDKs repeat their requests by the policy
+`REQUESTS`.
 """
 
 import random
@@ -21,13 +22,13 @@ _MAX_DOUBLINGS: Final = 32
 
 
 class RetryPolicy(NamedTuple):
-    """How often to try, and how long to wait.
+    """How often to try an operation, and how long to wait between attempts.
 
     Attributes:
-        attempts: number of attempts at most, the first one included.
-        first_delay: seconds; the longest wait before the second attempt, doubled for each further
-            one.
-        longest_delay: seconds; the longest wait before any attempt.
+        attempts: largest number of attempts, the first one included.
+        first_delay: longest wait before the second attempt, in seconds; it doubles with each
+            further attempt.
+        longest_delay: longest wait before any attempt, in seconds.
         time_limit: seconds after the start of the first attempt; no attempt begins later.
     """
 
@@ -37,31 +38,36 @@ class RetryPolicy(NamedTuple):
     time_limit: float = float("inf")
 
     def delay(self, repetition: int, random: float) -> float:
-        """Return the seconds before a repetition, counted from 0; `random` is from 0 to 1."""
+        """Return the seconds to wait before a repetition.
+
+        Args:
+            repetition: number of the repetition, counted from 0.
+            random: a random number from 0 to 1.
+        """
         doubled = self.first_delay * float(2 ** min(repetition, _MAX_DOUBLINGS))
         return random * min(self.longest_delay, doubled)
 
 
 REQUESTS: Final = RetryPolicy(attempts=5)
-"""One request to a store; ``AWS_MAX_ATTEMPTS`` and AWS's profiles may set another number."""
+"""For one request to a store; ``AWS_MAX_ATTEMPTS`` and AWS's profiles may set another number."""
 
 PARTS: Final = RetryPolicy(attempts=8)
-"""One part of a large object, whose requests the SDK does not repeat."""
+"""For one part of a large object, whose requests the SDK does not repeat."""
 
 REF_MOVES: Final = RetryPolicy(attempts=64)
-"""The conditional write that moves a ref, against other writers."""
+"""For the conditional write that moves a ref while other clients write to the same ref."""
 
 CLAIMS: Final = RetryPolicy(attempts=7)
-"""The conditional write that claims a namespace, while the store answers neither yes nor no."""
+"""For the conditional write that claims a namespace, while its result is unknown."""
 
 SWEEPS: Final = RetryPolicy(attempts=1_000, first_delay=1.0, longest_delay=10.0, time_limit=600.0)
-"""Waiting for a sweep of garbage collection to end."""
+"""For waiting until a sweep of garbage collection ends."""
 
 DRIVERS: Final = RetryPolicy(attempts=4, first_delay=2.0)
-"""A step of Spark's driver, whose requests are repeated already: Spark tries each task as often."""
+"""For a step of Spark's driver, whose requests are repeated already; Spark tries tasks as often."""
 
 COPIES: Final = RetryPolicy(attempts=1_000, longest_delay=4.0, time_limit=600.0)
-"""Waiting for the store to finish a copy."""
+"""For waiting until the store has finished a copy."""
 
 
 class Retries(NamedTuple):
@@ -85,7 +91,7 @@ class Retries(NamedTuple):
         return seconds
 
     def attempts(self) -> Iterator[int]:
-        """Yield the number of each attempt, from 0, and wait before each one but the first."""
+        """Yield the number of each attempt, from 0; wait before each attempt except the first."""
         begun, slept = self.monotonic(), 0.0
         for number in range(self.policy.attempts):
             if number:
@@ -100,7 +106,7 @@ class Retries(NamedTuple):
         """Call `attempt` until the store can be reached, and return its result.
 
         Raises:
-            Unreachable: the last attempt failed, too, or two attempts in a row were too slow.
+            Unreachable: the last attempt failed too, or two attempts in a row were too slow.
         """
         error: Unreachable | None = None
         for _ in self.attempts():

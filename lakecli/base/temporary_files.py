@@ -44,7 +44,7 @@ def create_temporary(
 
 
 def _hold(descriptor: int) -> bool:
-    """Lock a new file; return ``False`` if another process has taken it for a leftover."""
+    """Lock a new file; return ``False`` if another process removes it as a leftover."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -60,7 +60,7 @@ def remove_leftovers(directory: StrPath | int) -> None:
     Only the first `MOST_NAMES` names in the directory are checked.
 
     Args:
-        directory: the path of the directory, or an open descriptor of it.
+        directory: the path of the directory, or an open descriptor of the directory.
     """
     with suppress(OSError), os.scandir(directory) as listed:
         for found in islice(listed, MOST_NAMES):
@@ -85,9 +85,9 @@ def replacing(path: StrPath, *, mode: int = 0o600, is_durable: bool = True) -> I
     """Open a temporary file that replaces `path` when the block ends without an error.
 
     Args:
-        path: path of the file to replace; a symbolic link is itself replaced.
+        path: path of the file to replace; if it is a symbolic link, the link itself is replaced.
         mode: permissions, before the umask is applied.
-        is_durable: whether to sync the contents before the file gets its name, and to remove
+        is_durable: whether to sync the contents before the file is renamed to `path`, and to remove
             temporary files that killed processes left in the directory.
 
     Raises:

@@ -1,13 +1,13 @@
 """``lakefs://repository/ref/path``, taken literally: nothing is decoded or cut off.
 
-Percent signs, ``?``, ``#``, spaces and newlines are ordinary characters of a path, unlike in
-lakectl, where ``fs rm lakefs://r/main/a#1`` acts on ``a``.
+Percent signs, ``?``, ``#``, spaces and newlines are ordinary characters of a path. In lakectl they
+are not: ``fs rm lakefs://r/main/a#1`` deletes ``a``.
 
 A repository that is read without a clone is named by its storage namespace::
 
     NAMESPACE@REF/PATH               s3://bucket/sales@main/orders.csv
     NAMESPACE[@]                     all of the repository
-    lakefs://NAMESPACE@REF/PATH      the same, with the scheme that fsspec selects lakecli by
+    lakefs://NAMESPACE@REF/PATH      the same, with the scheme by which fsspec selects lakecli
 
 The first ``@`` ends the namespace. An ``@`` inside the namespace is written ``%40``; in a ref or a
 path it is an ordinary character: ``s3://bucket/sales@main~2/a@b``.
@@ -37,8 +37,7 @@ class LakeUri(NamedTuple):
     """A parsed URI.
 
     Attributes:
-        repository: a repository's name, or the storage namespace of one that is read without a
-            clone.
+        repository: a repository's name, or its storage namespace if it is read without a clone.
         ref: a ref expression as typed, or ``None`` if the URI has none.
         path: ``None`` if the URI has none; ``b""`` for ``lakefs://r/main/``.
     """
@@ -71,7 +70,7 @@ def is_namespace(text: str) -> bool:
 
 
 def without_scheme(text: str) -> str:
-    """Return a URI, without ``lakefs://`` if a storage namespace with another scheme follows."""
+    """Return a URI; ``lakefs://`` is removed if a namespace with another scheme follows it."""
     rest = text.removeprefix(SCHEME)
     return rest if is_namespace(rest) and not rest.startswith("/") else text
 
@@ -85,7 +84,7 @@ def split_namespace(text: str) -> tuple[str, str]:
 
 
 def check_no_password(text: str) -> None:
-    """Refuse a URI with a user name and a password, which would be recorded with it.
+    """Refuse a URI that contains a user name and a password, because the URI would be recorded.
 
     Raises:
         UsageError: the URI has a user name and a password; the message does not show them.
@@ -114,7 +113,7 @@ def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
 
     Args:
         text: the URI as typed. A path may contain any bytes; undecodable ones are surrogates.
-        base: prepended unchanged to a text that is not a URI.
+        base: a prefix for a text that is not a URI, added unchanged.
         anywhere: whether the repository may be named by its storage namespace.
 
     Raises:
@@ -149,7 +148,7 @@ def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
 
 
 def _meant(text: str) -> str | None:
-    """Return a hint for a text that is not a ``lakefs://`` URI, or ``None``."""
+    """Return a hint for a text that is not a ``lakefs://`` URI, or ``None`` if no hint fits."""
     scheme, colon, rest = text.partition(":")
     if colon and scheme.lower() == "lakefs":
         return f"did you mean {SCHEME}{rest.lstrip('/')}?"
@@ -194,7 +193,10 @@ def parse_ref(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
 
 
 def _joined(uri: LakeUri) -> LakeUri:
-    """Return one URI with a range of refs for two URIs joined by ``..`` or ``...``; else `uri`."""
+    """Convert two URIs joined by ``..`` or ``...`` to one URI whose ref is a range of refs.
+
+    Any other URI is returned unchanged.
+    """
     ref = ref_of(uri)
     if not ref.endswith(f"..{SCHEME[:-2]}"):
         return uri
@@ -205,7 +207,7 @@ def _joined(uri: LakeUri) -> LakeUri:
 
 
 def _form(uri: LakeUri, ref: str) -> str:
-    """Return the URI of a ref in the repository of `uri`, as text."""
+    """Return the text of a URI for a ref in the repository of `uri`."""
     return str(LakeUri(uri.repository, ref))
 
 
@@ -218,7 +220,7 @@ def _no_ref(uri: LakeUri, text: str, form: str) -> UsageError:
 
 
 def ref_of(uri: LakeUri) -> str:
-    """Return the ref of a URI from `parse_ref` or `parse_path`."""
+    """Return the ref of a URI that `parse_ref` or `parse_path` returned."""
     assert uri.ref is not None, uri
     return uri.ref
 
@@ -229,7 +231,7 @@ def parse_path(
     """Parse a URI that names an object, or with `allow_empty` a prefix.
 
     Raises:
-        UsageError: it is not such a URI, or the path is longer than 1,024 bytes.
+        UsageError: the text is not such a URI, or the path is longer than 1,024 bytes.
     """
     uri = parse(text, base=base, anywhere=anywhere)
     if uri.ref is None:
@@ -246,7 +248,7 @@ def path_of(uri: LakeUri, *, hint: str | None = None) -> bytes:
     """Return the path of a URI that must name one object.
 
     Raises:
-        UsageError: it has no path.
+        UsageError: the URI has no path.
     """
     if not uri.path:
         raise UsageError(f"no path in {str(uri)!r}", hint=hint or f"{_form(uri, ref_of(uri))}/PATH")
@@ -259,10 +261,10 @@ def as_directory(path: bytes) -> bytes:
 
 
 def check_path(path: bytes, *, allow_empty: bool = False) -> None:
-    """Refuse a path of an impossible length.
+    """Refuse a path that is too long, or empty.
 
     Raises:
-        UsageError: the path is empty without `allow_empty`, or longer than 1,024 bytes.
+        UsageError: the path is longer than 1,024 bytes, or is empty and `allow_empty` is false.
     """
     if not path and not allow_empty:
         raise UsageError("an object's path cannot be empty")

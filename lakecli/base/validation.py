@@ -1,7 +1,7 @@
 """Validation of records from a bucket or a file, before any of their fields is used.
 
-Pydantic would noticeably delay the start of each command that reads such records, and report a bad
-record in several lines. Here the error is one line, which names the field and its fault.
+Pydantic would noticeably delay the start of each command that reads such records, and report an
+invalid record in several lines. Here the error is one line, which names the field and its fault.
 
 Each kind of record is declared once, as a `Record`: its fields, and the legal values of each.
 Anyone with write access to the bucket can write any record, so types, lengths, grammar and bounds
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from lakecli.base.ids import HexId, MalformedId
 
 LATEST: Final = datetime(9998, 12, 31, tzinfo=UTC)
-"""The latest time that a record may have: every time zone can still express it."""
+"""The latest time that a record may have; it can still be expressed in every time zone."""
 
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -29,16 +29,16 @@ Word = TypeVar("Word", bound=str)
 
 
 class Invalid(ValueError):
-    """A record that does not match its declaration; the message names the field and its fault."""
+    """A record does not match its declaration; the message names the field and its fault."""
 
 
 class Field(NamedTuple):
     """One field of a record.
 
     Attributes:
-        check: returns the value to use, or raises `Invalid`.
+        check: a function that returns the value to use, or raises `Invalid`.
         default: the value of an absent field, if `required` is false.
-        required: whether the record must have it.
+        required: whether the record must have the field.
     """
 
     check: Callable[[object], Any]
@@ -47,7 +47,7 @@ class Field(NamedTuple):
 
 
 def optional(check: Callable[[object], Any], default: object) -> Field:
-    """Return a field that may be absent and then has the value `default`."""
+    """Return a field that may be absent; its value is `default` then."""
     return Field(check, default, required=False)
 
 
@@ -55,7 +55,7 @@ class Record:
     """The declaration of one kind of record.
 
     Args:
-        fields: for each field's name a `Field`, or only the check if the field is required.
+        fields: the fields by name; a required field may be given by its check alone.
     """
 
     def __init__(self, fields: Mapping[str, Field | Callable[[object], Any]]) -> None:
@@ -98,7 +98,7 @@ class Record:
 
 
 def identifier(kind: type[HexId]) -> Callable[[object], HexId]:
-    """Return a check for an identifier, which is converted to its type."""
+    """Return a check for an identifier; the check converts the text to the type `kind`."""
 
     def check(value: object) -> HexId:
         if not isinstance(value, str):
@@ -109,12 +109,12 @@ def identifier(kind: type[HexId]) -> Callable[[object], HexId]:
 
 
 def nullable(check: Callable[[object], Any]) -> Callable[[object], Any]:
-    """Return a check that allows ``null`` too."""
+    """Return a check that allows ``null`` in addition to the values that `check` allows."""
     return lambda value: None if value is None else check(value)
 
 
 def or_empty(check: Callable[[object], Any]) -> Callable[[object], Any]:
-    """Return a check that allows an empty text too."""
+    """Return a check that allows an empty text in addition to the values that `check` allows."""
     return lambda value: "" if value == "" else check(value)
 
 
@@ -153,7 +153,7 @@ def text(max_size: int, *, min_size: int = 0, has_nul: bool = False) -> Callable
     """Return a check for a text; undecodable bytes are allowed as surrogates.
 
     Args:
-        has_nul: whether the text may contain NUL, as the path of an object may.
+        has_nul: whether the text may contain NUL, as paths of objects may.
     """
 
     def check(value: object) -> str:
@@ -190,7 +190,7 @@ def text_that(is_legal: Callable[[str], bool], what: str) -> Callable[[object], 
 
 
 def choice(*allowed: Word) -> Callable[[object], Word]:
-    """Return a check for one of a few words, which may be members of a `StrEnum`."""
+    """Return a check for a word from a list; the words may be members of a `StrEnum`."""
 
     def check(value: object) -> Word:
         for each in allowed:
@@ -218,7 +218,7 @@ def moment(value: object) -> datetime:
     """Parse a time in ISO 8601 with an offset, and return it in UTC.
 
     Raises:
-        Invalid: it is not such a time, or before 1970 or after the year 9998.
+        Invalid: the value is not such a time, or before 1970 or after the year 9998.
     """
     if not isinstance(value, str) or len(value) > _SHOWN:
         raise Invalid(f"not a time: {_show(value)}")

@@ -1,7 +1,7 @@
-"""Which characters of a text a reader sees: one rule for terminals, pages, scripts and completion.
+"""Which characters of a text are visible: one rule for terminals, pages, scripts and completion.
 
-A character that is not visible can hide what a name is, change the direction of the text around
-it, or control a terminal. So it is escaped wherever people read text from a bucket.
+An invisible character can disguise a name, change the direction of the text around it, or control
+a terminal. So it is escaped wherever people read text from a bucket.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ IGNORABLE: Final = (
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
 )
-"""What Unicode lets a program not show or compare (``Default_Ignorable_Code_Point``)."""
+"""Characters that Unicode lets a program hide or ignore (``Default_Ignorable_Code_Point``)."""
 
 _BLANK: Final = "[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]"
-"""Spaces that have a width, which `str.isprintable` does not count."""
+"""Spaces that have a width, but are not printable for `str.isprintable`."""
 
 _PRINTABLE: Final = bytes(range(0x20, 0x7F))
-"""All that ASCII prints. A long text is searched several times faster than by `isprintable`."""
+"""The printable ASCII characters; a search for others is much faster than `str.isprintable`."""
 
 
 def is_visible(text: str, *, besides: str = "") -> bool:
-    """Return whether a reader sees every character of a text; those in `besides` are ignored."""
+    """Return whether every character of a text is visible; characters in `besides` are allowed."""
     if text.isascii():
         return not text.encode().translate(None, _PRINTABLE + besides.encode())
     for character in besides:
@@ -36,7 +36,7 @@ def is_visible(text: str, *, besides: str = "") -> bool:
 
 
 def escape_hidden(text: str, escape: Callable[[str], str]) -> str:
-    """Return a text with `escape` applied to each character that a reader does not see."""
+    """Return a text with `escape` applied to each invisible character."""
     if is_visible(text):
         return text
     return re.sub("[^ -~]", lambda found: _escaped(found[0], escape), text)

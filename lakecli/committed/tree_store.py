@@ -59,7 +59,7 @@ _LOCAL_TAIL_SIZE: Final = 4 << 10
 """Bytes of the end of a local file that are read first: its properties and the top of its index."""
 
 _MOST_HELD: Final = 8 << 20
-"""Bytes of the end of a file in the bucket, with its whole index, that stay in memory, at most."""
+"""Largest end of a bucket's file, with its whole index, that stays in memory, in bytes."""
 
 
 class TreeCounts:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 MAX_KEY_SIZE: Final = 510
-"""Bytes in a key, at most. `put_paths` stores longer paths."""
+"""Largest size of a key, in bytes. `put_paths` stores longer paths."""
 
 OWNER_SIZE: Final = 16
 """Bytes of an owner of rows, a repository's UUID or a staging token; keys begin with it."""
@@ -380,7 +380,7 @@ class WriteTransaction(ReadTransaction):
 
 _LINK: Final = b"\0"
 CHUNK = MAX_KEY_SIZE - OWNER_SIZE - len(_LINK)
-"""Bytes of a path in one key, at most. Part of the stored format; only tests set another."""
+"""Bytes of a path that fit into one key. Part of the stored format; only tests change it."""
 
 Record = tuple[bytes, bytes]
 

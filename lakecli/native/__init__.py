@@ -1,8 +1,8 @@
 """Functions that exist in C, too: for blocks of records, entries, listings and many small files.
 
 With them large imports, commits, listings and diffs take much less processor time: decoding blocks
-and encoding entries are most of their work. No user needs a C compiler: without the compiled core
-the twins do the work, which are Python functions with the same results.
+and encoding entries are most of their work. No user needs a C compiler: each function has a twin, a
+Python function with the same results, which is used if the compiled core is missing.
 
 ::
 
@@ -14,7 +14,7 @@ the twins do the work, which are Python functions with the same results.
     lines.c    lines of a listing, from entries
     columns.c  columns of entries, for Arrow
 
-`.ci/build_core.py` compiles it to ``_core.abi3.so`` in this directory.
+`.ci/build_core.py` compiles them to ``_core.abi3.so`` in this directory.
 
 May import nothing of lakecli.
 """
@@ -27,9 +27,9 @@ from typing import Any, Final, Protocol
 
 
 class Core(Protocol):
-    """The functions of the core, each with a twin: a Python function with the same results.
+    """The functions of the compiled core; each has a twin, a Python function with the same results.
 
-    A result of ``None``, if not documented otherwise, means that the caller must call the twin.
+    Unless documented otherwise, the result ``None`` means that the caller must call the twin.
     """
 
     SOURCE: str
@@ -89,8 +89,8 @@ class Core(Protocol):
     ) -> list[bytes] | None:
         """Do the same as `lakecli.committed.values.encode_external`.
 
-        An empty value in the result must be encoded by the twin. The hasher has the methods
-        ``update``, ``digest`` and ``reset`` of ``blake3.blake3``.
+        An empty value in the result means that the twin must encode this value. The hasher has the
+        methods ``update``, ``digest`` and ``reset`` of ``blake3.blake3``.
         """
 
     def decode_entry(
@@ -98,19 +98,20 @@ class Core(Protocol):
     ) -> tuple[str, int, str, int, str, dict[str, str]] | None:
         """Return the fields of `lakecli.base.model.Entry`, with the time in unix seconds.
 
-        The twin is `lakecli.committed.values.decode_entry` without the core.
+        The twin is `lakecli.committed.values.decode_entry`, which does the work itself without the
+        core.
         """
 
     def find_owned(self, values: Sequence[bytes], /) -> list[int] | None:
-        """Do the same as `lakecli.committed.values.find_owned`; may return more positions."""
+        """Do the same as `lakecli.committed.values.find_owned`; may return extra positions."""
 
     def read_files(
         self, directory: int, names: list[bytes], limit: int, /
     ) -> list[tuple[bytes, int] | None]:
         """Return the bytes and the modification time (unix seconds) of each regular file.
 
-        ``None`` stands for a file that is missing, unreadable, not regular, too large or changing.
-        The caller then reads that file by itself, and gets the error.
+        The result is ``None`` for a file that is missing, unreadable, not regular, too large or
+        changing. The caller then reads that file itself to get the error.
 
         Args:
             directory: descriptor of the directory that the names are relative to.
@@ -126,7 +127,7 @@ class Core(Protocol):
         seconds: list[int] | None,
         /,
     ) -> list[Any]:
-        """Write new files; return ``None`` for a file whose name is taken or whose writing failed.
+        """Write new files; return ``None`` for a file that exists already or could not be written.
 
         Args:
             directory: descriptor of the directory that the names are relative to.
@@ -147,10 +148,9 @@ class Core(Protocol):
         quote: Callable[[bytes], str],
         /,
     ) -> tuple[list[str | None], int]:
-        """Return the lines of objects, and the sum of the sizes of these objects.
+        """Return the lines of a listing of objects, and the sum of the sizes of these objects.
 
-        ``None`` stands for a line that the twin must make,
-        `lakecli.cli.commands.fs_ls.object_line`.
+        A line is ``None`` if the twin, `lakecli.cli.commands.fs_ls.object_line`, must make it.
 
         Args:
             items: pairs of a path and a value; other items are left to the twin.
@@ -164,7 +164,7 @@ class Core(Protocol):
 
 
 INTERFACE: Final = 12
-"""The meaning of the functions; a core with another one is not used."""
+"""Version of the interface; a compiled core with another version is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"
 OUTDATED: Final = "it was compiled from another version of its source"
@@ -185,10 +185,10 @@ def load() -> tuple[Core | None, str]:
 
 
 def core() -> Core | None:
-    """Return the compiled core, or ``None`` if the twins do the work."""
+    """Return the compiled core, or ``None`` if Python functions replace it."""
     return load()[0]
 
 
 def problem() -> str:
-    """Return why the compiled core is not used; ``""`` if it is."""
+    """Return the reason why the compiled core is not used; ``""`` if it is used."""
     return load()[1]

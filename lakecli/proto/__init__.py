@@ -1,7 +1,7 @@
 """lakeFS's protobuf messages, encoded and decoded without the protobuf library.
 
 The library would delay the start of each short command that reads an entry, and make large imports
-and listings take much longer. Tests compare every message with protobuf's reading.
+and listings take much longer. Tests compare the results for every message with the library's.
 
 ::
 

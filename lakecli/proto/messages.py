@@ -1,12 +1,12 @@
 """The messages inside lakeFS's ranges, metaranges and refs dumps, by a table of their fields.
 
 The messages are lakeFS's ``catalog.Entry``, ``committed.RangeData`` and ``graveler.CommitData``.
-The fields are numbered in their order, from 1.
+Each table lists the fields in the order of their numbers, from 1.
 
-Encoding writes the fields by ascending number and omits those at their default, as protobuf does.
-Decoding accepts what protobuf accepts, and nothing else: fields come in any order, the last of
-several values wins, messages are merged, numbers may be padded, and unknown fields, or fields of
-another wire type than expected, are skipped. Texts must be UTF-8.
+Encoding writes the fields by ascending number and omits fields with their default value, as
+protobuf does. Decoding accepts what protobuf accepts, and nothing else: fields may come in any
+order, the last of several values wins, messages are merged, numbers may be padded, and unknown
+fields, or fields of another wire type than expected, are skipped. Texts must be UTF-8.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, Final, NamedTuple
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
 
 _MAX_DEPTH: Final = 100
-"""Groups and messages inside a message, at most: protobuf's own limit."""
+"""Deepest nesting of groups and messages inside a message: protobuf's own limit."""
 
 _MAX_SHORT_SIZE: Final = 5
-"""Bytes of a tag or a length, at most."""
+"""Largest size of a tag or a length, in bytes."""
 
 _MIN_TAG: Final = 1 << 3
 _MAX_TAG: Final = 2**32 - 1
@@ -36,12 +36,13 @@ _FIXED_SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
 
 
 class Scalar(NamedTuple):
-    """The type of a field that is a number, a text or bytes.
+    """The type of a field whose value is a number, a text or bytes.
 
     Attributes:
         default: value of an absent field.
-        encode: returns the bytes after the tag, without the length of a text or of bytes.
-        decode: the inverse of `encode`; a number is passed as the value of its varint.
+        encode: a function that returns the bytes after the tag; for a text or bytes, the bytes
+            after the length.
+        decode: the inverse of `encode`; the argument for a number is the value of its varint.
     """
 
     wire_type: int
@@ -69,10 +70,10 @@ BYTES: Final = Scalar(_LENGTH_DELIMITED, b"", bytes, bytes)
 
 
 class Message:
-    """A kind of message; also the type of a field that is such a message.
+    """A type of message; also the type of a field whose value is such a message.
 
-    The values of a message are its fields by name. A repeated field is a list. A nested message is
-    a mapping, or ``None`` if it is absent.
+    A message is passed as a mapping from field names to values. A repeated field is a list. A
+    nested message is a mapping, or ``None`` if it is absent.
 
     Args:
         fields: name and type of the fields numbered 1, 2, 3 and so on; a list of one type is a
@@ -119,7 +120,10 @@ class Message:
             raise Malformed("a text that is not UTF-8") from None
 
     def _decode(self, data: bytes, earlier: dict[str, Any] | None, depth: int) -> dict[str, Any]:
-        """Decode a message and merge it into an `earlier` one of the same field."""
+        """Decode a message; `earlier` has the values of an earlier message in the same field.
+
+        Both messages are merged, as protobuf requires.
+        """
         values = earlier or self._defaults | {name: [] for name in self._repeated}
         at = 0
         while at < len(data):
@@ -149,7 +153,7 @@ class Message:
 
 
 def _decode_short(data: bytes, at: int, maximum: int) -> tuple[int, int]:
-    """Decode a tag or a length; return it and the position after it."""
+    """Decode a tag or a length; return its value and the position after it."""
     number, at = decode_varint(data, at, max_size=_MAX_SHORT_SIZE)
     if number > maximum:
         raise Malformed("a tag or a length that is too large")
@@ -187,7 +191,7 @@ def _skip(data: bytes, at: int, tag: int, depth: int) -> int:
 TIMESTAMP: Final = Message(seconds=INT64, nanos=INT32)
 
 PAIR: Final = Message(key=TEXT, value=TEXT)
-"""An item of a ``map<string, string>``, which on the wire is a repeated message."""
+"""The type of an item of a ``map<string, string>``, which is encoded as a repeated message."""
 
 ENTRY: Final = Message(
     address=TEXT,  # relative to the storage namespace, or a full URI
@@ -223,7 +227,7 @@ TAG_DATA: Final = Message(id=TEXT, commit_id=TEXT)
 
 
 def pairs_of(items: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return a map as lakecli writes it, sorted by the bytes of its keys.
+    """Return the pairs of a map, sorted by the bytes of their keys, for encoding.
 
     Raises:
         UnicodeEncodeError: a key cannot be encoded as UTF-8.

@@ -1,21 +1,21 @@
-"""Unsigned varints: seven bits a byte, the lowest first, the top bit set on all but the last."""
+"""Unsigned varints: seven bits per byte, lowest bits first; the last byte has its top bit clear."""
 
 from __future__ import annotations
 
 from typing import Final
 
 MAX_VARINT_SIZE: Final = 10
-"""Bytes of a number of 64 bits, at most."""
+"""Largest size of an encoded 64-bit number, in bytes."""
 
 CONTINUES: Final = 0x80
-"""The top bit: another byte follows. A number below this is encoded as one byte, itself."""
+"""The top bit: another byte follows. A smaller number is encoded as a single byte, itself."""
 
 _ONE_BYTE: Final = [bytes((value,)) for value in range(CONTINUES)]
 _ENDLESS: Final = "a number that does not end, or is longer than it should be"
 
 
 class Malformed(Exception):
-    """Bytes that do not follow the format; a reader turns it into an error that names the file."""
+    """Bytes do not follow the format; readers convert this to an error that names the file."""
 
 
 def encode_varint(value: int) -> bytes:
@@ -42,10 +42,10 @@ def decode_varint(
 ) -> tuple[int, int]:
     """Decode the number at `position`, padded or not; return it and the position after it.
 
-    All seven bits of the tenth byte count, so the number may exceed 64 bits.
+    All seven bits of the tenth byte are used, so the number may exceed 64 bits.
 
     Raises:
-        Malformed: the number does not end within `data`, or not within `max_size` bytes.
+        Malformed: the number does not end within `data` or within `max_size` bytes.
     """
     value = shift = 0
     for byte in data[position : position + max_size]:
@@ -60,10 +60,10 @@ def decode_varint(
 def decode_canonical_varint(data: bytes, position: int) -> tuple[int, int]:
     """Decode the number at `position`; return it and the position after it.
 
-    Only the shortest encoding of a number is accepted, so no flipped bit goes unnoticed.
+    Only the shortest encoding of a number is accepted, so that every flipped bit is noticed.
 
     Raises:
-        Malformed: the number does not end within `data`, or not within 64 bits, or is padded.
+        Malformed: the number does not end within `data`, does not fit into 64 bits, or is padded.
     """
     if position < len(data) and data[position] < CONTINUES:
         return data[position], position + 1

@@ -3,7 +3,7 @@
 Decoding trusts nothing: for any bytes it returns lists or raises `Malformed`, in time and memory
 proportional to the block. `lakecli.native` has the most expensive functions in C.
 
-A run is many data blocks of a table, handled at the cost of one.
+A run is many data blocks of a table, which are read and decoded at the cost of one.
 """
 
 from bisect import bisect_left, bisect_right
@@ -37,10 +37,14 @@ from lakecli.sstable.format import (
 )
 
 _SHARING_BUDGET = 64 << 20
-"""Bytes that shared prefixes of 128 bytes or more may add to the keys of a block, at most."""
+"""How many bytes shared prefixes of at least 128 bytes may add to the keys of a block."""
 
 _header = Struct("4B").unpack_from
-"""The start of an entry; the eight bytes of restarts after the entries keep it inside the block."""
+"""Reads the first four bytes of an entry.
+
+They never reach beyond the block, because the restart points take at least eight bytes after the
+entries.
+"""
 
 _UNEVEN = "entries that do not end where the restart points begin"
 
@@ -112,13 +116,13 @@ def entries_end(payload: bytes) -> int:
 
 
 def _iter_entries(payload: bytes, position: int, end: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yield the key of each entry as it is stored, and where its value begins and ends.
+    """Yield the stored key of each entry, and the positions where its value begins and ends.
 
     The caller must check that the last value ends at `end`; in a damaged block it may not.
 
     Raises:
         Malformed: a key shares more bytes than the previous key has, or the keys share more bytes
-            than a block can hold.
+            than a block can contain.
     """
     key = b""
     budget = _SHARING_BUDGET
@@ -149,7 +153,7 @@ def decode_records(payload: bytes) -> tuple[list[bytes], list[bytes]]:
     """Decode a data block into its user keys and its values, both in key order.
 
     Raises:
-        Malformed: it does not consist of plain records in strictly ascending order.
+        Malformed: the block does not consist of plain records in strictly ascending order.
     """
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -193,7 +197,7 @@ def seek(payload: bytes, wanted: bytes) -> tuple[bytes, bytes] | None:
 def _find_run(payload: bytes, end: int, wanted: bytes) -> int:
     """Return the position of the last restart point whose key is not greater than `wanted`.
 
-    If all are greater, it is the first restart point.
+    If all keys of restart points are greater, return the position of the first restart point.
     """
     low = found = 0
     high = (len(payload) - end) // 4 - 2
@@ -219,7 +223,7 @@ def decode_pairs(payload: bytes, *, limit: int) -> list[tuple[bytes, bytes]]:
     """Decode a block other than a data block; keys are returned as they are stored.
 
     Raises:
-        Malformed: it is not such a block, or has more than `limit` entries.
+        Malformed: the block is not valid, or has more than `limit` entries.
     """
     end = entries_end(payload)
     entries = list(islice(_iter_entries(payload, 0, end), limit + 1))
@@ -231,7 +235,7 @@ def decode_pairs(payload: bytes, *, limit: int) -> list[tuple[bytes, bytes]]:
 
 
 def encode_pairs(pairs: Iterable[tuple[bytes, bytes]], *, restart_interval: int) -> bytes:
-    """Encode a block other than a data block; its keys are sorted, and stored as they are."""
+    """Encode a block other than a data block; keys are sorted, and stored without changes."""
     parts: list[bytes] = []
     restarts: list[int] = []
     size = 0
@@ -286,7 +290,7 @@ def encode_block(
 
 
 def encode_restarts(restarts: list[int]) -> bytes:
-    """Encode the tail of a block; a block without entries still has one restart point."""
+    """Encode the restart points at the end of a block; a block without entries still has one."""
     if not restarts:
         restarts = [0]
     return pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
@@ -300,7 +304,7 @@ def shared_prefix_size(left: bytes, right: bytes) -> int:
 
 
 RUN_SIZE = 64 << 10
-"""Stored bytes in a run, at most, unless one block has more: memory of this size is used again."""
+"""Largest run in stored bytes, unless one block is larger: memory of this size can be reused."""
 
 
 class Run(NamedTuple):
@@ -308,9 +312,9 @@ class Run(NamedTuple):
 
     Attributes:
         data: the stored blocks, and any bytes between them.
-        sizes: size of each block in `data`, its trailer included.
+        sizes: size in bytes of each block in `data`, its trailer included.
         separators: a key for each block, as in `SSTable.separators`.
-        ends: for each block, the number of records up to its end, counted from the run's start.
+        ends: for each block, the number of records from the start of the run to the block's end.
         keys: user keys of all records, ascending.
         values: the values of the keys, in the same order.
     """
@@ -324,7 +328,10 @@ class Run(NamedTuple):
     values: list[bytes]
 
     def start_of(self, number: int) -> int:
-        """Return the position of a block's first record, or the number of records after the end."""
+        """Return the position of the first record of block `number`.
+
+        For the number after the last block, return the number of records.
+        """
         return self.ends[number - 1] if number else 0
 
     def block_of(self, position: int) -> int:
@@ -332,7 +339,7 @@ class Run(NamedTuple):
         return bisect_right(self.ends, position)
 
     def copied(self, first: int, last: int) -> "CopiedBlocks":
-        """Return the blocks from `first` to before `last`, to be copied into another table."""
+        """Return the blocks from `first` to before `last`, for copying into another table."""
         start, stop = self.start_of(first), self.start_of(last)
         keys, values = self.keys[start:stop], self.values[start:stop]
         separators = [
@@ -346,7 +353,7 @@ class Run(NamedTuple):
         )
 
     def stored(self, first: int, last: int) -> list[memoryview]:
-        """Return the stored blocks from `first` to before `last`, in one piece if without gaps."""
+        """Return the stored blocks from `first` to before `last`; without gaps, as one piece."""
         pieces = zip(self.offsets[first:last], self.sizes[first:last], strict=True)
         start, stop = self.offsets[first], self.offsets[last - 1] + self.sizes[last - 1]
         if stop - start == sum(self.sizes[first:last]):
@@ -354,7 +361,7 @@ class Run(NamedTuple):
         return [self.data[at : at + size] for at, size in pieces]
 
     def ends_at_cut(self, number: int) -> bool:
-        """Return whether the cut rule, too, ends a block after the last record of this one."""
+        """Return whether the cut rule would end a block after the last record of block `number`."""
         end = self.ends[number]
         stored = bytes(self.stored(number, number + 1)[0])
         last_key = self.keys[end - 1] if end else b""  # a block may be empty
@@ -370,8 +377,8 @@ class CopiedBlocks(NamedTuple):
         key_size: size of all keys in bytes.
         value_size: size of all values in bytes.
         separators: the key of each block in the index, with its trailer.
-        sizes: size of each block in bytes, its trailer included.
-        stored: the blocks as the file stores them.
+        sizes: size in bytes of each block, its trailer included.
+        stored: the bytes of the blocks as stored in the file, in one or several pieces.
     """
 
     keys: Sequence[bytes]
@@ -384,7 +391,7 @@ class CopiedBlocks(NamedTuple):
 
 
 def blocks_between(ends: Sequence[int], start: int, stop: int) -> tuple[int, int]:
-    """Return which blocks lie between two positions: the first, and the one after the last.
+    """Return which blocks are between two positions: the first block, and the one after the last.
 
     Args:
         ends: the position after the last record of each block.
@@ -394,7 +401,7 @@ def blocks_between(ends: Sequence[int], start: int, stop: int) -> tuple[int, int
 
 
 def is_cut(stored: bytes, count: int, last_key: bytes) -> bool:
-    """Return whether the cut rule ends a block of `count` records after `last_key`."""
+    """Return whether the cut rule ends a stored block of `count` records after `last_key`."""
     restarts = -(-count // RESTART_INTERVAL)
     size = payload_size(stored) - 4 * restarts - 4
     return size >= BLOCK_SIZE_MIN and (

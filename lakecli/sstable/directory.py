@@ -1,8 +1,8 @@
 """The end of a file: its footer, its properties, and the index of its data blocks.
 
 A `Directory` reads all of these except the partitions of a two-level index. The index is searched
-as it is stored (`search_index`), or decoded whole (`Directory.blocks`). Every defect of a file
-raises `CorruptTable`, which names the file and the offset.
+in its stored form (`search_index`), or decoded completely (`Directory.blocks`). Every defect of a
+file raises `CorruptTable`, which names the file and the offset.
 """
 
 from collections.abc import Iterable
@@ -40,28 +40,28 @@ class ReadableFile(Protocol):
     """Random access to the bytes of one file."""
 
     descriptor: int = -1
-    """Of a file of this machine, else -1."""
+    """The descriptor of the file if it is on this machine, else -1."""
 
     def read(self, offset: int, length: int) -> bytes:
         """Return `length` bytes from `offset`, fewer if the file ends earlier."""
 
 
 class Source(ReadableFile, Protocol):
-    """A file that may be read at any time, by several threads."""
+    """A file that several threads may read at the same time."""
 
     name: str
-    """For error messages."""
+    """The name of the file in error messages."""
 
     def read_tail(self, length: int) -> tuple[bytes, int]:
         """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
 
     def opened(self) -> AbstractContextManager[ReadableFile]:
-        """Open the file for several reads, which is cheaper than opening it for each."""
+        """Open the file for several reads, which is cheaper than opening it for each read."""
         return nullcontext(self)
 
 
 class BytesSource(Source):
-    """A whole file in memory."""
+    """A source for a file that is completely in memory."""
 
     def __init__(self, name: str, data: bytes) -> None:
         self.name = name
@@ -77,7 +77,7 @@ class BytesSource(Source):
 
 
 TAIL_SIZE: Final = 64 << 10
-"""Bytes of the end of a file that are read first, so that most indexes need one read."""
+"""How many bytes of the end of a file are read first; with most files this includes the index."""
 
 _NO_INDEX_ENTRY: Final = "an index entry that is not a key and a handle"
 
@@ -86,9 +86,9 @@ class Blocks(NamedTuple):
     """The blocks that an index lists, in three lists of the same length.
 
     Attributes:
-        keys: for each block, a key that is no less than its last key.
+        keys: for each block, a key that is greater than or equal to its last key.
         offsets: where each block begins; blocks do not overlap.
-        sizes: size of each block in bytes, its trailer included.
+        sizes: size in bytes of each block, its trailer included.
     """
 
     keys: list[bytes]
@@ -97,7 +97,7 @@ class Blocks(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the last block ends; 0 without blocks."""
+        """The offset where the last block ends; 0 without blocks."""
         return self.offsets[-1] + self.sizes[-1] if self.sizes else 0
 
     def extend(self, more: "Blocks") -> None:
@@ -108,7 +108,7 @@ class Blocks(NamedTuple):
 
 
 class Tail(Source):
-    """A file whose end is kept in memory."""
+    """A file whose last bytes are kept in memory."""
 
     def __init__(self, source: Source, length: int) -> None:
         self.name = source.name
@@ -136,7 +136,7 @@ class Tail(Source):
 
 
 Handle = tuple[int, int]
-"""Where a block is stored: its offset, and its size, trailer included."""
+"""The location of a stored block: its offset, and its size, trailer included."""
 
 
 class Directory:
@@ -149,9 +149,9 @@ class Directory:
         count: the number of records.
         properties: RocksDB's and the user's properties, by name.
         block_count: the number of data blocks.
-        data_size: where the data blocks end.
-        top: the index, or the index of its partitions.
-        top_offset: where `top` is stored.
+        data_size: the offset where the data blocks end.
+        top: the payload of the index, or of the index of its partitions.
+        top_offset: the offset where `top` is stored.
         is_deep: whether the index has partitions.
 
     Raises:
@@ -198,7 +198,7 @@ class Directory:
 
 
 def payload_at(file: ReadableFile, offset: int, size: int) -> bytes:
-    """Return the uncompressed payload of a stored block, whose checksum is verified."""
+    """Verify the checksum of a stored block, and return its uncompressed payload."""
     stored = file.read(offset, size)
     verify(stored, size)
     return payload_of(stored)
@@ -234,7 +234,7 @@ def _decode_footer(tail: Tail) -> tuple[Handle, Handle]:
 
 
 def _decode_handle(data: bytes, position: int, *, end: int) -> tuple[Handle, int]:
-    """Decode the handle of a block that lies before `end`; return it and the position after it."""
+    """Decode the handle of a block stored before `end`; return it and the position after it."""
     offset, position = decode_canonical_varint(data, position)
     size, position = decode_canonical_varint(data, position)
     if offset + size + BLOCK_TRAILER_SIZE > end:
@@ -266,8 +266,8 @@ def decode_index(payload: bytes, *, start: int, end: int) -> Blocks:
         end: offset after which no block may end.
 
     Raises:
-        Malformed: it is not an index of consecutive blocks within these limits, which also bound
-            the number of blocks that a small file can claim.
+        Malformed: the bytes are not an index of consecutive blocks between `start` and `end`. These
+            limits also bound the number of blocks that the index of a small file can list.
     """
     limit = (end - start) // MIN_STORED_SIZE
     core = native.core()
@@ -290,7 +290,7 @@ def decode_handles(payload: bytes, *, limit: int) -> tuple[list[bytes], list[int
     """Decode an index block.
 
     Returns:
-        Its user keys, and a flat list with the offset and the size of each block.
+        The user keys of the index, and a flat list with the offset and the size of each block.
     """
     keys: list[bytes] = []
     numbers: list[int] = []
@@ -303,7 +303,7 @@ def decode_handles(payload: bytes, *, limit: int) -> tuple[list[bytes], list[int
 
 
 def search_index(payload: bytes, key: bytes, *, end: int) -> Handle | None:
-    """Return where the first block is that may contain a key no less than `key`, or ``None``.
+    """Return the location of the first block that may contain a key >= `key`, or ``None``.
 
     Args:
         end: offset after which no block may end.
@@ -320,7 +320,7 @@ def search_index(payload: bytes, key: bytes, *, end: int) -> Handle | None:
 
 
 def find_handle(payload: bytes, key: bytes) -> tuple[int, int] | None:
-    """Return offset and size in the first entry of an index whose key is no less than `key`."""
+    """Return offset and size in the first entry of an index whose key is >= `key`, or ``None``."""
     found = seek(payload, key)
     if found is None:
         return None
@@ -340,7 +340,7 @@ def _decode_properties(payload: bytes) -> dict[str, bytes]:
 
 
 def _number(properties: dict[str, bytes], name: str, *, limit: int = 1 << 64) -> int:
-    """Return a required property that is a varint, at most `limit`."""
+    """Return the value of a required property that is a varint of at most `limit`."""
     value = properties.get(name)
     if value is None:
         raise Malformed(f"no property {name}")
@@ -359,7 +359,7 @@ def _has_two_levels(properties: dict[str, bytes]) -> bool:
 
 
 def _find_properties(metaindex: list[tuple[bytes, bytes]], *, end: int) -> Handle:
-    """Return the handle of the properties block, which lies before `end`."""
+    """Return the handle of the properties block, which is stored before `end`."""
     for name, handle in metaindex:
         if name == PROPERTIES_BLOCK:
             return _decode_handle(handle, 0, end=end)[0]

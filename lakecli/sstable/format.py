@@ -81,19 +81,19 @@ INDEX_SINGLE_LEVEL: Final = 0
 INDEX_TWO_LEVEL: Final = 2
 
 MAX_BLOCK_SIZE: Final = 128 << 20
-"""Bytes in an uncompressed block, at most; lakeFS's own limit for a value is 80 MiB."""
+"""Largest size of an uncompressed block, in bytes; lakeFS's own limit for a value is 80 MiB."""
 
 MAX_BLOCK_ENTRIES: Final = 1 << 18
-"""Entries in a data block, at most; our blocks have fewer than 750."""
+"""Largest number of entries in a data block; lakecli writes fewer than 750."""
 
 MAX_PROPERTIES: Final = 4096
-"""Properties in a table, at most; lakeFS writes 31."""
+"""Largest number of properties in a table; lakeFS writes 31."""
 
 MIN_STORED_SIZE: Final = BLOCK_TRAILER_SIZE + 2
-"""Bytes in a stored block, at least: the shortest payload is eight bytes, compressed."""
+"""Smallest size of a stored block, in bytes: the shortest payload is eight bytes, compressed."""
 
 MAX_SNAPPY_RATIO: Final = 22
-"""The largest ratio of Snappy's output to its input: three bytes give at most 64."""
+"""Largest ratio of Snappy's output to its input: three bytes become at most 64."""
 
 PROPERTIES_BLOCK: Final = b"rocksdb.properties"
 """The name of the properties block in the metaindex."""
@@ -108,7 +108,7 @@ RESERVED_PREFIX: Final = "rocksdb."
 
 
 class CorruptTable(IntegrityError):
-    """A damaged SSTable.
+    """An SSTable is damaged.
 
     Attributes:
         offset: where the damaged part begins in the file.
@@ -124,7 +124,7 @@ class CorruptTable(IntegrityError):
 
 
 class UnknownTableFormat(CorruptTable):
-    """A file whose footer has another format: a newer one, or that of another program."""
+    """The footer of a file has another format: a newer one, or the format of another program."""
 
     def __init__(self, name: str, offset: int, what: str) -> None:
         super().__init__(name, offset, what)
@@ -134,11 +134,11 @@ class UnknownTableFormat(CorruptTable):
 
 
 MAX_COMPONENT_SIZE: Final = 640 << 16
-"""Bytes in an identity or in data, at most: lakeFS's own limit."""
+"""Largest size of an identity, or of its data, in bytes: lakeFS's own limit."""
 
 
 class MalformedValue(IntegrityError):
-    """A record whose value does not follow the format."""
+    """The value of a record does not follow the format."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"damaged record: {what}", hint="see what it affects: `fsck REPOSITORY`")

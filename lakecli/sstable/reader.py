@@ -1,4 +1,4 @@
-"""Reading a table: single keys, by its index as it is stored, or many of its blocks.
+"""Reading a table: single keys, by searching the stored index, or many of its blocks.
 
 A `KeyLookup` keeps only the top of the index in memory, and reads the blocks on the way to a key;
 an `SSTable` has decoded the whole index. Every defect of a file raises `CorruptTable`, which names
@@ -27,7 +27,7 @@ from lakecli.sstable.format import CorruptTable, UnknownTableFormat
 __all__ = ["Block", "BytesSource", "CorruptTable", "KeyLookup", "SSTable", "UnknownTableFormat"]
 
 _BLOCKS_AT_ONCE = 32
-"""Blocks that `SSTable.blocks` reads at a time: so few that the same memory is used again."""
+"""How many blocks `SSTable.blocks` reads at a time: few enough that the same memory is reused."""
 
 
 class Block(NamedTuple):
@@ -46,7 +46,7 @@ def decode_block(stored: bytes) -> Block:
     """Decode a stored block whose checksum was verified.
 
     Raises:
-        Malformed: it is not a data block.
+        Malformed: the block is not a data block.
     """
     core = native.core()
     payload = payload_of(stored)
@@ -55,7 +55,7 @@ def decode_block(stored: bytes) -> Block:
 
 
 class KeyLookup:
-    """An open table in which single keys are found.
+    """An open table for looking up single keys.
 
     Safe to share between threads if its source is.
 
@@ -67,8 +67,8 @@ class KeyLookup:
         size: size of the file in bytes.
         count: the number of records.
         block_count: the number of data blocks.
-        data_size: where the data blocks end.
-        top: the index, or the index of its partitions.
+        data_size: the offset where the data blocks end.
+        top: the payload of the index, or of the index of its partitions.
         is_deep: whether the index has partitions.
     """
 
@@ -96,7 +96,7 @@ class KeyLookup:
         self.data_size = directory.data_size
 
     def get(self, key: bytes, file: ReadableFile | None = None) -> bytes | None:
-        """Return the value of `key`, or ``None``; reads one block of each level at most.
+        """Return the value of `key`, or ``None``; read at most one block of each level.
 
         Args:
             file: the opened source, if the caller has opened it.
@@ -126,7 +126,7 @@ class KeyLookup:
             raise CorruptTable(self.name, at, str(error)) from None
 
     def value(self, file: ReadableFile, handle: Handle, key: bytes) -> bytes | None:
-        """Return the value of a key in a block, or ``None``; without decoding the whole block."""
+        """Return the value of a key in a block, or ``None``, without decoding the whole block."""
         core = native.core()
         try:
             payload = payload_at(file, *handle)
@@ -153,8 +153,8 @@ class SSTable(KeyLookup):
 
     Attributes:
         properties: RocksDB's and the user's properties, by name.
-        separators: for each data block a key that is no less than its last key and less than the
-            first key of the next block; ascending.
+        separators: ascending keys, one for each data block: at least the last key of the block, and
+            less than the first key of the next block.
         offsets: where each data block begins.
     """
 
@@ -167,11 +167,11 @@ class SSTable(KeyLookup):
         self._read = source.read
 
     def find_block(self, key: bytes) -> int:
-        """Return the number of the first block that may hold a key >= `key`, else `block_count`."""
+        """Return the number of the first block that may have a key >= `key`, else `block_count`."""
         return bisect_left(self.separators, key)
 
     def stored_block(self, number: int) -> bytes:
-        """Return a block as stored, trailer included, after verifying its checksum."""
+        """Verify the checksum of a block, and return the block as stored, trailer included."""
         stored = self._read(self.offsets[number], self._sizes[number])
         try:
             verify(stored, self._sizes[number])
@@ -180,15 +180,15 @@ class SSTable(KeyLookup):
         return stored
 
     def stored_blocks(self, first: int, last: int) -> bytes:
-        """Return the file's bytes from block `first` to before block `last`; verify no checksum."""
+        """Return the file's bytes from block `first` to before block `last`, without verifying them."""
         start = self.offsets[first]
         return self._read(start, self.offsets[last - 1] + self._sizes[last - 1] - start)
 
     def count_equal_blocks(self, number: int, other: Self, at: int) -> int:
         """Count the blocks from `number` on that equal the blocks of `other` from `at` on.
 
-        The same bytes are the same records, so no checksum is verified. Each step compares twice as
-        many blocks, until some differ.
+        Blocks with the same bytes have the same records, so no checksum is verified. Each step
+        compares twice as many blocks as the previous one, until some differ.
         """
         count, step, grows = 0, 1, True
         while step:
@@ -200,7 +200,7 @@ class SSTable(KeyLookup):
         return count
 
     def _has_blocks_of(self, number: int, other: Self, at: int, count: int) -> bool:
-        """Return whether `count` blocks in a row are the same in both tables, without gaps."""
+        """Return whether `count` consecutive blocks are the same in both tables, without gaps."""
         sizes = self._sizes[number : number + count]
         if len(sizes) < count or sizes != other._sizes[at : at + count]:
             return False
@@ -211,11 +211,11 @@ class SSTable(KeyLookup):
         )
 
     def block(self, number: int) -> Block:
-        """Return a decoded block, after verifying its checksum."""
+        """Verify the checksum of a block, and return the block decoded."""
         return self._decoded(number, self._read(self.offsets[number], self._sizes[number]))
 
     def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
-        """Yield decoded blocks; one read fetches many of them and everything between them.
+        """Yield decoded blocks; one read fetches many of them, and everything between them.
 
         Args:
             numbers: the numbers of the blocks, ascending, at least one.
@@ -246,7 +246,7 @@ class SSTable(KeyLookup):
         return block
 
     def _check_bounds(self, number: int, keys: Sequence[bytes]) -> None:
-        """Check the keys of a block against the index."""
+        """Check that the keys of a block are within the bounds that the index gives the block."""
         if not keys:
             if self.count:
                 raise self._corrupt(number, "a block without records")
@@ -275,7 +275,7 @@ class SSTable(KeyLookup):
         return (self._run(start, stop) for start, stop in self._parts())
 
     def _parts(self) -> Iterator[tuple[int, int]]:
-        """Divide the blocks into parts for one read each; yield the bounds of each part."""
+        """Yield the bounds of groups of blocks; the caller reads each group in one read."""
         ends = list(accumulate(self._sizes))
         start = done = 0
         while start < self.block_count:
@@ -284,7 +284,7 @@ class SSTable(KeyLookup):
             start, done = stop, ends[stop - 1]
 
     def _run(self, start: int, stop: int) -> Run:
-        """Read and check the blocks from `start` to before `stop` by one read."""
+        """Read the blocks from `start` to before `stop` in one read, and check them."""
         base = self.offsets[start]
         offsets = [offset - base for offset in self.offsets[start:stop]]
         sizes = self._sizes[start:stop]

@@ -55,12 +55,13 @@ _COMPUTED = frozenset(("count", "estimated_size_bytes", "max_key", "min_key"))
 
 
 class EncodedBlock(NamedTuple):
-    """A data block encoded from the next records; not full if there are too few of them.
+    """A data block encoded from the next records.
 
     Attributes:
         payload: the block, not compressed.
-        stop: the position after its last record.
-        is_full: whether it ends by the rule of `sstable.format`, not for lack of records.
+        stop: the position after the block's last record.
+        is_full: whether the cut rule of `sstable.format` ended the block; else the records ended
+            first.
     """
 
     payload: bytes
@@ -86,17 +87,20 @@ class StoredRun(Protocol):
 
     @property
     def values(self) -> Sequence[bytes]:
-        """Values of the keys."""
+        """Values of all records, in the order of `keys`."""
 
     @property
     def ends(self) -> Sequence[int]:
         """For each block, the position after its last record."""
 
     def start_of(self, number: int) -> int:
-        """Return the position of a block's first record, or the number of records after the end."""
+        """Return the position of the first record of block `number`.
+
+        For the number after the last block, return the number of records.
+        """
 
     def ends_at_cut(self, number: int) -> bool:
-        """Return whether the cut rule, too, ends a block after the last record of this one."""
+        """Return whether the cut rule would end a block after the last record of block `number`."""
 
     def copied(self, first: int, last: int) -> CopiedBlocks | None:
         """Return the blocks from `first` to before `last`; ``None``: they must be encoded."""
@@ -143,8 +147,8 @@ class TableWriter:
         """Add records in ascending order of their keys.
 
         Raises:
-            ValueError: the keys do not ascend, or there are more or fewer values than keys; nothing
-                was added.
+            ValueError: the keys do not ascend, or the numbers of keys and values differ. In both
+                cases, no record was added.
         """
         if len(keys) != len(values):
             raise ValueError(f"{len(keys)} keys and {len(values)} values")
@@ -162,13 +166,16 @@ class TableWriter:
     ) -> tuple[int, int, int] | None:
         """Add records of another table that lakecli wrote, copying whole blocks as they are stored.
 
-        Some records are encoded instead, so that the bytes of the file still depend on the records
-        alone: those before the first block that begins at the same record in both tables, and those
-        of a last block that the cut rule would not end there.
+        The bytes of the file must still depend on the records alone. So two groups of records are
+        encoded instead: the records before the first block that begins at the same record in both
+        tables, and the records of the last block if the cut rule would not end a block there.
 
         Returns:
-            The number that the first copied block has in this table, its number in the other table,
-            and the number after the last copied block there; ``None``: no block was copied.
+            Three block numbers: of the first copied block in this table, of the same block in the
+            other
+            table, and of the block after the last copied one in the other table. ``None`` if no
+            block was
+            copied.
         """
         keys, values = run.keys, run.values
         if stop is None:
@@ -193,7 +200,7 @@ class TableWriter:
         return copied
 
     def _copy_blocks(self, blocks: CopiedBlocks) -> None:
-        """Add blocks as they are stored, after a finished block."""
+        """Add stored blocks; the block before them must be finished."""
         self._take(blocks.keys)
         self.count += blocks.record_count - len(blocks.keys)
         if self._unindexed:
@@ -249,7 +256,7 @@ class TableWriter:
         return b"".join((*self._blocks, index.stored, properties, metaindex, footer))
 
     def _take(self, keys: Sequence[bytes]) -> None:
-        """Check the order of keys that are about to be encoded, and count them."""
+        """Check that the keys of new records ascend, and count them."""
         if (self.count and keys[0] <= self.max_key) or not all(
             map(lt, keys, islice(keys, 1, None))
         ):
@@ -260,7 +267,7 @@ class TableWriter:
         self.count += len(keys)
 
     def _end_blocks(self) -> None:
-        """Write the full blocks of the waiting records."""
+        """Encode the records that are not yet in a block, and write the full blocks."""
         keys, values = self._keys, self._values
         checksums = list(map(crc32c, keys))
         start = 0
@@ -275,7 +282,7 @@ class TableWriter:
         self._keys, self._values = keys[start:], values[start:]
 
     def _end_block(self, last: bytes) -> None:
-        """Write the waiting block, whose last key is `last`."""
+        """Write the block that was being filled; its last key is `last`."""
         payload = self._waiting.payload
         if len(payload) > MAX_BLOCK_SIZE:
             raise ValueError(f"a record of {len(payload)} bytes is more than a block can hold")
@@ -288,7 +295,7 @@ class TableWriter:
         self._data_size += len(stored)
 
     def _index_last(self, following: bytes | None) -> None:
-        """Index the last finished block, given the key after it."""
+        """Add the last finished block to the index; `following` is the next key, if any."""
         assert self._unindexed is not None
         self._index.add(separator(self._last_key, following), *self._unindexed)
         self._unindexed = None
@@ -297,7 +304,7 @@ class TableWriter:
 def separator(last: bytes, following: bytes | None) -> bytes:
     """Return the index key of a block: at least its last key, and less than the key after it.
 
-    The key is shortened if possible, and then has the trailer of separators.
+    If the key can be shortened, the result is the shortened key with the trailer of separators.
 
     Args:
         following: user key of the next record, or ``None`` at the end of the table.
@@ -309,7 +316,10 @@ def separator(last: bytes, following: bytes | None) -> bytes:
 
 
 def _between(last: bytes, following: bytes) -> bytes:
-    """Shorten `last` to a key between `last` and `following`, if one byte can be incremented."""
+    """Return a shorter key between `last` and `following`, made by incrementing one byte of `last`.
+
+    If no byte can be incremented, return `last`.
+    """
     at = shared_prefix_size(last, following)
     if at == len(last):
         return last
@@ -336,11 +346,13 @@ def encode_handle(offset: int, size: int) -> bytes:
 
 
 class _Level:
-    """An index block being filled; every entry is a restart point, so keys share no prefix.
+    """An index block to which entries are added.
+
+    Every entry is a restart point, so keys share no prefix.
 
     Attributes:
         entries: the encoded entries.
-        size_estimate: size of the block in bytes if it ended here, as lakeFS counts it.
+        size_estimate: size of the block in bytes if no entry followed, as lakeFS counts it.
     """
 
     def __init__(self) -> None:
@@ -357,7 +369,7 @@ class _Level:
         self.size_estimate += len(entry) + 4
 
     def is_full(self, key: bytes) -> bool:
-        """Return whether an entry with this key must start the next block, by Pebble's rule."""
+        """Return whether an entry with this key must start another block, by Pebble's rule."""
         estimate = self.size_estimate
         if estimate <= INDEX_PARTITION_THRESHOLD or not self.entries:
             return False
@@ -396,18 +408,18 @@ class IndexWriter:
 
     @property
     def size_estimate(self) -> int:
-        """Size in bytes of the partition being filled, as lakeFS counts it."""
+        """Size in bytes of the partition to which entries are added, as lakeFS counts it."""
         return self._level.size_estimate
 
     def add(self, key: bytes, offset: int, size: int) -> None:
-        """Add a data block under its separator; blocks come in order."""
+        """Add a data block with its separator as the key; the caller adds blocks in order."""
         if self._level.is_full(key):
             self._full.append(self._level)
             self._level = _Level()
         self._level.add(key, offset, size)
 
     def add_many(self, keys: Sequence[bytes], offset: int, sizes: Sequence[int]) -> int:
-        """Add consecutive data blocks, the first of them at `offset`.
+        """Add consecutive data blocks; the first block begins at `offset`.
 
         Args:
             sizes: sizes of the blocks in bytes, their trailers included.
@@ -473,14 +485,14 @@ _FIXED = {
     "rocksdb.prefix.extractor.name": b"nullptr",
     "rocksdb.property.collectors": b"[static]",
 }
-"""Properties that lakeFS's writer gives every table, and its readers expect."""
+"""Properties that lakeFS writes into every table and that its readers expect."""
 
 
 def encode_properties(user: Mapping[str, bytes], numbers: Mapping[str, int]) -> bytes:
     """Encode the properties block.
 
     Args:
-        user: properties without the format's own prefix, by name.
+        user: user properties, by name; their names do not begin with the format's prefix.
         numbers: the format's own counts and sizes, by name.
     """
     index_type = INDEX_TWO_LEVEL if INDEX_PARTITIONS in numbers else INDEX_SINGLE_LEVEL

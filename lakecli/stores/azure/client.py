@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     )
 
 SINGLE_LIMIT = 64 << 20
-"""Bytes in one PUT, at most; more are sent in blocks."""
+"""Largest size of one PUT, in bytes; more are sent in blocks."""
 
 _DOCUMENTS = {
     ("GET", "blocklist"): ("BlockList",),

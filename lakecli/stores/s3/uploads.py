@@ -25,7 +25,7 @@ _Position = dict[str, Any]
 _BEGINNING: _Position = {}
 
 SINGLE_LIMIT = 5 << 30
-"""Bytes in one PUT or one copy, at most."""
+"""Largest size of one PUT or one copy, in bytes."""
 
 COPY_PART_SIZE = 512 << 20
 
