@@ -1,4 +1,4 @@
-"""The local store: ordered bytes on LMDB, and the records that no upper layer owns alone.
+"""The local store: ordered bytes on LMDB, and the records that several upper layers share.
 
 ::
 

@@ -1,18 +1,19 @@
-"""What this clone knows of the bucket: positions of refs, their moves, and commits.
+"""What this clone knows of the bucket: the refs, the moves of refs, and the commits.
 
-`TrackingStore` has the positions of the refs in the bucket when this clone last read them. A ref
-that was deleted in the bucket stays in this table, without a commit. `ReflogStore` has the moves of
-refs in the bucket, as far as this clone has read them. Each row has a sequence number, and fields
-that `lakecli.remote` defines::
+`TrackingStore` records, for each ref in the bucket, the commit that the ref pointed to when this
+clone last read the bucket. A ref that was deleted in the bucket stays in this table, without a
+commit. `ReflogStore` has the moves of refs in the bucket, as far as this clone has read them. Each
+row has a sequence number, and fields that `lakecli.remote` defines::
 
     TRACKING  repository ‖ kind ‖ 00 ‖ name -> position as JSON
     REFLOG    repository ‖ BLAKE3(kind ‖ 00 ‖ name) ‖ sequence (8 bytes, big-endian) -> JSON
 
 `IntentStore` has the moves of refs in the bucket that this clone began, until their outcome is
 recorded. A row is written before the first request of a move and deleted in the transaction that
-records its outcome. If a command is interrupted, its row remains, and the next command looks the
-move up. `LocalMove` describes what a move changes on this machine. The table also has notes of
-moves that have not begun yet, see `UnsentMove` and `lakecli.repository.journal.unsent_moves`::
+records its outcome. If a command is interrupted, its row remains, and the next command finds out
+whether the move was made. `LocalMove` describes what a move changes on this machine. The table also
+has notes of moves that have not begun yet, see `UnsentMove` and
+`lakecli.repository.journal.unsent_moves`::
 
     INTENTS   repository ‖ id (16 bytes) -> fields as JSON
 
@@ -38,11 +39,11 @@ from lakecli.kv.local_store import ReadTransaction, Table, owner_key
 from lakecli.kv.store_errors import malformed
 
 _REMEMBERED: Final = 1 << 14
-"""Records that are parsed once: a push of many branches reads all of them for each branch."""
+"""How many parsed records are cached: a push of many branches reads all records for each branch."""
 
 
 class Tracked(NamedTuple):
-    """The position of a ref in the bucket.
+    """A ref in the bucket, as this clone saw it last.
 
     Attributes:
         kind: a branch or a tag.
@@ -62,7 +63,7 @@ class Tracked(NamedTuple):
 
 
 class LocalMove(NamedTuple):
-    """What a move of a branch changes on this machine, besides the head; stored in an intent.
+    """What a move of a branch in the bucket also changes on this machine; stored in an intent.
 
     Attributes:
         operation: the kind of operation, as the log shows it.
@@ -78,7 +79,7 @@ class LocalMove(NamedTuple):
     left: tuple[StagingToken, ...] = ()
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the fields of an intent that store the move."""
+        """Return the move as fields to store in an intent."""
         return {
             **self._asdict(),
             "sealed": [token.hex() for token in self.sealed],
@@ -87,7 +88,11 @@ class LocalMove(NamedTuple):
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "LocalMove":
-        """Return the move that an intent stores, or raise ValueError, KeyError or TypeError."""
+        """Return the move that the fields of an intent describe.
+
+        Raises:
+            ValueError, KeyError, TypeError: the fields are not valid.
+        """
         sealed, left = (
             tuple(StagingToken(bytes.fromhex(token)) for token in fields[name])
             for name in ("sealed", "left")
@@ -101,12 +106,12 @@ class UnsentMove(NamedTuple):
     Attributes:
         kind: a branch or a tag.
         operation: the kind of the last operation that moved the ref.
-        before: the ref's position before the first of these moves; ``None``: it did not exist.
-        after: the ref's position after the last of these moves; ``None``: it was deleted.
+        before: the commit before the first unsent move; ``None``: the ref did not exist.
+        after: the commit after the last unsent move; ``None``: the ref was deleted.
         by: the ID in hex of each command that moved the ref.
         replaces: the branch that was renamed to this ref; its deletion is sent only if the bucket
             accepts this note. ``""``: none.
-        lease: another position from which the ref may be moved in the bucket; ``None``: none.
+        lease: another commit from which the ref may be moved in the bucket; ``None``: none.
     """
 
     kind: RefKind
@@ -120,7 +125,7 @@ class UnsentMove(NamedTuple):
 
 
 class _Rows:
-    """Rows of one repository; writing needs a write transaction."""
+    """The rows of one repository in a table; writing them needs a write transaction."""
 
     def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
         self._txn = txn
@@ -143,7 +148,7 @@ def _malformed(what: str) -> IntegrityError:
 
 
 class TrackingStore(_Rows):
-    """The tracked refs of one repository."""
+    """The refs of one repository in the bucket, as this clone saw them last."""
 
     def find(self, kind: RefKind, name: str) -> Tracked | None:
         """Return a tracked ref; ``None`` if this clone never saw it in the bucket."""
@@ -152,7 +157,7 @@ class TrackingStore(_Rows):
         return None if data is None else _load(key[len(self._repository) :], data)
 
     def position(self, kind: RefKind, name: str) -> CommitId | None:
-        """Return the commit of a tracked ref; ``None`` if it is unknown or deleted."""
+        """Return the commit of a tracked ref; ``None`` if the ref is unknown or deleted."""
         tracked = self.find(kind, name)
         return None if tracked is None else tracked.commit_id
 
@@ -168,7 +173,7 @@ class TrackingStore(_Rows):
             yield _load(key[cut:], data)
 
     def put(self, tracked: Tracked) -> None:
-        """Write a position, replacing any earlier one."""
+        """Write the record of a ref, replacing any earlier record."""
         fields = {
             "commit_id": tracked.commit_id,
             "sequence": tracked.sequence,
@@ -207,10 +212,10 @@ _SEQUENCE_SIZE: Final = 8
 
 
 class ReflogStore(_Rows):
-    """The moves of one repository's refs."""
+    """The moves in the bucket of one repository's refs."""
 
     def put_moves(self, kind: RefKind, name: str, moves: Iterable[Mapping[str, Any]]) -> None:
-        """Write moves of a ref, as JSON objects with a ``sequence``."""
+        """Write moves of a ref; each is a JSON object with a ``sequence``."""
         txn = self._txn.for_writing()
         under = self._prefix(kind, name)
         for fields in moves:
@@ -234,7 +239,10 @@ class ReflogStore(_Rows):
 
 
 class IntentStore(_Rows):
-    """The moves in the bucket that one repository began and whose outcome is not recorded yet."""
+    """The moves of one repository's refs in the bucket that this clone began.
+
+    A move is deleted when its outcome is recorded.
+    """
 
     def put(self, id: bytes, fields: Mapping[str, Any]) -> None:
         """Write a row; the values of `fields` must be representable in JSON."""
@@ -252,7 +260,7 @@ class IntentStore(_Rows):
             yield key[cut:], _load_fields(data, "a begun move")
 
     def delete(self, id: bytes) -> bool:
-        """Delete a row; return whether there was one."""
+        """Delete a row; return whether it existed."""
         return self._txn.for_writing().delete(Table.INTENTS, self._repository + id)
 
 
@@ -262,14 +270,14 @@ _REPLACED: Final = b"\1"
 
 
 class PackedStore(_Rows):
-    """The packs of one repository that this clone knows."""
+    """The records of commit packs of one repository in the bucket, and of their commits."""
 
     def add(
         self, pack_id: PackId, commit_ids: Iterable[CommitId], *, replaces: Iterable[PackId] = ()
     ) -> None:
         """Record a pack in the bucket, and its commits.
 
-        The packs that it replaces also count as known, because the new pack has all of their
+        The packs in `replaces` are recorded as known too, because the new pack has all of their
         commits.
         """
         txn = self._txn.for_writing()
@@ -282,13 +290,13 @@ class PackedStore(_Rows):
         txn.put_sorted(Table.PACKED, rows, prefix=self._repository + _COMMIT)
 
     def find_pack(self, commit_id: CommitId) -> PackId | None:
-        """Return the known pack of a commit, or ``None``."""
+        """Return the recorded pack of a commit, or ``None``."""
         key = self._repository + _COMMIT + bytes.fromhex(commit_id)
         pack = self._txn.get(Table.PACKED, key)
         return None if pack is None else PackId.of_bytes(pack)
 
     def known_packs(self) -> Iterator[PackId]:
-        """Yield the packs that were read or written here, by ID."""
+        """Yield the packs that this clone has recorded, by ID."""
         under = self._repository + _PACK
         for key in self._txn.scan_keys(Table.PACKED, prefix=under):
             yield PackId.of_bytes(key[len(under) :])
@@ -307,7 +315,7 @@ class PackedStore(_Rows):
             txn.delete(Table.PACKED, key)
 
     def live_packs(self) -> Iterator[PackId]:
-        """Yield the known packs that no other known pack replaces, by ID."""
+        """Yield the recorded packs that no other recorded pack replaces, by ID."""
         under = self._repository + _PACK
         for key, value in self._txn.scan(Table.PACKED, prefix=under):
             if value != _REPLACED:

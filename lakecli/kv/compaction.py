@@ -3,10 +3,10 @@
 LMDB writes a copy without free pages, and a rename replaces the file with the copy. So after a
 crash, the file is either the whole old store or the whole new one. No process may have the store
 open meanwhile: whatever it wrote to the old file would be lost. Two locks ensure this. Every
-process that has the store open holds both of them shared:
+process that has the store open holds both locks shared:
 
-- The `Sentinel`. A process that opens the store while it is rewritten waits for this lock, and can
-  be interrupted.
+- The `Sentinel`. A process that opens the store during the rewrite waits for this lock, and the
+  user can interrupt it.
 - The first byte of LMDB's lock file. Every version of lakecli, and every other user of LMDB, waits
   for this lock and takes it before opening the data file. So no process can have the old file.
 
@@ -36,7 +36,7 @@ from lakecli.kv.store_errors import from_lmdb, from_os, store_in_use
 
 @contextmanager
 def alone(directory: StrPath) -> Iterator[int]:
-    """Keep all other users from opening a store; yield a descriptor of LMDB's lock file.
+    """Prevent all other users from opening a store; yield a descriptor of LMDB's lock file.
 
     Raises:
         Refused: the store is open, in this process or in another one.
@@ -64,7 +64,7 @@ def alone(directory: StrPath) -> Iterator[int]:
 
 @contextmanager
 def _locked(directory: StrPath) -> Iterator[int]:
-    """Lock LMDB's lock file exclusively; all processes with the store open lock it shared."""
+    """Lock LMDB's lock file exclusively; each process with the store open has a shared lock on it."""
     lmdb_environment.allocate_lock_file(directory)
     descriptor = os.open(f"{directory}/lock.mdb", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
@@ -84,7 +84,8 @@ def compact(directory: StrPath) -> tuple[int, int]:
         Refused: the store is open, in this process or in another one; nothing was changed.
         Unreachable: there is no space for the copy, or the disk failed; nothing was changed.
         IntegrityError: the store is damaged; nothing was changed.
-        PermissionDenied: the copy cannot be written, or cannot get the owner of the old file.
+        PermissionDenied: the copy cannot be written, or its owner cannot be set to that of the old
+            file.
     """
     with alone(directory) as lock_file:
         data = Path(directory, DATA_FILE).resolve()
@@ -102,7 +103,7 @@ def compact(directory: StrPath) -> tuple[int, int]:
 
 
 def _copy(directory: StrPath, copy: Path, like: os.stat_result) -> None:
-    """Write a durable copy of the store's file, with the owner and the mode given by `like`."""
+    """Write a durable copy of the store's file, with the owner and the mode in `like`."""
     copy.unlink(missing_ok=True)
     descriptor = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -24,16 +24,16 @@ from lakecli.kv.local_store import (
 )
 
 MINIMUM_AGE_NS: Final = 30_000_000_000
-"""A file that changed less than this before it was hashed is not recorded.
+"""Nanoseconds; a file that changed less than this before it was hashed is not recorded.
 
-A second change may leave the times unchanged: within their resolution, and until a page that a
-program has mapped is written back, which takes up to 30 seconds.
+A second change may leave the times unchanged: within their resolution, and until the system has
+written back a page that a program has mapped, which takes up to 30 seconds.
 """
 
 _OWNER: Final = struct.Struct(">Q8x")
 _FILE: Final = struct.Struct(">QQqq")
 _LARGEST_TIME: Final = 2**63 - 1
-"""In nanoseconds: the year 2262. Files with later times are not recorded."""
+"""The latest recordable time, in unix nanoseconds: the year 2262."""
 
 
 class FileKey(NamedTuple):
@@ -80,7 +80,7 @@ def find_files(txn: ReadTransaction, digests: Container[str]) -> Iterator[tuple[
 
 
 def _owners(txn: ReadTransaction, start: bytes) -> Iterator[bytes]:
-    """Yield the owner of each device's paths, but not the owners of remainders of long paths."""
+    """Yield the owner of each device's paths; skip the owners of remainders of long paths."""
     for key in txn.scan_keys(Table.FILE_HASHES, start=start):
         if key[8:16] == bytes(8):
             yield key[:16]
@@ -90,8 +90,8 @@ def remember_digests(txn: WriteTransaction, items: Iterable[tuple[FileKey, str, 
     """Record digests of files, and return how many were recorded.
 
     Args:
-        items: files, their digests, and the start of the hashing in unix nanoseconds. A file that
-            changed less than `MINIMUM_AGE_NS` before the start, or after it, is left out.
+        items: files, their digests, and the start of the hashing in unix nanoseconds. A file is
+            not recorded if it changed after the start, or less than `MINIMUM_AGE_NS` before it.
     """
     by_device: dict[int, dict[bytes, bytes]] = {}
     for key, digest, hashed_at_ns in items:

@@ -1,7 +1,7 @@
 """The LMDB environment under the local store: checked, opened once per process, never forked.
 
-LMDB's locks belong to a process and a file: opening a file twice in one process, or using an
-environment in a forked child, silently loses them. So handles of one directory share one
+LMDB's locks belong to a process and a file: if a process opens a file twice, or uses an environment
+in a forked child, the locks are silently lost. So handles of one directory share one
 `LmdbEnvironment`, and every transaction checks that the current process is the one that opened it.
 
 Before LMDB opens a store, its file is checked: LMDB maps it, and SIGBUS kills a process that
@@ -49,7 +49,7 @@ from lakecli.kv.store_errors import (
 )
 
 SCHEMA_VERSION: Final = 1
-"""Version of the whole store. A store with a greater version is refused."""
+"""Schema version of the whole store. A store with a greater version is refused."""
 
 DEFAULT_MAP_SIZE: Final = 1 << 40
 SMALLEST_MAP_SIZE: Final = 1 << 26
@@ -60,7 +60,7 @@ _SECRET_SIZE: Final = 32
 _MAX_READERS: Final = 510
 _LOCK_FILE_SIZE: Final = 1 << 15  # LMDB's size for this number of readers
 _PAUSES: Final = (0.02, 0.05, 0.1, *[0.2] * 50)
-"""Seconds between attempts to open a store that a process of the same ID uses: ten in total."""
+"""Seconds between attempts to open a store that a process with the same ID uses: ten in total."""
 
 # The open environments of this process, by device and inode of the directory: LMDB allows only one
 # for each. Guarded by the lock, which also keeps two threads from opening at once.
@@ -87,8 +87,11 @@ class LmdbEnvironment:
         self.handles = 0
         self.written = 0
         self._writer: tuple[int, Callable[[], lmdb.Transaction[bytes] | None]] | None = None
-        """The thread of this process that is inside a write transaction, and a weak reference to
-        that: an interrupt may come before anything can end it."""
+        """The thread that is inside a write transaction, and a weak reference to the transaction.
+
+        The reference is weak because an interrupt may arrive before any code can end the
+        transaction.
+        """
         self.lmdb_error = lmdb.Error
         self._lmdb = lmdb_env
         self._sentinel = sentinel
@@ -181,11 +184,11 @@ class LmdbEnvironment:
             self._sentinel.keep()
 
     def translate(self, error: lmdb.Error) -> LakeError:
-        """Translate an LMDB error."""
+        """Convert an LMDB error to a lakecli error."""
         return from_lmdb(error, self.directory)
 
     def usage(self) -> tuple[int, int]:
-        """Return the bytes in use, and the bytes that the store can hold in this process.
+        """Return the bytes in use, and the bytes that the store can contain in this process.
 
         Space of deleted records counts as in use.
         """
@@ -277,7 +280,7 @@ def check_file(directory: StrPath, sentinel: Sentinel) -> None:
 
     Raises:
         IntegrityError: the file is too short or damaged, so that reading it would kill this
-            process; or a store existed and its file is now missing or empty.
+            process; or a store existed here, and its file is now missing or empty.
     """
     if sentinel.is_kept and _is_empty(directory):
         problem: str | None = f"{DATA_FILE} is missing or empty"
@@ -292,7 +295,7 @@ def check_file(directory: StrPath, sentinel: Sentinel) -> None:
 
 
 def release(shared: LmdbEnvironment) -> None:
-    """Release one handle; the last one closes the environment."""
+    """Release one handle; close the environment if it was the last handle."""
     with _open_lock:
         shared.handles -= 1
         if shared.handles == 0:
@@ -301,7 +304,10 @@ def release(shared: LmdbEnvironment) -> None:
 
 
 def _refuse_network(directory: StrPath) -> None:
-    """Refuse a network file system; without a table of mounts (only Linux has one), do nothing."""
+    """Refuse a directory on a network file system; do nothing without a table of mounts.
+
+    Only Linux has such a table.
+    """
     try:
         with open(MOUNT_TABLE, "rb") as file:
             mount_table = file.read()
@@ -376,7 +382,7 @@ def _open_when_free(directory: StrPath, size: int, *, durable: bool) -> lmdb.Env
 def _map_sizes(map_size: int) -> Iterator[int]:
     """Yield the map sizes to try: `map_size`, then smaller ones down to `SMALLEST_MAP_SIZE`.
 
-    If the process has a limit of address space, the smaller sizes are at most a quarter of it.
+    If the address space of the process is limited, the smaller sizes are at most a quarter of it.
     """
     yield map_size
     import resource
@@ -395,7 +401,7 @@ _VERSION: Final = 1
 _META: Final = struct.Struct("<QHHHHIIQQ" + 2 * "IHHQQQQQ" + "QQ")
 _META_PAGE: Final = 8
 _DAMAGE_PAUSES: Final = (0.0, 0.02, 0.1)
-"""Seconds before each attempt: pages that another process is writing may look damaged."""
+"""Seconds before each attempt to read a page: pages being written may look damaged."""
 
 
 class _DamageError(Exception):
@@ -403,9 +409,9 @@ class _DamageError(Exception):
 
 
 def find_damage(directory: StrPath, *, may_be_short: bool) -> str | None:
-    """Return the damage of a store's file, or ``None`` if the file is sound or absent.
+    """Return the damage of a store's file, or ``None`` if the file is sound or missing.
 
-    Other processes may be writing meanwhile.
+    Other processes may write to the file at the same time.
 
     Args:
         may_be_short: extend a file that is too short instead of reporting damage. A process that
@@ -441,8 +447,8 @@ def _is_empty(directory: StrPath) -> bool:
 def grow(descriptor: int, size: int) -> None:
     """Extend a store's file to `size` bytes; never shorten it, even if other processes extend it.
 
-    LMDB does not write pages that were allocated and freed in one transaction. If these are the
-    last pages, the file is shorter than its meta page says, as if it had been truncated.
+    LMDB does not write pages that were allocated and freed in one transaction. If such pages are
+    the last ones, the file is shorter than its meta page says, as if it had been truncated.
     """
     if os.fstat(descriptor).st_size < size and hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, size - 1, 1)
@@ -488,7 +494,10 @@ NETWORK_TYPES: Final = frozenset(
         *("ocfs2", "gfs2", "panfs", "wekafs", "vboxsf", "vmhgfs", "prl_fs"),
     }
 )
-"""File system types; types ``fuse.<helper>`` with a helper in `NETWORK_HELPERS` count too."""
+"""Types of network file systems.
+
+A type ``fuse.<helper>`` counts as a network file system if `NETWORK_HELPERS` has the helper.
+"""
 
 NETWORK_HELPERS: Final = frozenset(
     {
@@ -501,7 +510,7 @@ NETWORK_HELPERS: Final = frozenset(
 
 
 def network_type(directory: bytes, mount_table: bytes) -> str | None:
-    """Return the type of the file system that has `directory` if it is a network file system.
+    """Return the type of the file system of `directory` if it is a network file system.
 
     Args:
         directory: an absolute path with symbolic links resolved.
@@ -527,7 +536,7 @@ def network_type(directory: bytes, mount_table: bytes) -> str | None:
 
 
 def _unescape(place: bytes) -> bytes:
-    """Undo the kernel's octal escapes of blanks, tabs, newlines and backslashes."""
+    """Decode the kernel's octal escapes of blanks, tabs, newlines and backslashes in a path."""
     if b"\\" not in place:
         return place
     return re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8) & 0xFF]), place)

@@ -1,8 +1,8 @@
 """The local store: tables of ordered bytes for all repositories of a user, and transactions.
 
-There is one writer at a time, over all processes: keep write transactions short, and do not build
-or upload anything inside a write transaction. Readers never wait, and see the store as of the start
-of their transaction.
+At any time at most one process can write: keep write transactions short, and do not build or upload
+anything inside a write transaction. Readers never wait, and see the store as of the start of their
+transaction.
 
 The tables share one LMDB database, each under its own first byte: opening a named database takes
 the write lock, so a process that only reads would have to wait for a writer.
@@ -19,8 +19,8 @@ cut::
     child = first 16 bytes of BLAKE3(owner ‖ first CHUNK bytes)
 
 Only links have CHUNK + 1 bytes under their owner, so they cannot be confused with paths. A link
-sorts directly after the path of exactly its CHUNK bytes and before any greater path. So reading the
-child's records at the position of its link gives all paths in byte order.
+sorts directly after the path that consists of the link's CHUNK bytes, and before any greater path.
+So all paths come in byte order if the child's records are read at the position of its link.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ MAX_KEY_SIZE: Final = 510
 """Largest size of a key, in bytes. `put_paths` stores longer paths."""
 
 OWNER_SIZE: Final = 16
-"""Bytes of an owner of rows, a repository's UUID or a staging token; keys begin with it."""
+"""Size of the owner of rows, in bytes: a repository's UUID or a staging token begins each key."""
 
 _FIRST_BATCH: Final = 8
 _LARGEST_BATCH: Final = 1024
 
 
 def owner_key(owner: bytes) -> bytes:
-    """Return `owner`, the prefix of the keys of its rows, after checking its length.
+    """Check the length of `owner`, and return it as the prefix of the keys of its rows.
 
     A shorter prefix would match the rows of many owners.
 
@@ -67,7 +67,7 @@ def owner_key(owner: bytes) -> bytes:
 
 
 class Table(bytes, Enum):
-    """The tables; their values are the first byte of stored keys and never change meaning."""
+    """The tables; a value is the first byte of a table's stored keys, and never changes meaning."""
 
     META = b"m"  # the schema version, and records about the whole store
     REPOSITORIES = b"r"  # by name
@@ -109,7 +109,7 @@ class LocalStore:
         map_size: int = lmdb_environment.DEFAULT_MAP_SIZE,
         durable: bool = True,
     ) -> Self:
-        """Open the store in a directory, creating both at first use.
+        """Open the store in a directory; create the directory and the store if they do not exist.
 
         Handles of one directory share one environment within a process.
 
@@ -117,7 +117,7 @@ class LocalStore:
             map_size: the size of the map in bytes; only the first handle of a directory decides it.
                 The map is sparse and never resized. It is smaller if the address space does not
                 suffice.
-            durable: ``False`` for a store that only this process uses. The store may be on a
+            durable: ``False`` for a store that only this process uses. The store may then be on a
                 network file system, and no write waits for the disk.
 
         Raises:
@@ -129,14 +129,14 @@ class LocalStore:
         return cls(lmdb_environment.acquire(directory, map_size=map_size, durable=durable))
 
     def read(self) -> ReadTransaction:
-        """Return a read transaction, to be entered with ``with``."""
+        """Return a read transaction for a ``with`` statement."""
         return ReadTransaction(self.usable())
 
     def write(self) -> WriteTransaction:
-        """Return a write transaction, to be entered with ``with``.
+        """Return a write transaction for a ``with`` statement.
 
-        Entering waits for other writers. The writes are durable at the end of the block, and undone
-        if the block raises.
+        Entering the block waits for other writers. The writes are durable at the end of the block,
+        and undone if the block raises.
         """
         return WriteTransaction(self.usable())
 
@@ -146,7 +146,7 @@ class LocalStore:
             return txn.get(Table.META, lmdb_environment.SECRET_KEY.removeprefix(Table.META))
 
     def usage(self) -> tuple[int, int]:
-        """Return the bytes in use, and the bytes that the store can hold in this process."""
+        """Return the bytes in use, and the bytes that the store can contain in this process."""
         return self.usable().usage()
 
     def take_written(self) -> int:
@@ -182,10 +182,10 @@ class LocalStore:
 
 
 class StagedRecords(Protocol):
-    """Staged records as they were after an earlier operation."""
+    """The interface for staged records as they were after an earlier operation."""
 
     def get(self, token: bytes, path: bytes) -> bytes | None:
-        """Return the record staged at a path (``b""``: a deletion), or ``None``."""
+        """Return the record staged at a path (``b""``: a staged deletion), or ``None``."""
 
     def scan(
         self, token: bytes, *, start: bytes = b"", prefix: bytes = b""
@@ -194,7 +194,7 @@ class StagedRecords(Protocol):
 
 
 class ReadTransaction:
-    """A snapshot of the store. Everything read from it is a copy, and stays valid afterwards.
+    """A snapshot of the store. All results are copies, and stay valid after the transaction.
 
     A transaction may be used by one thread only.
 
@@ -216,7 +216,7 @@ class ReadTransaction:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """End the transaction; translate an LMDB error of the block to a lakecli error."""
+        """End the transaction; convert an LMDB error that the block raised to a lakecli error."""
         self._txn.abort()
         if isinstance(error, self._environment.lmdb_error):
             raise self._environment.translate(error) from error
@@ -234,7 +234,7 @@ class ReadTransaction:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield the records under `prefix` with keys not below `start`, in key order.
 
-        Records are read ahead in growing batches: if the same transaction changes records during
+        Records are read ahead in growing batches. If the same transaction changes records during
         the scan, the scan may or may not see the changes.
         """
         return chain.from_iterable(self.scan_batches(table, prefix=prefix, start=start))
@@ -264,7 +264,7 @@ class ReadTransaction:
     def scan_keys(
         self, table: Table, *, prefix: bytes = b"", start: bytes = b""
     ) -> Iterator[bytes]:
-        """Yield the keys that `scan` would, without reading their values."""
+        """Yield the keys of the records that `scan` yields, without reading the values."""
         cursor = self._txn.cursor()
         if not cursor.set_range(table + max(start, prefix)):
             return
@@ -305,7 +305,7 @@ class WriteTransaction(ReadTransaction):
     afterwards: Callable[[], None] | None = None
 
     def __enter__(self) -> Self:
-        """Begin the transaction; if an interrupt arrives before the block starts, end it."""
+        """Begin the transaction; end it if an interrupt arrives before the block starts."""
         try:
             return super().__enter__()
         except BaseException:
@@ -336,7 +336,7 @@ class WriteTransaction(ReadTransaction):
         self._txn.put(table + key, value)
 
     def put_new(self, table: Table, key: bytes, value: bytes) -> bool:
-        """Write a record unless the key exists; return whether it was written."""
+        """Write a record unless the key exists; return whether the record was written."""
         return self._txn.put(table + key, value, overwrite=False)
 
     def put_sorted(
@@ -349,8 +349,8 @@ class WriteTransaction(ReadTransaction):
     ) -> None:
         """Write many records in ascending key order, each under `prefix` + key.
 
-        This is several times faster than `put`; other orders are correct, but slow. Without
-        `overwrite`, existing records are kept.
+        This is several times faster than `put`. Keys in another order are written correctly, but
+        slowly. Without `overwrite`, existing records are kept.
         """
         lead = table + prefix
         cursor = self._txn.cursor()
@@ -364,7 +364,7 @@ class WriteTransaction(ReadTransaction):
         return self._txn.delete(table + key)
 
     def delete_owned(self, table: Table, owner: bytes, *, limit: int | None = None) -> int:
-        """Delete the rows of one owner, at most `limit`, and return their number.
+        """Delete at most `limit` rows of one owner, and return how many were deleted.
 
         A number below `limit` means that no rows are left.
         """
@@ -421,7 +421,7 @@ def put_paths(
 
 
 def delete_path(txn: WriteTransaction, table: Table, owner: bytes, path: bytes) -> bool:
-    """Delete the record at a path, and links no longer needed; return whether it existed."""
+    """Delete the record at a path, and links that no path needs; return whether it existed."""
     links: list[tuple[bytes, bytes]] = []
     while len(path) > CHUNK:
         head = path[:CHUNK]
@@ -489,7 +489,7 @@ def _path_batches(
 def drop_paths(
     txn: WriteTransaction, table: Table, owner: bytes, *, limit: int | None = None
 ) -> int:
-    """Delete an owner's records, at most `limit` keys, and return the number of keys.
+    """Delete at most `limit` keys of an owner's records, and return how many were deleted.
 
     A number below `limit` means that no records are left.
     """
@@ -515,7 +515,7 @@ def drop_paths(
 
 
 def _owner_of_rests(owner: bytes, head: bytes) -> bytes:
-    """Return the owner of the remainders of those long paths that start with `head`."""
+    """Return the owner under which the rests of long paths that start with `head` are stored."""
     from lakecli.base.identity import blake3_of  # only paths longer than CHUNK need it
 
     return blake3_of(owner + head)[:OWNER_SIZE]

@@ -15,9 +15,9 @@ staging tokens that the operation sealed are kept as long as the operation.
     sequence numbers: 8 bytes, big-endian
 
 `PastStore` reads the local store as it was right after an operation. It undoes the newer operations
-in memory: a ref or a staged record has the value that the oldest newer operation found. Memory is
-needed only for the refs that have changed since. Staged records are read from the images of these
-operations, which stay on disk.
+in memory: the value of a ref or a staged record is the one recorded before the first newer
+operation that changed it. Memory is needed only for the refs that have changed since that
+operation. Staged records are read from the images of the newer operations, which stay on disk.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ _BATCH: Final = 1024
 
 
 FOLLOWED: Final = "sync"
-"""The kind of operation by which refs followed the bucket."""
+"""The kind of operation that moves refs to where they point in the bucket."""
 
 MOVE: Final = "move"
-"""Key of an operation's metadata: the write ID of the move that it made in the bucket."""
+"""The metadata key with the write ID of the move that the operation made in the bucket."""
 
 LEFT: Final = "left"
-"""Set in the metadata of an operation whose commit left a part of what was staged."""
+"""The metadata key that is set if the operation's commit left out a part of the staged changes."""
 
 
 class RefChange(NamedTuple):
@@ -86,12 +86,12 @@ class RefChange(NamedTuple):
 
     @property
     def commit_before(self) -> CommitId | None:
-        """The commit that a branch or tag pointed to before; ``None``: the ref did not exist."""
+        """The commit of a branch or tag before the operation; ``None``: the ref did not exist."""
         return _commit_of(self.before)
 
     @property
     def commit_after(self) -> CommitId | None:
-        """The commit that a branch or tag points to afterwards; ``None``: the ref was deleted."""
+        """The commit of a branch or tag after the operation; ``None``: the ref was deleted."""
         return _commit_of(self.after)
 
     @property
@@ -125,14 +125,14 @@ def _commit_of(fields: Mapping[str, Any] | None) -> CommitId | None:
 
 
 class StagingChange(NamedTuple):
-    """One staging area that an operation wrote to; the paths are those of its images."""
+    """A staging area that an operation wrote to; the operation's images have the changed paths."""
 
     branch: str
     token: bytes
 
 
 class Operation(NamedTuple):
-    """One command's changes.
+    """The changes of one command.
 
     Attributes:
         id: 16 random bytes.
@@ -143,10 +143,10 @@ class Operation(NamedTuple):
         refs: the changes of refs, in the order in which they were made.
         staging: the staging areas that the operation wrote to.
         sealed: the staging tokens that the operation committed or discarded, kept for undo.
-        metadata: what else the log should show.
+        metadata: more facts for the operation log, by name.
         sequence: the operation's number in the repository, from 1; set by `append`.
         parts: the number of transactions that have written the operation; 0 if an older lakecli
-            wrote it, which did not count them.
+            wrote it, which did not count transactions.
     """
 
     id: bytes
@@ -163,7 +163,7 @@ class Operation(NamedTuple):
 
 
 def append(txn: WriteTransaction, operation: Operation) -> Operation:
-    """Write an operation as the newest of its repository; return it with its sequence number."""
+    """Append an operation to its repository's log; return it with its sequence number."""
     repository = operation.repository
     numbered = operation._replace(sequence=close(txn, repository))
     sequence = numbered.sequence.to_bytes(_SEQUENCE_SIZE)
@@ -179,14 +179,15 @@ def key_of(operation: Operation) -> bytes:
 
 
 def rewrite(txn: WriteTransaction, operation: Operation) -> None:
-    """Write an operation again under its number, for a command that extends it in several parts."""
+    """Replace the record of an operation, for a command that extends it in several transactions."""
     txn.put(Table.OPERATIONS, key_of(operation), _dump(operation))
 
 
 def close(txn: WriteTransaction, repository: bytes) -> int:
-    """Give out the next sequence number and return it.
+    """Use up the next sequence number, and return it.
 
-    Afterwards no command extends the newest operation, since its number is no longer the last one.
+    A command extends the newest operation only while it has the last sequence number. So afterwards
+    no command extends it.
     """
     sequence = last_sequence(txn, repository) + 1
     key = _COUNTER + owner_key(repository)
@@ -195,7 +196,7 @@ def close(txn: WriteTransaction, repository: bytes) -> int:
 
 
 def last_sequence(txn: ReadTransaction, repository: bytes) -> int:
-    """Return the last sequence number given out in a repository; 0 if none was."""
+    """Return the last sequence number used in a repository; 0 if none was used."""
     return int.from_bytes(txn.get(Table.OPERATIONS, _COUNTER + owner_key(repository)) or b"")
 
 
@@ -206,7 +207,7 @@ def iter_oldest_first(txn: ReadTransaction, repository: bytes) -> Iterator[Opera
 
 
 def find_oldest(txn: ReadTransaction, repository: bytes) -> Operation | None:
-    """Return the oldest operation still in a repository's log, or ``None``."""
+    """Return the oldest operation that a repository's log still has, or ``None``."""
     return next(iter_oldest_first(txn, repository), None)
 
 
@@ -228,7 +229,7 @@ def get(txn: ReadTransaction, repository: bytes, id: bytes) -> Operation:
 
 
 def iter_ids(txn: ReadTransaction, repository: bytes, prefix: str) -> Iterator[bytes]:
-    """Yield, in ascending order, the IDs whose lowercase hex digits start with `prefix`."""
+    """Yield, in order, the IDs of operations whose lowercase hex digits start with `prefix`."""
     lead = _BY_ID + owner_key(repository)
     whole = lead + bytes.fromhex(prefix[: len(prefix) & ~1])
     for key in txn.scan_keys(Table.OPERATIONS, prefix=whole):
@@ -246,7 +247,7 @@ def iter_operations(txn: ReadTransaction, repository: bytes) -> Iterator[Operati
 def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterable[bytes]) -> None:
     """Save the records that are staged at paths, before an operation writes to these paths.
 
-    Only the first image of a path is kept, so that one operation may write in several parts.
+    Only the first image of a path is kept, so that an operation may write in several transactions.
     """
     owner = _image_owner(id, token)
     nothing_staged = not txn.has_owned(Table.STAGING, token)
@@ -278,7 +279,10 @@ def find_image(txn: ReadTransaction, id: bytes, token: bytes, path: bytes) -> Im
 def iter_images(
     txn: ReadTransaction, id: bytes, token: bytes, *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield (path, record staged before the operation; ``None``: no record) in path order."""
+    """Yield each path that the operation wrote to, with the record staged before it, in path order.
+
+    The record is ``None`` if nothing was staged at the path.
+    """
     owner = _image_owner(id, token)
     for path, image in scan_paths(txn, Table.IMAGES, owner, start=start, prefix=prefix):
         yield path, _staged_of(image)
@@ -292,7 +296,8 @@ def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = N
     """Delete an operation with its images, at most `limit` records, and return how many.
 
     If the number is `limit`, call the function again for the rest. The records of the `sealed`
-    tokens are not deleted: only the caller knows which of the tokens are in use again.
+    tokens are not deleted: only the caller knows which of the tokens are in use again after an
+    undo.
     """
     deleted = 0
     for change in operation.staging:
@@ -378,7 +383,7 @@ class PastStore(LocalStore):
     Other repositories are shown in their current state.
 
     Args:
-        store: the handle to read through; it must stay open as long as this one.
+        store: the handle of the local store; the caller must not close it before this handle.
     """
 
     def __init__(self, store: LocalStore, repository: bytes, operation: bytes) -> None:
@@ -387,9 +392,9 @@ class PastStore(LocalStore):
         self._operation = operation
 
     def read(self) -> ReadTransaction:
-        """Return a read transaction of the past, to be entered with ``with``.
+        """Return a read transaction of the past for a ``with`` statement.
 
-        Entering the transaction raises `NotFound` if the operation has expired.
+        Entering the block raises `NotFound` if the operation has expired.
         """
         return PastTransaction(self.usable(), self._repository, self._operation)
 
@@ -398,7 +403,7 @@ class PastStore(LocalStore):
         raise LakeError("the past of a repository is for reading only")
 
     def close(self) -> None:
-        """Do nothing: the environment belongs to the other handle."""
+        """Do nothing: the caller closes the handle of the local store."""
 
 
 class PastTransaction(ReadTransaction):
@@ -412,7 +417,7 @@ class PastTransaction(ReadTransaction):
         self._newest = b""
 
     def __enter__(self) -> Self:
-        """Begin the transaction, and undo the operations after the given one in memory."""
+        """Begin the transaction, and undo in memory all operations after the given one."""
         super().__enter__()
         try:
             self.past = self._walk_back()
@@ -447,7 +452,7 @@ class PastTransaction(ReadTransaction):
     def scan_batches(
         self, table: Table, *, prefix: bytes = b"", start: bytes = b"", cut: int = 0
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield the records after the operation; see `ReadTransaction.scan_batches`."""
+        """Yield the records as of the end of the operation; see `ReadTransaction.scan_batches`."""
         rows = self._rows.get(table)
         if not rows:
             yield from super().scan_batches(table, prefix=prefix, start=start, cut=cut)
@@ -471,7 +476,7 @@ class PastTransaction(ReadTransaction):
     def scan_reverse(self, table: Table, *, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield the records as they were after the operation, in descending order of keys.
 
-        Newer operations are left out of the operation log.
+        A scan of the operation log omits newer operations.
         """
         if self._rows.get(table):
             yield from reversed(list(self.scan(table, prefix=prefix)))
@@ -483,7 +488,7 @@ class PastTransaction(ReadTransaction):
 
 
 class PastStaging:
-    """The staged records as they were after the operation; `lakecli.staging.area` reads them.
+    """The staged records as they were after an operation; `lakecli.staging.area` reads them.
 
     Args:
         writers: for each staging token, the newer operations that wrote to it, newest first.
@@ -494,7 +499,7 @@ class PastStaging:
         self._writers = {token: list(reversed(ids)) for token, ids in writers.items()}
 
     def get(self, token: bytes, path: bytes) -> bytes | None:
-        """Return the record staged at a path (``b""``: a deletion), or ``None``."""
+        """Return the record staged at a path (``b""``: a staged deletion), or ``None``."""
         for id_ in self._writers.get(token, ()):
             image = find_image(self._txn, id_, token, path)
             if image is not None:
@@ -525,7 +530,7 @@ def _ranked(
 def _first_of_each(
     records: Iterator[tuple[bytes, int, bytes | None]],
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the first record of each path, but skip the path if that record is ``None``."""
+    """Yield the first record of each path; skip paths whose first record is ``None``."""
     for path, group in groupby(records, key=lambda item: item[0]):
         value = next(group)[2]
         if value is not None:

@@ -5,9 +5,9 @@
     in-use   new or kept ‖ space ‖ open, closed or rewriting ‖ spaces
 
 Every process that has the store open holds a shared lock on this file. If the file says "open" and
-no process holds the lock, the last user ended without closing the store. LMDB has lost nothing
-then, but the store's file may be shorter than its meta page says. "kept" means that a store exists,
-so that a store whose file was emptied is not taken for a new store. "rewriting" means that
+no process holds the lock, the last process ended without closing the store. LMDB has not lost
+anything then, but the store's file may be shorter than its meta page says. "kept" means that a
+store exists: if its file is empty, it was damaged and is not a new store. "rewriting" means that
 `lakecli.kv.compaction` holds the lock exclusively. The sentinel is only an aid: if it cannot be
 written, no error is raised.
 """
@@ -33,13 +33,13 @@ class Sentinel:
 
     Attributes:
         is_kept: whether a store was created in this directory before.
-        was_left_open: whether the last user did not close the store.
-        was_rewriting: whether the last user was killed while it rewrote the store.
+        was_left_open: whether the last process ended without closing the store.
+        was_rewriting: whether the last process was killed while it rewrote the store.
         is_alone: whether no other process has the store open.
     """
 
     _is_held = False
-    """Whether another process had the lock at the last attempt."""
+    """Whether another process held the lock when this process last tried to take it."""
     _descriptor = -1  # as `__del__` finds it if an interrupt comes before `__init__`
 
     def __init__(self, directory: StrPath) -> None:
@@ -59,7 +59,7 @@ class Sentinel:
             raise
 
     def begin(self) -> None:
-        """Allow other processes to open the store, once it has been checked."""
+        """Let other processes open the store, once this process has checked it."""
         self._write(b"open")
         self._wait()
 
@@ -77,14 +77,14 @@ class Sentinel:
         """Record that the store was closed, unless another process uses it.
 
         Args:
-            cleanly: ``False`` leaves the record unchanged.
+            cleanly: whether the store was closed without an error; if not, the record is unchanged.
         """
         if cleanly and self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB):
             self._write(b"closed")
         self._release()
 
     def __del__(self) -> None:
-        """Release the lock, in case an interrupt came before the caller could call `close`."""
+        """Release the lock, in case an interrupt prevented the call of `close`."""
         self._release()
 
     def _release(self) -> None:
@@ -101,7 +101,7 @@ class Sentinel:
             sleep(_POLL)
 
     def _lock(self, how: int) -> bool:
-        """Try to change the lock; return whether this process has the new lock."""
+        """Try to change the mode of the lock; return whether this succeeded."""
         try:
             fcntl.flock(self._descriptor, how)
         except OSError as error:

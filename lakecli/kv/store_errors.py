@@ -1,4 +1,4 @@
-"""Translation of errors of LMDB and of the disk under the local store to lakecli errors."""
+"""Conversion of errors of LMDB, and of the disk that has the local store, to lakecli errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOEN
 
 
 def from_lmdb(error: lmdb.Error, directory: StrPath) -> LakeError:
-    """Translate an LMDB error of the store in `directory`."""
+    """Convert an LMDB error of the store in `directory` to a lakecli error."""
     for kind, message, hint in _LIMITS:
         if isinstance(error, kind):
             return Unreachable(f"{message}: {directory}", hint=hint)
@@ -79,7 +79,7 @@ def from_lmdb(error: lmdb.Error, directory: StrPath) -> LakeError:
 
 
 def from_os(error: OSError, directory: StrPath) -> LakeError:
-    """Translate an error of the operating system for the store in `directory`."""
+    """Convert an error of the operating system for the store in `directory` to a lakecli error."""
     number, reason = error.errno, error.strerror or str(error)
     if number == errno.EEXIST:  # the path exists and is not a directory
         number, reason = errno.ENOTDIR, os.strerror(errno.ENOTDIR)
@@ -160,7 +160,7 @@ def _from_errno(number: int | None, reason: str, directory: StrPath) -> LakeErro
 
 
 def _errno_of(error: lmdb.Error) -> int | None:
-    """Return the errno of an error; older versions of the bindings give it only as text."""
+    """Return the errno of an LMDB error; old versions of the bindings have it only in the text."""
     code = getattr(error, "code", None)
     if isinstance(code, int) and code > 0:
         return code
@@ -169,6 +169,6 @@ def _errno_of(error: lmdb.Error) -> int | None:
 
 
 def _reason(error: lmdb.Error) -> str:
-    """Return LMDB's message, without the names of the call and the constant."""
+    """Return LMDB's message, without the names of the function and the error constant."""
     text = str(getattr(error, "reason", "") or error)
     return text.partition(": ")[2] or text if text.startswith("MDB_") else text

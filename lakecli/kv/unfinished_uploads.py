@@ -5,9 +5,9 @@
     TRANSFERS  u ‖ repository ‖ digest -> an upload as JSON, its time as unix seconds
                l ‖ repository          -> the last search for leftovers, unix seconds
 
-`repository` is the UUID of the namespace (16 bytes), `digest` the BLAKE3 of the file (32 bytes). A
+`repository` is the UUID of the repository (16 bytes), `digest` the BLAKE3 of the file (32 bytes). A
 changed file has another digest, so it never resumes the upload of its former contents. This table
-does not record which parts have arrived; only the object store knows that.
+does not record which parts are uploaded; only the object store knows that.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _LOOKED: Final = b"l"
 
 
 class UnfinishedTransfer(NamedTuple):
-    """One upload that this machine began.
+    """One multipart upload that this machine began.
 
     Attributes:
         digest: BLAKE3 of the file, 64 hex digits.
         upload: the object store's ID of the upload.
-        part_size: the size of every part but the last, in bytes.
+        part_size: the size of every part except the last, in bytes.
     """
 
     digest: str
@@ -70,13 +70,13 @@ def delete_transfer(txn: WriteTransaction, repository: bytes, digest: str) -> No
 
 
 def looked_at(txn: ReadTransaction, repository: bytes) -> datetime | None:
-    """Return the time of the last search for leftovers in a repository's namespace."""
+    """Return the time of the last search for unfinished uploads in a repository's namespace."""
     value = txn.get(Table.TRANSFERS, _LOOKED + repository)
     return None if value is None else datetime.fromtimestamp(int(value), UTC)
 
 
 def set_looked_at(txn: WriteTransaction, repository: bytes, now: datetime) -> None:
-    """Record the time of a search for leftovers."""
+    """Record the time of a search for unfinished uploads."""
     txn.put(Table.TRANSFERS, _LOOKED + repository, b"%d" % int(now.timestamp()))
 
 

@@ -180,7 +180,7 @@ class SSTable(KeyLookup):
         return stored
 
     def stored_blocks(self, first: int, last: int) -> bytes:
-        """Return the file's bytes from block `first` to before block `last`, without verifying them."""
+        """Return the file's bytes from block `first` to before block `last`, unverified."""
         start = self.offsets[first]
         return self._read(start, self.offsets[last - 1] + self._sizes[last - 1] - start)
 
