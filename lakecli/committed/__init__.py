@@ -12,7 +12,7 @@
     writer       tree + changes -> tree (commit); `TreeWriter` writes every tree
     scan         scans, listings, and the cursor: step into a range or block, or skip it unread
     point_reads  point reads of open ranges, shared between threads
-    merge_base   the base of a merge: a tree, or what several trees merge to
+    merge_base   the base of a merge: a tree, or the result of merging several trees
     segments     trees cut at keys that no range spans, to compare ranges by ID
     decisions    which side each conflict of a merge takes: a plan, patterns, or a strategy
     merge        three trees side by side -> tree, conflicts, or what a merge would change

@@ -1,4 +1,4 @@
-"""The cache of one repository's SSTables in local files, up to a size.
+"""The cache of one repository's SSTables in local files, with a size limit.
 
 The directory also contains the outlines of metaranges. Tables never change, so a cached file is
 never stale. Several processes share the directory: a table appears by a rename and may be evicted
@@ -27,7 +27,7 @@ from lakecli.base.temporary_files import replacing
 DEFAULT_SIZE_LIMIT = 1 << 30
 
 _KEPT = 0.9
-"""The part of the limit that an eviction leaves filled, so that not every table causes one."""
+"""The fraction of the limit that an eviction leaves in use, so that not every table causes one."""
 
 
 class SstableCache:
@@ -37,11 +37,11 @@ class SstableCache:
 
     Args:
         directory: a directory for this repository only, since tables of equal name may differ
-            between repositories. Created on the first write.
+            between repositories. It is created on the first write.
         size_limit: the largest total size of the files, in bytes.
-        secret: returns the 32-byte key that authenticates outlines: an outline is trusted only if
-            this home wrote it. Other writers of the directory must not know the key. ``None``: no
-            outlines are kept.
+        secret: a function that returns the 32-byte key that authenticates outlines: an outline is
+            trusted only if this home wrote it. Other writers of the directory must not know the
+            key. ``None``: no outlines are kept.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class SstableCache:
         self._used: set[str] = set()
 
     def find_outline(self, table_id: str) -> Outlined | None:
-        """Return the outline that `put_outline` kept, and mark it as used; or ``None``."""
+        """Return the kept outline of a metarange and mark it as used, or return ``None``."""
         path = self._path(table_id) + OUTLINE_SUFFIX
         with suppress(OSError):
             os.utime(path)
@@ -87,13 +87,14 @@ class SstableCache:
     def put(self, table_id: str, data: bytes) -> None:
         """Keep a table, and evict the least recently used files if the limit is exceeded.
 
-        If the cache cannot be written (full disk, no permission), nothing is kept or raised.
+        If the cache cannot be written (full disk, no permission), the table is not kept, and no
+        error is raised.
         """
         if self._write(self._path(table_id), data):
             self._used.add(table_id)
 
     def drop(self, table_id: str) -> None:
-        """Forget a table."""
+        """Remove a table from the cache."""
         path = self._path(table_id)
         self._used.discard(table_id)
         with suppress(OSError):
@@ -135,7 +136,7 @@ class SstableCache:
         return is_written
 
     def _path(self, table_id: str) -> str:
-        """Return the file of a table; only an ID is accepted, so no name can leave the directory.
+        """Return the path of a table's file; only an ID is accepted, so no path can leave the cache.
 
         Raises:
             MalformedId: `table_id` is not an ID.
@@ -170,7 +171,7 @@ class SstableCache:
 
 
 Outlined = tuple[bytes, bytes]
-"""An outline, in two parts."""
+"""An outline in two parts, as `lakecli.committed.outline` encodes it."""
 
 
 def read_outline(path: str, secret: bytes | None) -> Outlined | None:
@@ -189,7 +190,7 @@ def read_outline(path: str, secret: bytes | None) -> Outlined | None:
 
 
 def _sealed(path: str, outline: Outlined, secret: bytes) -> Iterator[bytes]:
-    """Yield the parts of an outline's file; the first is a BLAKE3 digest keyed with the secret."""
+    """Yield the parts of an outline's file; the first is a BLAKE3 digest keyed with `secret`."""
     parts = _SIZE.pack(len(outline[0])), *outline
     digest = blake3(os.path.basename(path).encode(), key=secret)
     for part in parts:
@@ -213,17 +214,17 @@ Reads = dict[Tier, int]
 
 MEMORY: Final = "memory"
 DISK: Final = "disk"
-"""Files of the cache, or of a namespace that is a directory."""
+"""The tier of the cached files, or of the files of a namespace that is a local directory."""
 BUCKET: Final = "bucket"
 
 _TIERS: Final[tuple[Tier, ...]] = (MEMORY, DISK, BUCKET)
-"""In the order of a record of counts."""
+"""The tiers in the order in which a record lists their counts."""
 
 OUTLINE_SUFFIX: Final = ".outline1"
-"""Follows the ID of a metarange in the name of the file of its outline: the format's version."""
+"""Suffix of the file name of an outline, after the metarange's ID; 1 is the format's version."""
 
 READS_FILE: Final = ".reads"
-"""The name of the file of counts in the directory of a cache."""
+"""The name of the file in a cache directory that counts reads."""
 
 _SIZE: Final = Struct("<Q")
 _RECORD: Final = Struct("<3Q")
@@ -232,7 +233,7 @@ _MOST: Final = (1 << 64) - 1
 
 
 def kept_reads(directory: StrPath) -> Reads:
-    """Return the counts kept in a directory; a file that cannot be read counts as empty."""
+    """Return the counts of reads kept in a directory; an unreadable file counts as empty."""
     data = b""
     with suppress(OSError), open(os.path.join(directory, READS_FILE), "rb") as file:
         data = file.read(2 * _MAX_SIZE)
@@ -243,7 +244,7 @@ def kept_reads(directory: StrPath) -> Reads:
 
 
 def reads_text(reads: Reads) -> str:
-    """Return counts as text: ``5 (3 from memory, 1 from disk, 1 from the bucket)``."""
+    """Return counts of reads as text: ``5 (3 from memory, 1 from disk, 1 from the bucket)``."""
     total = sum(reads.values())
     if not total:
         return "0"

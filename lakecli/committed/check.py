@@ -2,10 +2,11 @@
 
 Tables are read from the namespace, bypassing the cache. Everything in them is recomputed: block
 checksums, order, bounds and counts, the table's name, and the identities of entries if lakecli
-wrote the table. lakeFS has used several formulas for identities; each of them is accepted.
+wrote the table. lakeFS has used several formulas for identities; the result of any of them is
+accepted.
 
-A metarange claims a count of entries for each range, but anybody can forge a metarange. A listing
-of the namespace is cheap in comparison, and shows which ranges exist and how large they are.
+A metarange records the number of entries of each range, but anybody can forge a metarange. Listing
+the namespace is cheap in comparison, and shows which ranges exist and how large they are.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def check_range(trees: TreeStore, record: RangeRecord) -> Iterator[CheckedEntry 
 
 
 def problem_of_copy(table_id: str, data: bytes) -> str | None:
-    """Return why `data` is not the range or metarange of this ID, or ``None`` if it is."""
+    """Return why `data` is not the table with this ID; ``None`` if `data` is this table."""
     try:
         table = SSTable(BytesSource(table_id, data))
         blocks = table.read_all()
@@ -194,16 +195,18 @@ def _lakefs_identities(entry: Entry) -> Iterator[bytes]:
 
 
 SMALLEST_ENTRY: Final = 8
-"""Bytes that an entry takes in a range at least, compressed."""
+"""Smallest size of an entry in a range, in bytes, after compression."""
 
 
 def count_entries(trees: TreeStore, *ids: MetarangeId, check_from: int) -> int:
     """Return an upper bound of the number of entries in the distinct ranges of some trees.
 
+    The bound is the sum of the counts that the metaranges record.
+
     Args:
-        check_from: the claimed total from which the claims are checked by listing the namespace.
-            Then each range counts for at most the entries that fit into its object, and for none
-            if its object is missing.
+        check_from: from this sum on, the recorded counts are checked by listing the namespace. Then
+            each range counts for at most the entries that fit into its object, and for none if its
+            object is missing.
     """
     ranges = (each for tree in ids for each in trees.metarange(tree).records())
     claims: dict[str, int] = {each.id: max(0, each.count) for each in ranges}

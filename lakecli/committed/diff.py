@@ -1,7 +1,7 @@
 """Differences between two trees: all of them, those at some paths, or counts by prefix.
 
 The ranges of both trees are first compared by ID, and only ranges that differ are opened. If only
-some paths are wanted, only those of the differing ranges are opened that may hold such a path.
+some paths are wanted, only differing ranges that may have such a path are opened.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def diff(
     """Yield the paths that differ, in order: the changes that turn `left` into `right`.
 
     Args:
-        start: only paths greater than or equal to `start`.
-        stop: only paths less than `stop`; ``None``: up to the end of the prefix.
+        start: the first path to compare.
+        stop: the path before which the comparison ends; ``None``: the end of the prefix.
     """
     start, stop = interval(prefix, after, start, stop)
     old_side, new_side = (
@@ -55,7 +55,7 @@ def diff(
 
 
 def differences(pairs: Iterable[Pair]) -> Iterator[Difference]:
-    """Yield pairs as differences."""
+    """Yield a `Difference` for each pair."""
     make = partial(tuple.__new__, Difference)  # as `Difference(…)`, in a third of the time
     for path, old, new in pairs:
         yield make((type_of(old, new), path, old, new, False))
@@ -64,7 +64,7 @@ def differences(pairs: Iterable[Pair]) -> Iterator[Difference]:
 def new_ranges(
     trees: TreeStore, tree: MetarangeId, parents: Sequence[MetarangeId]
 ) -> Iterator[RangeId]:
-    """Yield the ranges of a commit's tree that are in none of its parents' trees."""
+    """Yield the ranges that the tree of a commit has and the trees of its parents do not have."""
     before = [trees.metarange(parent) for parent in parents or [EMPTY_TREE]]
     after = trees.metarange(tree)
     for _, (_, first, last), *_ in _differing_segments(before[0], after):
@@ -87,7 +87,7 @@ def new_entries(
 ) -> Iterator[tuple[bytes, Entry]]:
     """Yield the paths and entries, in path order, that no tree of the parents has.
 
-    Entries of external objects may be left out.
+    Entries of external objects may be missing.
     """
     sides = [
         iter_new(
@@ -113,7 +113,7 @@ def differs_at(trees: TreeStore, left: MetarangeId, right: MetarangeId, path: by
 
 
 def _range_at(tree: Metarange, path: bytes) -> RangeId | None:
-    """Return the range of a tree that may hold a path, or ``None``."""
+    """Return the range of a tree that may have a path, or ``None``."""
     position = tree.find(path)
     return None if position == len(tree) else range_id_of(tree.values[position])
 
@@ -126,13 +126,13 @@ def interval(
 
 
 POINTS: Final = 2
-"""Up to so many wanted paths are looked up one by one; for more, ranges are read whole."""
+"""Largest number of wanted paths that are looked up one by one; for more, ranges are read whole."""
 
 DELIMITER: Final = b"/"
 
 
 class Items(NamedTuple):
-    """How paths are grouped: objects, and common prefixes that stand for all paths below them.
+    """How paths are grouped: as objects, and as common prefixes that represent all paths below.
 
     Attributes:
         is_grouped: whether a path is reduced to its part up to the first slash after the prefix.
@@ -186,9 +186,9 @@ def _touched_between(
     wanted: Sequence[bytes],
     items: Items,
 ) -> set[bytes]:
-    """Return those of some neighbouring items that differ.
+    """Return those of some consecutive items that differ between two trees.
 
-    A range that no range of the other tree overlaps is not opened: everything in it differs.
+    A range that overlaps no range of the other tree is not opened: everything in it differs.
     """
     found: set[bytes] = set()
     pending = set(wanted)
@@ -217,8 +217,8 @@ def _differing(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield the first and last key of each interval in which two trees have different ranges.
 
-    Intervals before the first wanted item, or after the last wanted item and all paths below it,
-    may be left out.
+    Intervals before the first wanted item may be missing, and so may intervals after the last
+    wanted item and all paths below it.
     """
     for segment in _differing_segments(left, right, wanted[0]):
         sides = [side for side in segment[:2] if side.last > side.first]
@@ -244,7 +244,8 @@ class ChangeCounts:
         added: number of paths that only the right side has.
         removed: number of paths that only the left side has.
         changed: number of paths that both sides have, with different contents.
-        conflicts: number of paths in conflict, which are not counted as added, removed or changed.
+        conflicts: number of paths in conflict; `added`, `removed` and `changed` do not include
+            them.
         bytes_before: total size of the differing objects on the left side.
         bytes_after: total size of the differing objects on the right side.
     """
@@ -280,7 +281,7 @@ class ChangeCounts:
 def count_changes(differences: Iterable[Difference], *, depth: int) -> Iterator[ChangeCounts]:
     """Yield the counts of each prefix, and at the end the counts of all paths together.
 
-    A path counts for one prefix: its first directories, at most `depth` of them. The counts of a
+    Each path is counted once, under its first directories, at most `depth` of them. The counts of a
     prefix are yielded after its last path, so longer prefixes below it are yielded first.
 
     Args:
@@ -303,7 +304,7 @@ def count_changes(differences: Iterable[Difference], *, depth: int) -> Iterator[
 
 
 def prefix_of(path: bytes, depth: int) -> bytes:
-    """Return the first directories of a path, at most `depth`, with a slash; ``b""`` if none."""
+    """Return the first directories of a path, at most `depth`, with a slash; ``b""`` at the top."""
     parts = path.split(DELIMITER, depth)
     return path[: len(path) - len(parts.pop())] if parts else b""
 

@@ -20,11 +20,11 @@ Contents differ if their identities differ. For the same bytes, an entry written
 MD5 and an entry written by lakecli a BLAKE3. The identities of such entries differ, so a merge
 reports a conflict, although there may be none.
 
-The three trees are cut into segments at keys that no range of the three spans, so that the ranges
-of a segment can be compared by ID. If two of the three sides of a segment are equal, its result is
-known without reading. Otherwise its records are compared, except where base and source are equal.
-A base of several trees is first compared by ranges, too. Only where comparing ranges decides
-nothing, each path that differs between source and destination is looked up in each base tree.
+The three trees are cut into segments at keys that no range of any tree spans, so that the ranges of
+a segment can be compared by ID. If two of the three sides of a segment are equal, the result of the
+segment is known without reading it. Otherwise its records are compared, except where base and
+source are equal. A base of several trees is first compared by ranges, too. If this does not decide
+a segment, each path that differs between source and destination is looked up in each base tree.
 """
 
 from __future__ import annotations
@@ -156,11 +156,11 @@ def compare(
 ) -> Iterator[Difference]:
     """Yield what merging `right` into `left` would change, in path order, conflicts included.
 
-    Paths that changed on the left only, or in the same way on both sides, are left out.
+    Paths that changed only on the left, or in the same way on both sides, are not yielded.
 
     Args:
-        start: only paths greater than or equal to `start`.
-        stop: only paths less than `stop`; ``None``: up to the end of the prefix.
+        start: the first path to compare.
+        stop: the path before which the comparison ends; ``None``: the end of the prefix.
     """
     start, stop = interval(prefix, after, start, stop)
     sides = Sides(trees, base, trees.metarange(right), trees.metarange(left))
@@ -182,11 +182,11 @@ def compare(
 class Candidate(NamedTuple):
     """A path where the source differs from the base and from the destination.
 
-    Values are encoded entries, ``None`` where the path is absent.
+    Values are encoded entries, or ``None`` if the path is absent.
 
     Attributes:
-        bases: the value of the base. If the base is undecided, the sequence is empty or has several
-            values.
+        bases: a sequence with the value of the base. If the base is undecided, the sequence is
+            empty or has several values.
     """
 
     path: bytes
@@ -201,10 +201,10 @@ class Candidate(NamedTuple):
 
 
 class Sides:
-    """The three sides of a merge, read only where they differ.
+    """The three sides of a merge; segments that are equal on two sides are not read.
 
     Args:
-        load: returns a tree of the base; ``None``: read it from `trees`.
+        load: a function that returns a tree of the base; ``None``: the trees are read from `trees`.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class Sides:
         self._finders: dict[MetarangeId, _Finder] = {}
 
     def segments(self, *, start: bytes = b"", stop: bytes | None = None) -> Iterator[Segment]:
-        """Cut the sides into segments, in key order, like `segments.segments`."""
+        """Cut the three sides into segments, in key order, as `segments.segments` does."""
         first = self._load(next(iter(self._base.trees), EMPTY_TREE))
         found = segments(first, self._source, self._destination, start=start, stop=stop)
         if self._base.only_tree is not None:
@@ -238,7 +238,8 @@ class Sides:
     def _with_base(self, segment: Segment, start: bytes, stop: bytes) -> Segment:
         """Return a segment with the base's ranges, if comparing range IDs is enough to find them.
 
-        The ranges may reach beyond the segment, but only over keys where both sides have no ranges.
+        The base's ranges may reach beyond the segment, but source and destination have no ranges
+        there.
         """
         if segment.source.is_same(segment.destination):
             return segment
@@ -248,7 +249,7 @@ class Sides:
         return segment._replace(base=found[0])
 
     def _slice(self, start: bytes, stop: bytes, tree: MetarangeId) -> Slice:
-        """Return the ranges of a tree that may hold keys from `start` to before `stop`."""
+        """Return the ranges of a tree that may have keys from `start` to before `stop`."""
         found = self._load(tree)
         return Slice(found, found.find(start), end_position(found, stop))
 
@@ -286,7 +287,10 @@ class Sides:
 
 
 class _Finder:
-    """Looks up ascending paths in some ranges of a tree, a block at a time."""
+    """Looks up paths in some ranges of a tree; the caller asks for paths in ascending order.
+
+    Only the block of the last path is kept decoded.
+    """
 
     def __init__(self, trees: TreeStore, ranges: Slice) -> None:
         self._trees = trees
@@ -364,7 +368,7 @@ class MergeConflict(ConflictError):
 
 
 class Conflicts:
-    """Collects conflicts, and raises the error that lists the first of them."""
+    """Counts conflicts, and raises an error that lists the first of them."""
 
     def __init__(self) -> None:
         self._paths: list[bytes] = []
@@ -402,7 +406,7 @@ class Conflicts:
 
 
 def may_be_none(conflict: Candidate) -> bool:
-    """Return whether two sides of a conflict may have the same bytes, so it may not be real."""
+    """Return whether two sides of a conflict may have the same bytes, so that it may be false."""
     values = (conflict.source, conflict.destination, *conflict.bases)
     return any(have_unlike_checksums(*pair) for pair in combinations(values, 2))
 

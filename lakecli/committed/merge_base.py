@@ -1,4 +1,4 @@
-"""The base of a merge: one tree, or what several trees merge to.
+"""The base of a merge: one tree, or the result of merging several trees.
 
 Two branches that were merged into each other at the same time have two best common ancestors, of
 which neither descends from the other (a criss-cross). With only one of them as the base, content
@@ -8,7 +8,7 @@ strategy does.
 
 If two trees differ at a path, the tree wins that changed the path since the best common ancestors
 of the two trees' commits. The content of these ancestors is found in the same way. With several
-trees, a tree that changed nothing at the path relative to any other tree is left out, and the
+trees, a tree that changed nothing at the path relative to any other tree is ignored, and the
 content of the remaining trees wins. So the order of the commits does not matter. If the remaining
 trees have different contents, the path is undecided: it was changed, or a conflict was resolved,
 in different ways.
@@ -30,9 +30,9 @@ class Ancestors(NamedTuple):
 
     Attributes:
         trees: the trees of the ancestors; none if they are unknown, or too many to be merged.
-        below: for pairs of these trees, the position in `MergeBase.ancestors` of the pair's own
-            best common ancestors. A key is the positions of the two trees in `trees`, the smaller
-            first. A pair is missing if its ancestors were not looked up.
+        below: the best common ancestors of pairs of these trees. A key is a pair of positions in
+            `trees`, the smaller first; the value is a position in `MergeBase.ancestors`. A pair is
+            missing if its ancestors were not looked up.
     """
 
     trees: tuple[MetarangeId, ...]
@@ -40,7 +40,7 @@ class Ancestors(NamedTuple):
 
 
 class MergeBase(NamedTuple):
-    """The common ancestors of two commits, by ID only, so it can be sent to other processes.
+    """The common ancestors of two commits, as IDs only, so that it can be sent to other processes.
 
     Attributes:
         ancestors: first the ancestors of the two commits, then those of pairs of ancestors.
@@ -61,16 +61,20 @@ class MergeBase(NamedTuple):
 
     @property
     def only_tree(self) -> MetarangeId | None:
-        """The tree if the base is a single tree, else ``None``."""
+        """The tree of the base if the base is a single tree, else ``None``."""
         return self.trees[0] if len(self.trees) == 1 else None
 
     def resolve(
         self, content_of: Callable[[MetarangeId], T], is_same: Callable[[T, T], bool]
     ) -> Sequence[T]:
-        """Return the content of the base at one place: one element, or another number if undecided.
+        """Return the content of the base for one path or segment: one element if it is decided.
 
-        If older trees (of the ancestors' own ancestors) are missing, since garbage collection
-        deletes expired ones, the content is undecided.
+        If it is undecided, the result is empty or has several elements. It is also undecided if
+        older trees (of the ancestors' own ancestors) are missing, because garbage collection
+        deletes expired trees.
+
+        Args:
+            content_of: a function that returns the content of a tree.
 
         Raises:
             IntegrityError: a table that had to be read is damaged, or a table of a best common
@@ -96,7 +100,7 @@ class MergeBase(NamedTuple):
             contents = ()
 
         def is_changed(one: int) -> bool:
-            """Return whether a tree's content changed since its ancestors with another tree."""
+            """Return whether a tree changed the content since its ancestors with another tree."""
             for other in range(len(contents)):
                 pair = below.get((min(one, other), max(one, other)))
                 before = () if pair is None else self._resolve(pair, content_of, is_same, known)

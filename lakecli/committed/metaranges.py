@@ -1,20 +1,20 @@
 """A metarange: the list of the ranges that make up one snapshot of a repository.
 
 A metarange is an SSTable with a record for each range. The key is the range's last key, the
-identity the 64 hex characters of its ID, the data a `lakecli.proto.messages.RangeData`. We write
-the exact size of the file as its ``estimated_size``.
+identity the 64 hex characters of its ID, the data a `lakecli.proto.messages.RangeData`. lakecli
+writes the exact size of the file as its ``estimated_size``.
 
-The property ``lakecli.tree`` of a metarange gives the rule and N by which its ranges were cut; see
+The property ``lakecli.tree`` of a metarange names the rule and N by which its ranges were cut; see
 `Splitter`. lakeFS's metaranges lack the property: their ranges end elsewhere and are never reused
-in our trees.
+in trees of lakecli.
 
 A parsed metarange keeps its keys and values as two lists of bytes, since a command decodes few of
-its records: ten million entries have some 1,700 ranges. A metarange that this machine verified
+its records: ten million entries have about 1,700 ranges. A metarange that this machine verified
 before has an `outline`. Then a command reads only the blocks that it needs, and trees are compared
 by their record IDs.
 
-The module also computes the ID that a range or a metarange must have, from its records, and reads
-one range, checking its records against its metarange.
+The module also computes the ID that a range or a metarange must have, from its records. It also
+reads a single range, and checks its records against its metarange.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ _SIZE: Final = 0x18
 _COUNT: Final = 0x20
 
 _ID_FRAME = b"\x80\x01"
-"""The length of an identity of 64 bytes."""
+"""The encoded length of an identity of 64 bytes."""
 
 ID_PART: Final = slice(2, 66)
-"""Where the ID of a range is in the value that describes it."""
+"""The part of a metarange's value that is the ID of the range."""
 
 
 Described: TypeAlias = SSTable | Directory
-"""A table whose properties were read."""
+"""An open table whose properties were read."""
 
 
 class RangeRecord(NamedTuple):
-    """A metarange's record of one range.
+    """One range, as a metarange records it.
 
     Attributes:
         size: the size of the range's file in bytes; exact in trees that lakecli wrote.
@@ -83,7 +83,7 @@ def decode_tree_property(value: bytes | None) -> int | None:
 
 
 def encode_range_record(record: RangeRecord) -> bytes:
-    """Return the metarange's value for a range."""
+    """Return the value that records a range in a metarange."""
     keys = (_MIN_KEY, record.min_key), (_MAX_KEY, record.max_key)
     numbers = (_SIZE, record.size), (_COUNT, record.count)
     fields = [b"%c%b%b" % (tag, encode_varint(len(key)), key) for tag, key in keys if key]
@@ -92,7 +92,7 @@ def encode_range_record(record: RangeRecord) -> bytes:
 
 
 def decode_range_record(value: bytes) -> RangeRecord:
-    """Return the range that a metarange's value describes."""
+    """Return the range that a value of a metarange records."""
     data = decode_value(value)[1]
     usual = _decode_usual(data)
     if usual is not None:
@@ -141,7 +141,7 @@ def _decode_key(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
 
 
 def range_id_of(value: bytes) -> RangeId:
-    """Return the ID of the range that a metarange's value describes."""
+    """Return the ID of the range that a value of a metarange records."""
     name = value[ID_PART].decode("latin-1") if value[:2] == _ID_FRAME else ""
     if not RangeId.is_valid(name):
         raise MalformedValue("a range without an ID")
@@ -149,7 +149,7 @@ def range_id_of(value: bytes) -> RangeId:
 
 
 _BLOCK_SIZE: Final = 1 << 10
-"""Memory of a block of an outlined metarange; only a few are decoded at once."""
+"""Estimated memory of a block of an outlined metarange, in bytes; few are decoded at a time."""
 
 
 class Metarange:
@@ -189,7 +189,7 @@ class Metarange:
 
     @property
     def record_ids(self) -> bytes:
-        """The ``identity.record_id`` of each record, joined."""
+        """The ``identity.record_id`` of each record, concatenated."""
         if self._record_ids is None:
             self._record_ids = digests(self.keys, self.values)[1]
         return self._record_ids
@@ -206,7 +206,7 @@ class Metarange:
         return map(decode_range_record, self.values)
 
     def find(self, key: bytes, first: int = 0) -> int:
-        """Return the position of the first range, from `first` on, that may hold a key >= `key`."""
+        """Return the position of the first range, from `first` on, that may have a key >= `key`."""
         if self.blocks is not None:
             return max(first, self.blocks.find(key))
         return bisect_left(self.keys, key, first)
@@ -219,10 +219,10 @@ class Metarange:
     def count_equal(self, first: int, other: Metarange, at: int, most: int) -> int:
         """Return how many ranges from `first` on equal the other tree's ranges from `at` on.
 
-        The number of ranges compared at once doubles until some differ.
+        The number of ranges compared in one step doubles until some differ.
 
         Args:
-            most: the number of ranges to compare at most; both trees must have as many.
+            most: the largest number of ranges to compare; both trees must have as many.
         """
         count, step, grows = 0, 1, True
         while step and count < most:
@@ -243,7 +243,7 @@ class Metarange:
 
 
 class WrongTable(IntegrityError):
-    """A range where a metarange is expected, or the reverse."""
+    """A table is a range although a metarange is expected, or the reverse."""
 
     def __init__(self, key: str, kind: str) -> None:
         super().__init__(
@@ -253,7 +253,7 @@ class WrongTable(IntegrityError):
 
 
 class MisnamedTable(IntegrityError):
-    """A well-formed table whose name is not the digest of its records."""
+    """The name of a well-formed table is not the digest of its records."""
 
     def __init__(self, key: str) -> None:
         super().__init__(
@@ -275,7 +275,7 @@ def load_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
 
 
 def parse_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
-    """Parse an open metarange without verifying its name, for a full check that does so itself."""
+    """Parse an open metarange without verifying its name; the caller verifies it."""
     check_kind(table, "metarange")
     blocks = table.read_all()
     return Metarange(
@@ -293,7 +293,7 @@ def check_kind(table: Described, kind: str) -> None:
 
 
 _LAKEFS_PROPERTIES: Final = ("entity", "schema_definition", "schema_name", "type")
-"""The properties that lakeFS hashes into a table's name."""
+"""The properties that lakeFS includes in the hash that names a table."""
 
 
 def name_of_table(table: SSTable, keys: Sequence[bytes], values: Sequence[bytes]) -> str:
@@ -331,7 +331,7 @@ WRITER: Final = b"lakecli"
 
 
 class Mismatch(IntegrityError):
-    """A well-formed range whose contents are not what its metarange records."""
+    """The contents of a well-formed range differ from the record in its metarange."""
 
     def __init__(self, name: str, what: str) -> None:
         super().__init__(
@@ -341,15 +341,15 @@ class Mismatch(IntegrityError):
 
 
 def is_ours(table: Described) -> bool:
-    """Return whether lakecli wrote a table, so that its block ends depend on the records alone."""
+    """Return whether lakecli wrote a table, so that its block ends depend on its records alone."""
     return table.properties.get(WRITER_PROPERTY) == WRITER
 
 
 def check_described(table: Described, record: RangeRecord) -> None:
-    """Compare a range's properties with its record in the metarange; no records are read.
+    """Compare a range's properties with its record in the metarange; no entries are read.
 
     Raises:
-        Mismatch: they differ.
+        Mismatch: the properties and the record differ.
     """
     check_kind(table, "range")
     if table.count != record.count:

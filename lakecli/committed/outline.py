@@ -4,7 +4,8 @@ The name of a metarange is a digest of all its record IDs, so verifying it requi
 records. An outline makes that unnecessary the next time. It has the record IDs, the size and the
 bounds of each block, and a digest of each group of 32 blocks. So a few blocks can be read, verified
 and searched, two metaranges are compared by their record IDs, and a new metarange copies blocks
-undecoded. `SstableCache` stores outlines and returns only outlines that this home wrote::
+without decoding them. `SstableCache` stores outlines and returns only outlines that this home
+wrote::
 
     header        size of the metarange, N of its tree (0: none), number of blocks
     columns       of each block: size, records, bytes of keys, bytes of values, bytes of its
@@ -31,13 +32,13 @@ from lakecli.sstable.reader import SSTable, decode_block
 _HEADER: Final = Struct("<3Q")
 _COLUMNS: Final = 5
 _NUMBERS: Final = "Q"
-"""The type of the columns; their byte order is that of this machine."""
+"""The array type code of the columns; they are stored in the byte order of this machine."""
 
 _GROUP: Final = 32
-"""Blocks that one digest is of: together some 100 KB."""
+"""Number of blocks that share one digest: together about 100 KB."""
 
 Columns = tuple[Sequence[bytes], Sequence[bytes]]
-"""All keys, and all values."""
+"""All keys and all values of a table."""
 
 
 class Outline(NamedTuple):
@@ -45,14 +46,15 @@ class Outline(NamedTuple):
 
     Attributes:
         size: the size of the metarange in bytes.
-        range_entries: N of its tree; ``None``: it was not cut by this version's rule.
+        range_entries: N of the splitter's rule that cut the metarange's tree; ``None``: another
+            rule or program cut the tree.
         sizes: the size of each block in bytes, its trailer included.
         counts: the number of records of each block.
         key_sizes: the total size of the keys of each block, in bytes.
         value_sizes: the total size of the values of each block, in bytes.
         separators: the key of each block in the index, with its trailer.
-        digests: the digests of each group of blocks as they are stored, joined.
-        record_ids: the IDs of all records, joined.
+        digests: a digest of each group of stored blocks, concatenated.
+        record_ids: the IDs of all records, concatenated.
     """
 
     size: int
@@ -87,7 +89,7 @@ def decode_outline(data: bytes, record_ids: bytes) -> Outline:
 
 
 class _Texts(Sequence[bytes]):
-    """A sequence of texts stored as one byte string; each text is sliced out on access."""
+    """A sequence of texts that are stored in one byte string; each access slices out one text."""
 
     def __init__(self, joined: bytes, ends: Sequence[int]) -> None:
         self._joined = joined
@@ -129,7 +131,7 @@ class Copied(NamedTuple):
 def outline_of(
     table: SSTable, range_entries: int | None, record_ids: bytes, copied: Sequence[Copied] = ()
 ) -> Outline | None:
-    """Return the outline of a metarange of lakecli that was verified, or was just written.
+    """Return the outline of a metarange that lakecli wrote, and that was verified or just written.
 
     Args:
         copied: the blocks that were copied from other metaranges, ascending; the outlines of those
@@ -165,24 +167,24 @@ def outline_of(
 
 
 def _cut(digests: bytes) -> list[bytes]:
-    """Split joined digests."""
+    """Split concatenated digests."""
     return [digests[at : at + DIGEST_SIZE] for at in range(0, len(digests), DIGEST_SIZE)]
 
 
 def _digests_of(data: memoryview, sizes: Sequence[int]) -> bytes:
-    """Return the digests of groups of blocks, given their sizes."""
+    """Return a digest of each group of blocks, concatenated; `sizes` are those of the blocks."""
     ends = [*accumulate(sizes, initial=0)]
     bounds = pairwise([*ends[:-1:_GROUP], ends[-1]])
     return b"".join(hashes(data[start:end] for start, end in bounds))
 
 
 class OutlinedBlocks:
-    """The blocks of an outlined metarange, each read, verified and decoded when it is needed.
+    """The blocks of an outlined metarange; each is read, verified and decoded when it is needed.
 
     Args:
-        read: returns bytes of the metarange's file, by offset and size.
-        reload: returns all keys and values of another copy, verified; called if the file is missing
-            or has other contents.
+        read: a function that returns bytes of the metarange's file, by offset and size.
+        reload: a function that returns all keys and values of another copy, verified; called if the
+            file is missing or has other contents.
 
     Attributes:
         keys: the keys of all records.
@@ -218,7 +220,10 @@ class OutlinedBlocks:
         return self.start_of(number) + bisect_left(self.block(number)[0], key)
 
     def start_of(self, number: int) -> int:
-        """Return the position of the first record of a block, or after the last block."""
+        """Return the position of the first record of block `number`.
+
+        For the number after the last block, return the number of records.
+        """
         return self.ends[number - 1] if number else 0
 
     def block(self, number: int) -> Columns:
@@ -247,13 +252,13 @@ class OutlinedBlocks:
         return self._whole
 
     def ends_at_cut(self, number: int) -> bool:
-        """Return whether the rule that cuts blocks also ends a block at this one's last record."""
+        """Return whether the cut rule would end a block after the last record of block `number`."""
         stored = self._stored(number, number + 1)
         count = self.outline.counts[number]
         return stored is not None and is_cut(bytes(stored), count, self.block(number)[0][-1])
 
     def copied(self, first: int, last: int) -> CopiedBlocks | None:
-        """Return the blocks `first` to before `last`, verified; ``None`` if the file lacks them."""
+        """Return the blocks `first` to before `last`, verified; ``None``: the file has changed."""
         stored = self._stored(first, last)
         if stored is None:
             return None
@@ -271,7 +276,7 @@ class OutlinedBlocks:
         )
 
     def _stored(self, first: int, last: int) -> memoryview | None:
-        """Return blocks as stored, or ``None`` if the file no longer has the verified bytes."""
+        """Return the stored blocks, or ``None`` if the file no longer has the verified bytes."""
         offsets, outline = self._offsets, self.outline
         group, stop = first // _GROUP, -(-last // _GROUP)
         sizes = outline.sizes[group * _GROUP : stop * _GROUP]
@@ -323,7 +328,7 @@ class Column(Sequence[bytes]):
 
 
 _MOST_SINGLY: Final = 4
-"""Where more than one of so many blocks are asked for, all are read."""
+"""If more than one in this many blocks is requested, all blocks are read."""
 
 _MOST_DECODED: Final = 256
-"""Blocks that are kept in memory, of some 3,000 bytes each."""
+"""Largest number of blocks in memory; a block has about 3,000 bytes."""

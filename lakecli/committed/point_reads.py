@@ -1,13 +1,13 @@
 """Point reads: open ranges, and a cache of their records.
 
-Only the top level of an open range's index is in memory. A read of a key reads the partition of
-the index that leads to the key, and the block. While memory is left, blocks are decoded whole, and
-their records kept in the dictionary of their range: a read that finds its key in the dictionary
-needs no search. `PointReader.fill` reads the blocks of many ranges ahead of the first read.
+Only the top level of an open range's index is in memory. To find a key, a read fetches a partition
+of the index and then a block. While memory is left, blocks are decoded whole, and their records
+kept in the dictionary of their range: a read that finds its key in the dictionary needs no search.
+`PointReader.fill` reads the blocks of many ranges before the first read needs them.
 
-When the cache is full, one miss in 16 admits its block, in the place of the oldest ones (FIFO); the
-other misses search the stored block. So the cache follows the keys that are read, and reads spread
-over a tree larger than the cache stay cheap.
+When the cache is full, one miss in 16 admits its block, which replaces the oldest blocks (FIFO);
+the other misses search the stored block. So the cache follows the keys that are read, and reads of
+keys all over a tree larger than the cache stay cheap.
 
 `PointReader` keeps `OpenRange` and `OpenTree`; `Fill` is the thread that fills a reader while other
 threads read.
@@ -32,16 +32,16 @@ from lakecli.sstable.reader import Block, KeyLookup, SSTable
 
 Records = dict[bytes, bytes]
 Blocks = dict[int, tuple[Sequence[bytes], int]]
-"""The keys of blocks by their offset, and the memory that each takes."""
+"""For the offset of each block: the block's keys, and the memory that its records take."""
 
 _NO_RECORDS: Final[Records] = {}
 
 
 class RangeCopy(NamedTuple):
-    """A copy of a range, and those of its records that are in memory.
+    """A copy of a range, and the records of the copy that are in memory.
 
     Attributes:
-        lookup: finds the blocks of the copy.
+        lookup: the open table, which finds blocks of the copy.
         blocks: the blocks whose records are in memory.
         records: the values of these records, by key.
     """
@@ -55,9 +55,9 @@ class OpenRange:
     """An open range.
 
     Attributes:
-        copy: the copy that is read.
-        tier: the tier that its blocks are read from.
-        size: the memory that the open range takes, without its cached records.
+        copy: the copy from which blocks are read.
+        tier: the tier of this copy: memory, disk or the bucket.
+        size: the memory that the open range takes, in bytes, without its cached records.
         reads: the number of blocks that were read from the bucket.
     """
 
@@ -69,7 +69,7 @@ class OpenRange:
         self.use(lookup, tier)
 
     def use(self, lookup: KeyLookup, tier: Tier) -> None:
-        """Read from another copy from now on; none of its records is in memory yet."""
+        """Read from another copy from now on; no records of that copy are in memory yet."""
         self.copy = RangeCopy(lookup, {}, {})
         self.tier: Tier = tier
         self.size = _RANGE_SIZE + len(lookup.top)
@@ -80,7 +80,7 @@ class OpenRange:
 
 
 class OpenTree:
-    """A tree, its open ranges by position, and those of their records that are in memory.
+    """A tree, its open ranges by position, and the records of these ranges that are in memory.
 
     Attributes:
         keys: the last keys of the ranges; empty until `SEARCHES` reads have searched the metarange,
@@ -100,7 +100,7 @@ class OpenTree:
         self.records = [_NO_RECORDS] * (count + 1)  # the last one is of keys after all ranges
 
     def find(self, key: bytes) -> int:
-        """Return the position of the first range that may hold a key >= `key`."""
+        """Return the position of the first range that may have a key >= `key`."""
         if self.keys:
             return bisect_left(self.keys, key)
         self._searches += 1
@@ -117,7 +117,7 @@ class OpenTree:
         return [bisect_left(bounds, key) for key in keys]
 
     def close(self, opened: OpenRange) -> None:
-        """Forget an open range."""
+        """Remove a range from the open ranges of the tree."""
         position = self.find(opened.record.max_key)
         if self.ranges[position : position + 1] == [opened]:
             self.ranges[position] = None
@@ -125,34 +125,34 @@ class OpenTree:
 
 
 SEARCHES: Final = 32
-"""Reads that search the metarange, which may be on disk, before its keys are kept in memory."""
+"""Reads that search a tree's metarange, possibly on disk, before its keys are kept in memory."""
 
 FETCH_AFTER: Final = 8
-"""Blocks read one by one from a range in the bucket before it is fetched whole."""
+"""How many blocks are read one by one from a range in the bucket before it is fetched whole."""
 
 FILL_AT_ONCE: Final = 64
-"""Blocks that a fill reads at a time: a millisecond passes until it notices that it is stopped."""
+"""How many blocks `PointReader.fill` reads at a time: it checks every millisecond for a stop."""
 
 MOST_TREES: Final = 4
-"""Trees whose open ranges are kept by position, for refs that are read alternately."""
+"""Largest number of trees with open ranges in memory, for refs that are read alternately."""
 
 _ADMIT_EVERY = 16
 _RECORD_SIZE = 150
-"""Memory of a record in a dictionary, besides the bytes of its key and value."""
+"""Memory of a record in a dictionary, in bytes, in addition to its key and value."""
 _BLOCK_SIZE: Final = 300
-"""Memory of what is noted of a block."""
+"""Memory of the bookkeeping for a block, in bytes."""
 _RANGE_SIZE: Final = 1_500
-"""Memory of an open range, besides the top of its index."""
+"""Memory of an open range, in bytes, in addition to the top of its index."""
 _MOST_OF_SIZE: Final = 4
-"""The memory of the keys and values of a range, in sizes of its file; a cautious estimate."""
+"""Estimated memory of the keys and values of a range, as a multiple of its file size; cautious."""
 
 
 class PointReader:
     """Answers point reads of one `TreeStore`. Safe to share between threads.
 
     A read that finds its block in memory takes no lock. The lock protects the bookkeeping only and
-    is never held while a file or the bucket is read: if two threads miss the same block at once,
-    both read it, and one copy is kept.
+    is never held while a file or the bucket is read: if two threads miss the same block at the same
+    time, both read it, and one copy is kept.
 
     Args:
         trees: the store that opens ranges.
@@ -203,7 +203,7 @@ class PointReader:
         return value
 
     def find_many(self, tree: MetarangeId, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the encoded value of each path, or ``None``; `find` for many at once.
+        """Return the encoded value of each path, or ``None``; faster than `find` for many paths.
 
         Records that are not in memory are read in key order, so each range is opened once.
 
@@ -225,7 +225,7 @@ class PointReader:
     def _find_on_disk(
         self, known: OpenTree, position: int, keys: list[bytes]
     ) -> list[bytes | None]:
-        """Return the values of keys of one range that are not in memory, in the order of `keys`."""
+        """Return the values of some keys of one range, in order; the values are not in memory."""
         if position == len(known.ranges) or (
             known.ranges[position] is None and keys[-1] < known.metarange.record(position).min_key
         ):
@@ -240,17 +240,19 @@ class PointReader:
     def fill(self, tree: MetarangeId, *, prefix: bytes, is_stopped: Callable[[], bool]) -> bool:
         """Read the records of a tree into memory, in key order, while memory is left.
 
-        Other threads may read meanwhile. The fill never evicts records from memory.
+        Other threads may read at the same time. The fill never evicts records from memory.
 
         Args:
-            prefix: only ranges that may have a path that begins with `prefix`.
-            is_stopped: called after every few blocks; the fill ends when it returns true.
+            prefix: only ranges that may have a path that begins with `prefix` are read.
+            is_stopped: a function that is called after every few blocks; the fill ends when it
+                returns true.
 
         Returns:
             Whether all records of these ranges are in memory.
 
         Raises:
-            IntegrityError: a table is missing or damaged; a read of it raises the same error.
+            IntegrityError: a table is missing or damaged; a read of the same table raises this
+                error, too.
         """
         known = self._trees.get(tree) or self._open_tree(tree)
         for position in range(known.find(prefix), len(known.ranges)):
@@ -347,7 +349,7 @@ class PointReader:
         return lookup.get(key, file)
 
     def _fetch(self, opened: OpenRange) -> None:
-        """Fetch a range of the bucket to this machine, and read from this copy from now on."""
+        """Fetch a whole range from the bucket to this machine, and read this copy from now on."""
         whole = self._store.table(opened.record)
         copy = self._store.open_copy(opened.record)
         with self._lock:
@@ -373,7 +375,11 @@ class PointReader:
     def _keep(
         self, opened: OpenRange, copy: RangeCopy, blocks: Mapping[int, Block], key: bytes = b""
     ) -> bytes | None:
-        """Keep the records of some blocks, given by offset, and return the value of a key."""
+        """Keep the records of some blocks in memory, and return the value of a key.
+
+        Args:
+            blocks: the blocks, by their offset.
+        """
         record = opened.record
         for keys, _ in blocks.values():
             if keys and not record.min_key <= keys[0] <= keys[-1] <= record.max_key:
@@ -415,9 +421,9 @@ class PointReader:
         return opened
 
     def _check_reopens(self, opened: OpenRange, error: FileNotFoundError | IntegrityError) -> None:
-        """Check that a failed range may be opened again; drop a damaged copy from the cache.
+        """Check that a range may be opened again after an error; drop a damaged copy of it.
 
-        A missing file is no error, since another process may have evicted the copy.
+        A missing file is acceptable, since another process may have evicted the copy.
 
         Raises:
             IntegrityError: `error` itself, if the bucket or a local namespace is damaged.
@@ -434,7 +440,7 @@ class PointReader:
         return self._open_range(opened.record, tree)
 
     def _close(self, opened: OpenRange) -> None:
-        """Close a range if it is still open; reads in progress are not disturbed."""
+        """Close a range if it is still open; reads in progress continue."""
         self._forget(opened)
         if self._open.get(opened.record.id) is not opened:
             return
@@ -458,8 +464,9 @@ class PointReader:
 def kept_reader(trees: TreeStore) -> PointReader:
     """Return the reader of a store; it is created on first use and kept as long as the store.
 
-    The reader refers to the store. A store without a reader is freed at once with its tables, which
-    matters since an executor opens one store for each task.
+    The reader refers to the store, so the garbage collector must free both. A store without a
+    reader is freed immediately with its tables, which matters since an executor opens one store for
+    each task.
     """
     found: PointReader | None = trees.kept.get(PointReader)
     # Two threads take the same.
@@ -476,7 +483,7 @@ def find(trees: TreeStore, tree: MetarangeId, key: bytes) -> bytes | None:
 
 
 def find_many(trees: TreeStore, tree: MetarangeId, keys: Sequence[bytes]) -> list[bytes | None]:
-    """Return the encoded value of each path, or ``None``; `find` for many at once.
+    """Return the encoded value of each path, or ``None``; faster than `find` for many paths.
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
@@ -487,12 +494,12 @@ def find_many(trees: TreeStore, tree: MetarangeId, keys: Sequence[bytes]) -> lis
 class Fill:
     """A thread that reads the entries of a tree into memory, in path order.
 
-    It ends after the last entry, when the memory for entries is used up, or at the first error. The
-    error does not disturb other reads, but a read of the same table raises it, too. Call `close`
-    when done; any thread may.
+    The thread ends after the last entry, when the memory for entries is used up, or at the first
+    error. The error does not affect other reads, but a read of the same table raises the same
+    error. When done, call `close` from any thread.
 
     Args:
-        prefix: only ranges that may have a path that begins with `prefix`.
+        prefix: only ranges that may have a path that begins with `prefix` are read.
     """
 
     def __init__(self, points: PointReader, tree: MetarangeId, *, prefix: bytes) -> None:
@@ -522,7 +529,7 @@ class Fill:
         return self._is_whole
 
     def close(self) -> None:
-        """Stop the thread, which takes as long as a few blocks or one request; safe to repeat."""
+        """Stop the thread, which may finish a few blocks or one request first; safe to repeat."""
         self._stop.set()
         self._thread.join()
 

@@ -1,13 +1,13 @@
 """Reading a tree in order: scans, listings, the cursor, and the walk over two trees side by side.
 
-A cursor stands before a range it has not opened, before a block it has not decoded, or before a
-record. It can enter a range or a block, or skip it, so a comparison of two trees skips equal parts
-unread. The ranges of two trees need not end at the same keys: where the ends differ, both cursors
-enter their ranges and meet again further on. `iter_pairs` walks like this, and yields the records
-that differ.
+The next item of a cursor is a range that it has not opened, a block that it has not decoded, or a
+record. The cursor can enter a range or a block, or skip it, so a comparison of two trees skips
+equal parts without reading them. The ranges of two trees need not end at the same keys: where the
+ends differ, both cursors enter their ranges and meet again later. `iter_pairs` walks like this, and
+yields the records that differ.
 
-`list_prefix` lists with prefix and delimiter, over any sorted records that can be scanned from a
-path.
+`list_prefix` lists paths with a prefix and a delimiter. It works with any sorted records that can
+be scanned from a given path.
 """
 
 from bisect import bisect_left, bisect_right
@@ -38,11 +38,11 @@ def scan(
 
 
 Window: TypeAlias = tuple[list[bytes], list[bytes], list[bytes], list[bytes]]
-"""Keys and values of the left tree, keys and values of the right one."""
+"""Keys and values of the left tree, then keys and values of the right tree."""
 
 
 class Standing(IntEnum):
-    """What a cursor stands before."""
+    """The kind of the next item of a cursor: a range, a block or a record; or the end."""
 
     RANGE = 0
     BLOCK = 1
@@ -59,8 +59,8 @@ class Cursor:
         stop: the key before which the walk ends; ``None``: no limit.
 
     Attributes:
-        standing: what the cursor stands before.
-        keys: the keys of the entered block; the next record is at `at`.
+        standing: the kind of the next item.
+        keys: the keys of the entered block; the next record is at the position `at`.
     """
 
     def __init__(
@@ -90,30 +90,30 @@ class Cursor:
 
     @property
     def record(self) -> RangeRecord:
-        """The range that the cursor stands before or in."""
+        """The range that the cursor has entered, or the next range."""
         if self._record is None:
             self._record = self.tree.record(self._position)
         return self._record
 
     def skip_range(self) -> None:
-        """Move past the range."""
+        """Move past the next range."""
         self._position += 1
         self._record = self._table = None
         self.standing = Standing.RANGE if self._position < self._last else Standing.END
 
     def enter_range(self) -> None:
-        """Open the range and stand before its first block."""
+        """Open the next range; then its first block is the next item."""
         self._table = self._trees.table(self.record)
         self._number = self._table.find_block(self._start)
         self._stand_before_block()
 
     def skip_block(self) -> None:
-        """Move past the block."""
+        """Move past the next block."""
         self._number += 1
         self._stand_before_block()
 
     def enter_block(self) -> None:
-        """Decode the block and stand before its first record."""
+        """Decode the next block; then its first record is the next item."""
         table = self._opened()
         block = table.block(self._number)
         keys, values = block.keys, block.values
@@ -133,7 +133,7 @@ class Cursor:
             self._leave_block()
 
     def take(self, end: int) -> tuple[list[bytes], list[bytes]]:
-        """Return the records of the block up to position `end`, and move past them."""
+        """Return the records of the entered block up to position `end`, and move past them."""
         taken = self.keys[self.at : end], self.values[self.at : end]
         self.at = end
         if end == len(self.keys):
@@ -158,7 +158,7 @@ class Cursor:
             self.skip_block()
 
     def skip_equal_ranges(self, other: Self) -> None:
-        """Move two cursors that stand before ranges past the ranges they have in common."""
+        """Move two cursors that are before ranges past the ranges that both trees have."""
         left, right = self._position, other._position
         most = min(self._last - left, other._last - right)
         count = self.tree.count_equal(left, other.tree, right, most)
@@ -168,7 +168,7 @@ class Cursor:
             other.skip_range()
 
     def skip_equal_blocks(self, other: Self) -> bool:
-        """Move two cursors that stand before blocks past the blocks that are stored as equal bytes.
+        """Move two cursors that are before blocks past the blocks with equal stored bytes.
 
         Returns:
             Whether any block was skipped.
@@ -183,13 +183,13 @@ class Cursor:
 
 
 def end_position(tree: Metarange, stop: bytes) -> int:
-    """Return the position after the last range that may hold keys less than `stop`."""
+    """Return the position after the last range that may have keys less than `stop`."""
     position = tree.find(stop)
     return position + (position < len(tree) and tree.record(position).min_key < stop)
 
 
 Pair: TypeAlias = tuple[bytes, bytes | None, bytes | None]
-"""A path, its value on the left and its value on the right; the values differ."""
+"""A path and its different values in the left and the right tree (``None`` if absent)."""
 
 
 def iter_pairs(
@@ -198,10 +198,10 @@ def iter_pairs(
     """Yield the records of two trees that differ by identity or presence, in order of their keys.
 
     Args:
-        left: the cursor is exhausted afterwards.
-        right: the cursor is exhausted afterwards.
-        skip_whole: called with every range that no range of the other side overlaps; such a range
-            is then skipped instead of yielded.
+        left: the cursor of the left tree; it is at its end afterwards.
+        right: the cursor of the right tree; it is at its end afterwards.
+        skip_whole: a function to call with every range that overlaps no range of the other side.
+            The records of such a range are not yielded then. ``None``: they are yielded.
     """
     for left_keys, left_values, right_keys, right_values in _iter_windows(left, right, skip_whole):
         if left_keys == right_keys:
@@ -227,7 +227,7 @@ def iter_new(
     """Yield the chosen records of the right side that are missing or different on the left side.
 
     Args:
-        choose: given many values, returns the ascending positions of the wanted ones.
+        choose: a function that returns the ascending positions of the wanted values in a sequence.
     """
     for left_keys, left_values, right_keys, right_values in _iter_windows(left, right, None):
         before = dict(zip(left_keys, left_values, strict=True))
@@ -251,7 +251,7 @@ def _iter_windows(
 
     Yields:
         The remaining records of both sides, for one interval of keys after another, ascending. One
-        side of an interval may be empty, and equal records may be among them.
+        side of an interval may be empty. Some records may be equal on both sides.
     """
     while not left.standing == right.standing == Standing.END:
         if left.standing == right.standing == Standing.RANGE:
@@ -291,7 +291,7 @@ def _pass_ranges(
 
 
 def _pass_blocks(left: Cursor, right: Cursor) -> None:
-    """Skip equal blocks; otherwise enter the block of each cursor that stands before a block."""
+    """Skip equal blocks; otherwise each cursor whose next item is a block enters this block."""
     if left.standing == right.standing and left.skip_equal_blocks(right):
         return
     for cursor in (left, right):
@@ -302,7 +302,7 @@ def _pass_blocks(left: Cursor, right: Cursor) -> None:
 def _pass_lone_range(
     cursor: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
 ) -> None:
-    """Pass a range that no range of the other side overlaps: enter it, or call `skip_whole`."""
+    """Enter a range that overlaps no range of the other side, or call `skip_whole` and skip it."""
     if skip_whole is None:
         cursor.enter_range()
     else:
@@ -311,7 +311,7 @@ def _pass_lone_range(
 
 
 def _take_before(inside: Cursor, outside: Cursor) -> tuple[list[bytes], list[bytes]]:
-    """Take the records that precede the other cursor's range; enter that range if none do."""
+    """Take the records before the other cursor's range; if there are none, enter that range."""
     if outside.standing == Standing.END:
         return inside.take(len(inside.keys))
     end = bisect_left(inside.keys, outside.record.min_key, inside.at)
@@ -322,7 +322,7 @@ def _take_before(inside: Cursor, outside: Cursor) -> tuple[list[bytes], list[byt
 
 
 _ADDED, _CHANGED, _REMOVED = ChangeType.ADDED, ChangeType.CHANGED, ChangeType.REMOVED
-"""Looking them up in the class would be most of the time of `type_of`."""
+"""Names of the module, because looking them up in the class takes most of the time of `type_of`."""
 
 
 def type_of(old: bytes | None, new: bytes | None) -> ChangeType:
@@ -335,19 +335,19 @@ def type_of(old: bytes | None, new: bytes | None) -> ChangeType:
 def prefix_end(prefix: bytes) -> bytes | None:
     """Return the smallest key greater than every key that starts with `prefix`.
 
-    ``None`` for an empty prefix, or one of ``0xff`` bytes only: no key is greater.
+    Return ``None`` if no key is greater: `prefix` is empty, or has only ``0xff`` bytes.
     """
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
 
 
 def first_key(prefix: bytes, after: bytes) -> bytes:
-    """Return the smallest key that may start with `prefix` and be greater than `after`."""
+    """Return the smallest key that may start with `prefix` and is greater than `after`."""
     return max(prefix, after + b"\0") if after else prefix
 
 
 def common_start(left: AnyStr, right: AnyStr) -> AnyStr:
-    """Return the longest text that both begin with."""
+    """Return the longest text with which both texts begin."""
     for at, (here, there) in enumerate(zip(left, right, strict=False)):
         if here != there:
             return left[:at]
@@ -355,7 +355,7 @@ def common_start(left: AnyStr, right: AnyStr) -> AnyStr:
 
 
 STEPS_BEFORE_SEEK: Final = 16
-"""Records skipped one by one inside a common prefix before a new scan starts behind it."""
+"""How many paths of a common prefix are skipped one by one before a new scan starts after it."""
 
 
 class ListedObject(NamedTuple):
@@ -378,11 +378,11 @@ def list_prefix(
     delimiter: bytes = b"",
     after: bytes = b"",
 ) -> Iterator[ListedObject | ListedPrefix]:
-    """Yield the paths that start with `prefix`; paths that share a delimiter collapse into one.
+    """Yield the paths that start with `prefix`; paths with a common prefix become one result.
 
     Args:
-        scan_from: starts a scan of the paths that start with `prefix`, in path order, at the first
-            path greater than or equal to its argument.
+        scan_from: a function that yields the paths that start with `prefix`, in path order, from
+            the given path on.
         delimiter: a path that contains the delimiter after the prefix is reduced to the part up to
             and including the delimiter; ``b""``: no path is reduced.
         after: only results that sort after this one; pass the last result of a page to get the next
@@ -419,7 +419,7 @@ def list_prefix(
 
 
 def _common_prefix(path: bytes, prefix: bytes, delimiter: bytes) -> bytes | None:
-    """Return the common prefix that a path is reduced to, or ``None`` if it has no delimiter."""
+    """Return the common prefix to which a path is reduced; ``None`` if it has no delimiter."""
     if not delimiter or not path.startswith(prefix):
         return None
     at = path.find(delimiter, len(prefix))

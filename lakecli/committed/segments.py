@@ -1,7 +1,6 @@
-"""Trees cut into segments at keys that no range of any of them spans.
+"""Several trees cut into segments, at keys that no range of any tree spans.
 
-The ranges of a segment can be compared by ID: where two sides have the same ranges, no range is
-read.
+The ranges of a segment can be compared by ID: if two sides have the same ranges, no range is read.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ class Slice(NamedTuple):
     last: int
 
     def is_same(self, other: Slice) -> bool:
-        """Return whether both hold the same ranges."""
+        """Return whether both slices have the same ranges."""
         return self == other or (
             self.last - self.first == other.last - other.first
             and self.tree.has_ranges(self.first, self.last, other.tree, other.first)
@@ -28,11 +27,11 @@ class Slice(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """The three trees in one interval of keys.
+    """The ranges of three trees in one interval of keys.
 
     Attributes:
-        is_decided: whether `base` is the base of the merge here. Otherwise `base` is one of several
-            base trees, and the base's content must be found path by path.
+        is_decided: whether `base` has the content of the merge's base. Otherwise `base` is from one
+            of several base trees, and the content must be found path by path.
     """
 
     base: Slice
@@ -42,14 +41,14 @@ class Segment(NamedTuple):
 
     @property
     def keeps_destination(self) -> bool:
-        """Whether the source changed nothing here, or made the same change as the destination."""
+        """Whether the source changed nothing, or made the same change as the destination."""
         return self.source.is_same(self.destination) or (
             self.is_decided and self.source.is_same(self.base)
         )
 
     @property
     def takes_source(self) -> bool:
-        """Whether the destination changed nothing here."""
+        """Whether the destination changed nothing."""
         return self.is_decided and self.base.is_same(self.destination)
 
     @property
@@ -59,7 +58,7 @@ class Segment(NamedTuple):
 
     @property
     def is_last(self) -> bool:
-        """Whether neither side has ranges after this segment."""
+        """Whether source and destination have no ranges after this segment."""
         return all(side.last == len(side.tree) for side in (self.source, self.destination))
 
     @property
@@ -79,8 +78,8 @@ def segments(
     """Cut three trees into segments, in key order.
 
     Args:
-        start: segments that end before this key are left out.
-        stop: segments from this key on are left out.
+        start: segments that end before this key are not yielded.
+        stop: segments from this key on are not yielded.
     """
     cursors = [_RangeCursor(tree, start) for tree in (base, source, destination)]
     while any(cursor.has_more for cursor in cursors):
@@ -106,7 +105,7 @@ class _RangeCursor:
         return self.position < len(self.tree)
 
     def passes(self, key: bytes) -> bool:
-        """Move past a range that ends at `key`; return whether no range spans `key`.
+        """Move past the next range if it ends at `key`; return whether no range spans `key`.
 
         Args:
             key: the smallest last key of the ranges left in the three trees.
@@ -128,7 +127,7 @@ class _RangeCursor:
 def _pass_common(cursors: Sequence[_RangeCursor]) -> bytes | None:
     """Move past the next ranges if all trees share them; return the last key passed, if any.
 
-    All shared ranges in a row make one segment, which costs only one comparison.
+    All consecutive shared ranges form one segment, which costs only one comparison.
     """
     tree, first = cursors[0].tree, cursors[0].position
     count = min(len(cursor.tree) - cursor.position for cursor in cursors)

@@ -7,9 +7,10 @@ including the key's own, and N the repository's ``range_entries``. A range ends 
 - ``n >= N`` and ``x mod (N / 8) == 0``, or
 - ``n == 4 N``.
 
-The first clause alone gives ranges of N records on average, some of them many times as long. The
-second ends a long range soon, at keys that the next build of the tree finds again. The third is an
-upper bound. Trees in buckets depend on this rule: it must never change within a tree version.
+The first clause alone gives ranges of N records on average, but some would be many times as long.
+The second ends a long range soon, at keys where later versions of the tree also end a range. The
+third is an upper bound. Trees in buckets depend on this rule: it must never change within a tree
+version.
 """
 
 from __future__ import annotations
@@ -62,10 +63,10 @@ class Splitter:
         )
 
     def cuts(self, key_digests: bytes, entries: int) -> list[int]:
-        """Return the positions of the keys, in order, after which a range ends.
+        """Return the positions of the keys after which a range ends, in order.
 
         Args:
-            key_digests: ``h(key)`` of consecutive records, joined.
+            key_digests: ``h(key)`` of consecutive records, concatenated.
             entries: the number of records between the last cut and the first of these keys.
         """
         number = self.range_entries
@@ -85,9 +86,10 @@ class Splitter:
         return found
 
     def _candidates(self, lowest: bytes) -> Iterator[int]:
-        """Yield the positions at which the lowest byte of x still allows a cut by the value of x.
+        """Yield the positions of the keys after which the lowest byte of x still allows a cut.
 
-        Such a cut requires a multiple of N / 8, so the lowest byte rules out nearly every key.
+        A cut by the value of x requires a multiple of N / 8, so the lowest byte rules out nearly
+        every key.
         """
         mask = min(self.range_entries // 8, 256) - 1
         if mask < _ALL_BITS:

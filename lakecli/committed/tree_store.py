@@ -1,10 +1,10 @@
 """`TreeStore`: the trees of one repository, and their tables from the nearest copy.
 
 A table is a range or a metarange. It is read from the namespace itself if the namespace is on this
-machine, else from the cache, else from the bucket. Scans and rewrites read a table of the bucket
-whole, and cache it. A point read takes two ranged reads; if the first of them returns the whole
-table, the table is cached, too. All copies of a table hold the same keys and identities, so any
-copy may be read, but one process must not mix two.
+machine, else from the cache, else from the bucket. Scans and rewrites read a whole table from the
+bucket, and cache it. A point read takes two ranged reads; if the first of them returns the whole
+table, the table is cached, too. All copies of a table have the same keys and identities, so any
+copy may be read, but one process must not mix two copies.
 
 New tables are written in batches, and claimed against garbage collection before anything refers to
 them.
@@ -42,7 +42,7 @@ from lakecli.stores.contract import Guard, ObjectNotFound, ObjectStore, WriteBat
 Loaded = TypeVar("Loaded")
 
 MEMORY_SIZE = 1 << 30
-"""Bytes of the parts of trees that are kept in memory, unless a setting says otherwise.
+"""Bytes of trees that are kept in memory, unless a setting has another value.
 
 Half of it is for records, a quarter for open ranges, 3/16 for parsed metaranges, and
 3/128 for whole ranges. The last metarange and the last range are kept however large they are.
@@ -50,20 +50,20 @@ Half of it is for records, a quarter for open ranges, 3/16 for parsed metaranges
 
 
 OUTLINED_FROM = 64 << 10
-"""Bytes of a metarange, of some three million entries, from which on its outline is kept."""
+"""Size of a metarange, in bytes, from which its outline is kept: about three million entries."""
 
 _INDEX_ENTRY_SIZE: Final = 200
-"""Memory of what a decoded index says of a block."""
+"""Memory of a block's entry in a decoded index, in bytes."""
 
 _LOCAL_TAIL_SIZE: Final = 4 << 10
-"""Bytes of the end of a local file that are read first: its properties and the top of its index."""
+"""How many bytes of a local file's end are read first, for the properties and the index's top."""
 
 _MOST_HELD: Final = 8 << 20
 """Largest end of a bucket's file, with its whole index, that stays in memory, in bytes."""
 
 
 class TreeCounts:
-    """The cost of an operation: tables opened and written, without tables that were in memory."""
+    """Number of tables that an operation opened and wrote, without tables that were in memory."""
 
     def __init__(self) -> None:
         self.ranges_opened = 0
@@ -82,7 +82,8 @@ class RebuiltTrees(NamedTuple):
         META  rebuilt/ ‖ repository ‖ metarange ID -> metarange ID, 32 bytes each
 
     Attributes:
-        show: given the number of entries, returns the progress display of a rebuild.
+        show: a function that returns the progress display of a rebuild, given the number of
+            entries.
     """
 
     store: LocalStore
@@ -96,7 +97,7 @@ class RebuiltTrees(NamedTuple):
         return None if data is None or len(data) != DIGEST_SIZE else MetarangeId(data.hex())
 
     def put(self, tree: MetarangeId, rebuilt: MetarangeId) -> None:
-        """Remember a rebuilt tree, which is durable and claimed."""
+        """Record a rebuilt tree; the tree must be durable and claimed."""
         with self.store.write() as txn:
             txn.put(Table.META, self._key(tree), bytes.fromhex(rebuilt))
 
@@ -108,8 +109,8 @@ class TableBatch:
     """Tables that are written together; created by `TreeStore.begin`.
 
     Attributes:
-        guard: claims the tables; ``None``: they need no protection.
-        written: the keys that are not yet claimed, and whether the object of each existed already.
+        guard: the guard that claims the tables; ``None``: they need no protection.
+        written: the keys that are not yet claimed, and for each whether its object existed already.
     """
 
     def __init__(self, objects: WriteBatch, guard: Guard | None) -> None:
@@ -125,9 +126,9 @@ class TreeStore:
 
     Args:
         cache: the cached tables of this repository; not used if the namespace is on this machine.
-        guard: returns the guard, whose module only writers import; ``None`` if nothing is written,
-            or the written tables need no protection.
-        rebuilt: remembers rebuilt trees of lakeFS; ``None``: no tree is rebuilt.
+        guard: a function that returns the guard, so that only writers import its module. ``None``
+            if nothing is written, or the written tables need no protection.
+        rebuilt: the record of rebuilt trees of lakeFS; ``None``: no tree is rebuilt.
 
     Attributes:
         counts: the number of tables opened and written so far.
@@ -183,7 +184,7 @@ class TreeStore:
         return found
 
     def table(self, record: RangeRecord) -> SSTable:
-        """Return a range with all its bytes in memory, for reading much of it."""
+        """Return a range with all its bytes in memory, for callers that read much of it."""
         found = self._tables.get(record.id)
         if found is None:
             found = self._load(record.id, lambda table: self._verified(table, record))
@@ -195,7 +196,7 @@ class TreeStore:
         return found
 
     def open_for_points(self, record: RangeRecord, *, is_exact: bool) -> tuple[KeyLookup, Tier]:
-        """Open a range for reading a few of its blocks.
+        """Open a range for callers that read a few of its blocks.
 
         Args:
             record: the range's record in its metarange.
@@ -203,7 +204,7 @@ class TreeStore:
                 lakeFS writes an estimate.
 
         Returns:
-            The table, and the tier that its blocks are read from.
+            The table, and the tier from which its blocks are read.
         """
         whole = self._tables.get(record.id)
         if whole is not None:
@@ -236,7 +237,7 @@ class TreeStore:
         return KeyLookup(directory, tail), tier
 
     def open_copy(self, record: RangeRecord) -> KeyLookup | None:
-        """Open a range for reading a few of its blocks, if this machine has a copy of it."""
+        """Open this machine's copy of a range for point reads; ``None`` if there is no copy."""
         found = self._open_file(record)
         if found is not None:
             self.counts.ranges_opened += 1
@@ -255,11 +256,11 @@ class TreeStore:
         return True
 
     def remember(self, metarange: Metarange) -> None:
-        """Keep in memory a metarange that was just written."""
+        """Keep a metarange in memory that was just written."""
         self._metaranges.put(metarange.id, metarange, metarange.size)
 
     def is_outlined(self, size: int) -> bool:
-        """Return whether the outline of a metarange of this size is kept."""
+        """Return whether metaranges of this size in bytes get an outline."""
         return self._given_cache is not None and size >= OUTLINED_FROM
 
     def put_outline(
@@ -277,7 +278,7 @@ class TreeStore:
             self._given_cache.put_outline(tree, outline.encode())
 
     def _open_outlined(self, tree: MetarangeId) -> Metarange | None:
-        """Open a metarange that was verified before, if this machine has a copy of it."""
+        """Open a metarange by its outline; ``None`` if this machine lacks the outline or a copy."""
         kept = self._given_cache
         parts = None if kept is None else kept.find_outline(tree)
         if parts is None:
@@ -297,20 +298,20 @@ class TreeStore:
         )
 
     def _load_metarange(self, tree: MetarangeId) -> Metarange:
-        """Read a metarange whole and verify it; keep its outline for the next time."""
+        """Read a whole metarange and verify it; keep its outline for the next time."""
         table, found = self._load(tree, lambda table: (table, load_metarange(tree, table)))
         if is_ours(table) and self.is_outlined(table.size) and len(found):
             self.put_outline(tree, table, found.range_entries, found.record_ids)
         return found
 
     def _reload(self, tree: MetarangeId) -> Columns:
-        """Return the keys and values of a metarange, read whole and verified."""
+        """Read a whole metarange, verify it, and return its keys and values."""
         found = self._load(tree, partial(load_metarange, tree))
         self.remember(found)
         return found.keys, found.values
 
     def note_reads(self) -> None:
-        """Record the counts of reads since the last call, beside the cache."""
+        """Record in the cache directory how many reads each tier answered since the last call."""
         if self._cache is not None:
             since = {tier: count - self._noted[tier] for tier, count in self.reads.items()}
             self._noted = dict(self.reads)
@@ -326,10 +327,10 @@ class TreeStore:
         return not len(tree) or tree.range_entries == self.range_entries
 
     def claim(self, tree: MetarangeId) -> bool:
-        """Claim a tree that is about to be used; return whether the namespace still has it.
+        """Claim a tree before it is used; return whether the namespace still has it.
 
         Raises:
-            LostRace: garbage collection deleted it just now, or is running.
+            LostRace: garbage collection has just deleted the tree, or is running.
         """
         guard = None if self._guard is None else self._guard()
         if guard is None or not guard.begin():
@@ -346,7 +347,7 @@ class TreeStore:
         """Write a table unless it exists, and return the size of the existing or written table.
 
         An existing object is never replaced: its modification times may differ, and another process
-        may be reading it. Existence is only checked in advance where the check costs no request.
+        may be reading it. Existence is checked in advance only if the check needs no request.
         """
         key = layout.sstable_key(table_id)
         self.counts.bytes_written += len(body)
@@ -366,10 +367,10 @@ class TreeStore:
         return size
 
     def flush(self, batch: TableBatch) -> None:
-        """Make the tables of a batch durable, and claim them, so that they may be referred to.
+        """Make the tables of a batch durable, and claim them, so that others may refer to them.
 
         Raises:
-            LostRace: garbage collection ran meanwhile; write the tables again.
+            LostRace: garbage collection ran at the same time; write the tables again.
         """
         existing = batch.objects.flush()
         if self._cache is not None:  # of tables that existed already, the namespace's own are read
@@ -385,7 +386,7 @@ class TreeStore:
         batch.guard.settle(found=found, written=written, whole=True)
 
     def _load(self, table_id: str, load: Callable[[SSTable], Loaded]) -> Loaded:
-        """Open a table with all its bytes, have `load` verify it, and return the result of `load`.
+        """Open a table with all its bytes, and return the result of `load`, which verifies it.
 
         If the copy in the cache is damaged, or is another table, the copy is dropped and the table
         is fetched.
@@ -449,7 +450,7 @@ class TreeStore:
 
 
 def in_memory(table: SSTable) -> KeyLookup:
-    """Return a table whose bytes are all in memory, for point reads; its index is not decoded."""
+    """Open a table for point reads whose bytes are all in memory; the index is not decoded."""
     return KeyLookup(Directory(table.source), table.source)
 
 
@@ -471,7 +472,7 @@ class MissingTable(IntegrityError):
 
 
 class PathSource(Source):
-    """A table in a local file, opened anew for each use: thousands may be in use at a time."""
+    """A table in a local file, opened for each use: thousands of tables may be in use at a time."""
 
     __slots__ = ("_path", "name")
 
@@ -497,7 +498,7 @@ class PathSource(Source):
 
 
 class OpenTableFile(ReadableFile):
-    """A file that is open for reading."""
+    """A local file of a table, open for reading."""
 
     __slots__ = ("descriptor",)
 

@@ -1,13 +1,13 @@
 """The values of records: an identity and the data that it identifies, framed as lakeFS does.
 
 For the framing see `lakecli.sstable.format`. In a range the identity is 32 raw bytes and the data
-a `lakecli.proto.messages.Entry`. The identity of an entry that was read is opaque: entries that
-lakeFS wrote keep theirs.
+a `lakecli.proto.messages.Entry`. lakecli does not interpret the identity of an entry that it has
+read: entries that lakeFS wrote keep their identities.
 
 Reading and writing ranges spend most of their time here. So the compiled core, if present, decodes
 entries in the usual form, and encodes columns of them. The codec of `lakecli.proto` decodes every
 other form, and decides which values are damaged. Without the core, a value is put together from
-constant parts. Tests compare every byte with protobuf's.
+constant parts. Tests compare every byte with protobuf's output.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,11 +44,11 @@ __all__ = [
 ]
 
 _DIGEST_FRAME: Final = 2 * DIGEST_SIZE
-"""The one byte that announces an identity of 32 bytes, 0x40."""
+"""The encoded length of an identity of 32 bytes: the one byte 0x40."""
 
 _DATA_START: Final = 1 + DIGEST_SIZE
 _CACHED: Final = 1 << 12
-"""Times, content types and metadata keys of which the other form is kept."""
+"""How many times, content types and metadata keys are kept together with their encoded form."""
 
 
 def identity_of(value: bytes) -> bytes:
@@ -66,7 +66,7 @@ def is_same(left: bytes | None, right: bytes | None) -> bool:
 
 
 def identities_of(values: Sequence[bytes]) -> list[bytes]:
-    """Return the identities of many values; for the usual 32-byte ones only a slice is taken."""
+    """Return the identities of many values; the usual ones, of 32 bytes, are only sliced out."""
     try:
         return [
             value[1:_DATA_START] if value[0] == _DIGEST_FRAME else identity_of(value)
@@ -77,7 +77,7 @@ def identities_of(values: Sequence[bytes]) -> list[bytes]:
 
 
 def digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[bytes, bytes]:
-    """Return each key's ``blake3_of``, joined, and each record's ``identity.record_id``, joined."""
+    """Return the ``blake3_of`` of each key and the ``record_id`` of each record, both concatenated."""
     of_keys = list(hashes(keys))
     pairs = zip(of_keys, hashes(identities_of(values)), strict=True)
     return b"".join(of_keys), b"".join(hashes(map(b"".join, pairs)))
@@ -97,7 +97,7 @@ def decode_entry(value: bytes) -> Entry:
 def find_owned(values: Sequence[bytes]) -> Sequence[int]:
     """Return the positions of the values whose objects may be in the repository's own layout.
 
-    All other values are of external objects. Some of the returned positions may be, too.
+    All other values are of external objects; some of the returned positions may also be.
     """
     core = native.core()
     found = None if core is None else core.find_owned(values)
@@ -174,10 +174,10 @@ def identify(entry: Entry) -> bytes:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Return the whole value that records an entry: its identity and its message.
+    """Return the value that records an entry: its identity and its message.
 
     Raises:
-        UsageError: a text of the entry is not UTF-8, which a message cannot hold.
+        UsageError: a text of the entry is not UTF-8, which a message cannot contain.
     """
     address = entry.physical_address
     framed_metadata, metadata = _NO_METADATA, b""
@@ -213,17 +213,17 @@ def _encode_parts(  # noqa: PLR0917 - names cost 10 % of the time
     *,
     is_full: bool,
 ) -> bytes:
-    """Return the whole value of an entry; some fields are encoded already.
+    """Return the value of an entry from fields of which some are encoded already.
 
     The identity in the value is that of `identity.entry_identity`.
 
     Args:
         address: the physical address, in UTF-8.
         checksum: the checksum, in UTF-8.
-        framed_type: the content type as the identity covers it.
-        type_field: the content type as a field.
-        framed_metadata: the metadata as the identity covers them.
-        identifying_address: the address as the identity covers it.
+        framed_type: the content type, framed for the identity.
+        type_field: the content type, encoded as a field.
+        framed_metadata: the metadata, framed for the identity.
+        identifying_address: the address for the identity.
         is_full: whether the address is a full URI.
     """
     identity = blake3(

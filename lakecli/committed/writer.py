@@ -8,12 +8,12 @@ Ranges that no change touches are reused and never opened. In the other ranges, 
 change touches are copied as they are stored. A range of another tree is reused unread if the writer
 is at a cut and the range was cut by the same rule: writing its records one by one would give the
 same range. Only the last range of a tree may end where the rule does not cut. It is reused if the
-rule happens to cut there, or if nothing follows. Otherwise its records are written again, untouched
-blocks verbatim.
+rule happens to cut there, or if nothing follows. Otherwise its records are written again, and its
+untouched blocks are copied.
 
 The ranges of lakeFS end elsewhere, so a commit on top of a tree of lakeFS would write the whole
-tree again, and so would the next commit on another branch. `canonical` writes the tree without
-changes first, and remembers the result: then every commit and merge writes only the ranges that it
+tree again, and so would the next commit on another branch. So `canonical` first writes the tree
+without changes, and records the result: then every commit and merge writes only the ranges that it
 touches.
 """
 
@@ -47,7 +47,7 @@ from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 
 CHUNK_SIZE = 4096
-"""Changes held in memory at a time."""
+"""Number of changes that are in memory at a time."""
 
 
 def apply(
@@ -56,7 +56,8 @@ def apply(
     """Apply `changes` to `base`, make the new tree durable and return it.
 
     Writing a value of equal identity keeps the existing record, and deleting an absent path does
-    nothing; neither is a change. Without a change the result is `base` and nothing is written.
+    nothing; neither counts as a change. Without a change the result is `base` and nothing is
+    written.
 
     Args:
         changes: paths with encoded values, or with ``None`` to delete the path; sorted by path,
@@ -76,7 +77,7 @@ def apply(
 
 
 class Changes:
-    """A stream of changes whose next key is visible.
+    """A stream of changes; the caller sees the key of the next change before taking the change.
 
     Attributes:
         key: the key of the next change; ``None`` at the end.
@@ -121,7 +122,7 @@ class Application:
         return self._writer.finish() if self._is_changed else before
 
     def take(self, tree: Metarange, first: int, last: int, *, more: bool) -> None:
-        """Write unchanged ranges of another tree instead of the changed tree's own."""
+        """Write ranges of another tree, unchanged, instead of ranges of the tree to change."""
         self._is_changed = True
         self._writer.copy_ranges(tree, first, last, more=more)
 
@@ -137,8 +138,9 @@ class Application:
         """Write ranges of a tree with changes applied.
 
         Args:
-            changes: the changes, sorted by key. None precedes the range at `first`. None follows
-                the last of these ranges, unless that range is the last of the tree.
+            changes: the changes, sorted by key. All keys are at or after the start of the range at
+                `first`. If the last of these ranges is not the last one of the tree, all keys are
+                at or before its end.
             more: whether anything is written afterwards.
         """
         writer = self._writer
@@ -162,7 +164,7 @@ class Application:
         self._add(pending, None)
 
     def _add(self, changes: Changes, limit: bytes | None) -> None:
-        """Write changes with keys less than `limit`, to paths that the tree does not have."""
+        """Write changes with keys less than `limit`; the tree has none of these paths."""
         for chunk in changes.before(limit):
             added = [(key, value) for key, value in chunk if value is not None]
             self._writer.add_many([key for key, _ in added], [value for _, value in added])
@@ -188,7 +190,7 @@ class Application:
         If no change alters the block, nothing is written.
 
         Returns:
-            The position up to which the run is written.
+            The position up to which the run is written now.
         """
         start, stop = run.start_of(number), run.start_of(number + 1)
         keys, values = run.keys[start:stop], run.values[start:stop]
@@ -248,7 +250,7 @@ class TreeWriter:
 
     @property
     def at_cut(self) -> bool:
-        """Whether the next record starts a range."""
+        """Whether the next record is the first one of a range."""
         return self._table is None
 
     @property
@@ -265,8 +267,9 @@ class TreeWriter:
         """Add records of a run of blocks.
 
         Args:
-            verbatim: copy blocks as they are stored unless a cut falls inside. Only for blocks that
-                lakecli wrote: the ends of its blocks depend on the records alone.
+            verbatim: whether to copy blocks as they are stored, except blocks inside which a range
+                ends. Only allowed if lakecli wrote the blocks: the ends of its blocks depend on the
+                records alone.
 
         Raises:
             ValueError: the keys do not ascend.
@@ -304,7 +307,7 @@ class TreeWriter:
             values: the metarange's record of each range.
 
         Raises:
-            ValueError: the writer is not at a cut, or the keys do not ascend.
+            ValueError: the last added range is not finished, or the keys do not ascend.
         """
         if not keys:
             return
@@ -319,7 +322,7 @@ class TreeWriter:
     def finish_ranges(self) -> tuple[list[bytes], list[bytes]]:
         """Make the finished ranges durable and return them as records of a metarange.
 
-        The last `open_entries` records are in no finished range yet: the caller must keep them.
+        The last `open_entries` records are not part of a finished range: the caller must keep them.
         """
         if self._batch is not None:
             self._trees.flush(self._batch)
@@ -379,11 +382,11 @@ class TreeWriter:
         values: Sequence[bytes],
         copied: tuple[Run, int] | None = None,
     ) -> None:
-        """Add records, all in ascending order.
+        """Add records in ascending order of their keys.
 
         Args:
-            copied: the run that has the records and their position in it, to copy its blocks as
-                they are stored; ``None``: encode the records.
+            copied: the run that has the records, and the position of the first record in it: blocks
+                are copied as they are stored. ``None``: encode the records.
         """
         self._check_order(keys[0])
         key_digests, record_ids = digests(keys, values)
@@ -447,14 +450,14 @@ class TreeWriter:
         self._last_key = tree.keys[last - 1]
 
     def _keep_own(self) -> None:
-        """Append the records of the ranges written last to those of the ranges finished before."""
+        """Append the records of the newly written ranges to those of the ranges finished before."""
         if self._keys:
             own = Metarange(EMPTY_TREE, self._keys, self._values, range_entries=None)
             self._kept.append((own, 0, len(own)))
             self._keys, self._values = [], []
 
     def _stream(self, tree: Metarange, position: int) -> None:
-        """Add the records of a range."""
+        """Add the records of the range at a position."""
         record = tree.record(position)
         table = self._trees.table(record)
         verbatim = is_ours(table)
@@ -466,7 +469,7 @@ def canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
     """Return a tree with the same contents, cut as lakecli does; a tree of lakeFS is rebuilt.
 
     Raises:
-        LostRace: garbage collection deleted the rebuilt tree just now, or is running.
+        LostRace: garbage collection has just deleted the rebuilt tree, or is running.
     """
     found = find_canonical(trees, tree)
     if trees.rebuilt is None or trees.cuts_as(found):
@@ -478,7 +481,7 @@ def find_canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
     """Return the tree that `canonical` built from `tree` earlier, else `tree` itself.
 
     Raises:
-        LostRace: garbage collection deleted the rebuilt tree just now, or is running.
+        LostRace: garbage collection has just deleted the rebuilt tree, or is running.
     """
     found = trees.metarange(tree)
     if trees.rebuilt is None or trees.cuts_as(found):
@@ -488,7 +491,7 @@ def find_canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
 
 
 def _rebuild(trees: TreeStore, tree: Metarange, rebuilt: RebuiltTrees) -> MetarangeId:
-    """Write a tree again, cut as lakecli does, and remember the result."""
+    """Write a tree again, cut as lakecli does, and record the result."""
     writer = TreeWriter(trees)
     records = [tree.record(position) for position in range(len(tree))]
     with rebuilt.show(sum(record.count for record in records)) as progress:
