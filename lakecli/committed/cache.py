@@ -136,7 +136,7 @@ class SstableCache:
         return is_written
 
     def _path(self, table_id: str) -> str:
-        """Return the path of a table's file; only an ID is accepted, so no path can leave the cache.
+        """Return the path of a table's file; only IDs are accepted, so no path can leave the cache.
 
         Raises:
             MalformedId: `table_id` is not an ID.

@@ -77,7 +77,7 @@ def identities_of(values: Sequence[bytes]) -> list[bytes]:
 
 
 def digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[bytes, bytes]:
-    """Return the ``blake3_of`` of each key and the ``record_id`` of each record, both concatenated."""
+    """Return each key's ``blake3_of`` and each record's ``record_id``, both concatenated."""
     of_keys = list(hashes(keys))
     pairs = zip(of_keys, hashes(identities_of(values)), strict=True)
     return b"".join(of_keys), b"".join(hashes(map(b"".join, pairs)))

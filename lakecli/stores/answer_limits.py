@@ -1,10 +1,10 @@
-"""How slowly a server may answer: a deadline up to the body, and a least rate for the body.
+"""How slowly a server may answer: a deadline up to the body, and a minimum rate for the body.
 
-HTTP clients have only the time limit of a socket, which begins anew with each byte that arrives: an
-answer that comes byte by byte would be read forever. Here the time spent waiting for an answer is
-added up. Status line, interim answers and headers must be complete within a time limit, and a body
-must arrive at a minimum rate. The time that the reader of a body needs for its own work does not
-count.
+HTTP clients have only the time limit of a socket, which starts again with each byte that arrives:
+an answer that comes byte by byte would be read forever. Here the time spent waiting for an answer
+is added up. Status line, interim answers and headers must be complete within a time limit, and a
+body must arrive at a minimum rate. The time that the reader of a body needs for its own work does
+not count.
 
 `bounded` makes a connection of any client that builds on `http.client` follow these limits:
 `http.client` itself, `urllib3`, and the SDKs, which all build on it. Sending a request has no
@@ -32,20 +32,27 @@ CONNECT_TIMEOUT: Final = 10.0
 """Seconds to connect, TLS included."""
 
 LONGEST_WORK: Final = 600.0
-"""Seconds that a server may work, and send blanks, before it says whether it has copied or joined
-an object; S3 takes minutes to join many parts."""
+"""Seconds that a server may take to copy or join an object while it sends blanks as its answer.
+
+S3 takes minutes to join many parts.
+"""
 
 _PIECE: Final = 60 << 10
-"""Bytes of a request that are sent at a time: each has the time limit for itself, so that 1 KiB in
-a second is enough by default."""
+"""Bytes of a request that are sent at a time.
+
+The time limit applies to each piece, so 1 KiB per second is fast enough by default.
+"""
 
 _LONGEST_LINE: Final = 64 << 10
 _MAX_HEAD: Final = 1 << 20
-"""Bytes before a body, and of the lines between chunks beyond three quarters of what arrives."""
+"""Largest size of everything before a body, in bytes.
+
+The lines between chunks may have this size plus three quarters of the received bytes.
+"""
 
 
 class SlowAnswerError(TimeoutError):
-    """A server is slower than the limits allow; the text says which limit was exceeded.
+    """A server is slower than the limits allow; the message names the exceeded limit.
 
     Attributes:
         server: host and port of the server or proxy, or ``""``.
@@ -74,7 +81,7 @@ class AnswerLimits(NamedTuple):
         return min(CONNECT_TIMEOUT, self.timeout), self.timeout
 
     def for_work(self) -> AnswerLimits:
-        """Return limits for an answer that the server begins before its work is finished."""
+        """Return limits for an answer whose body starts before the server has finished its work."""
         return self._replace(window=max(self.window, LONGEST_WORK))
 
 
@@ -156,7 +163,7 @@ def _slow(text: str, server: str) -> SlowAnswerError:
 
 
 class _BoundedResponse(HTTPResponse):
-    """The answer of a server or a proxy."""
+    """The answer of a server or a proxy, read within the limits."""
 
     def __init__(self, sock: Any, *arguments: Any, limits: AnswerLimits, **options: Any) -> None:  # noqa: ANN401 - inherited
         if not isinstance(sock, _BoundedSocket):
@@ -164,7 +171,7 @@ class _BoundedResponse(HTTPResponse):
         super().__init__(sock, *arguments, **options)
 
     def begin(self) -> None:
-        """Read everything before the body."""
+        """Read everything before the body of the answer."""
         super().begin()
         reader: Any = self.fp
         reader.raw.begin_body()
@@ -173,7 +180,7 @@ class _BoundedResponse(HTTPResponse):
 
 
 class _Raw(RawIOBase):
-    """Reads an answer, and adds up the time spent waiting for it."""
+    """Reads the bytes of an answer, and adds up the time spent waiting for them."""
 
     def __init__(self, sock: Any, limits: AnswerLimits, server: str) -> None:  # noqa: ANN401 - of any client
         self._sock = sock
@@ -198,12 +205,12 @@ class _Raw(RawIOBase):
         return int(self._file.fileno())
 
     def close(self) -> None:
-        """End reading."""
+        """Stop reading the answer."""
         self._file.close()
         super().close()
 
     def begin_body(self) -> None:
-        """Apply the least rate from now on, instead of the deadline."""
+        """From now on, require the minimum rate instead of the deadline."""
         self._is_body = True
         if self._timeout == self._limits.timeout:
             self._window = self._limits.window
@@ -219,7 +226,8 @@ class _Raw(RawIOBase):
 
         Raises:
             SlowAnswerError: a limit is exceeded.
-            ConnectionResetError: the answer ended before its body, and the client reads on.
+            ConnectionResetError: the answer ended before its body, but the client continues to
+                read.
         """
         clock, patience = self._limits.clock, self._timeout
         if self.received < self._due:
@@ -255,7 +263,7 @@ class _Raw(RawIOBase):
 
 
 class _Chunks:
-    """A chunked body with bounded lines between the chunks; the rest is delegated to `reader`."""
+    """A chunked body with a size limit for the lines between the chunks; wraps `reader`."""
 
     def __init__(self, reader: Any) -> None:  # noqa: ANN401 - a `BufferedReader`
         self._reader = reader

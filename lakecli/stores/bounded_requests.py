@@ -1,9 +1,9 @@
 """Limits for responses that the SDKs receive through the package `requests`.
 
-`requests` reads a response whole, however long it is and however long it takes, and follows
-redirects to any host. With this module, a body that has more bytes than were requested, or is too
-slow, raises an error, and so does a redirect. An upload may continue only at the server at which it
-began.
+`requests` reads a whole response, however long it is and however long it takes, and follows
+redirects to any host. With this module, an error is raised if a body has more bytes than were
+requested, or is too slow, and for every redirect. An upload may continue only at the server at
+which it began.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RANGES: Final = ("x-ms-range", "range")
 
 
 CONNECTIONS: Final = 32
-"""In a session's pool: more threads than that open and close their own."""
+"""Number of connections in a session's pool; if more threads send requests, they open their own."""
 
 
 def bound_answers(
@@ -48,7 +48,7 @@ def bound_answers(
     """Make a session send its requests through `BoundedAdapter`.
 
     Args:
-        check: a response hook that raises an error if a response does not fit its request.
+        check: a response hook that raises an error if a response does not match its request.
     """
     session.hooks["response"] += [server_date.hook, check]
     for scheme in ("https://", "http://"):
@@ -76,7 +76,7 @@ class _BoundedBody:
     """A body of limited length; everything else is delegated to `raw`.
 
     Args:
-        error: returns the error for a longer body; with ``None``, a longer body is cut.
+        error: a function that returns the error for a longer body; ``None``: a longer body is cut.
     """
 
     def __init__(self, raw: Any, limit: int, error: Callable[[], Exception] | None) -> None:  # noqa: ANN401 - urllib3's
@@ -105,7 +105,7 @@ class _BoundedBody:
 
 
 class BoundedAdapter(HTTPAdapter):
-    """Sends requests, and limits the responses as the module describes."""
+    """Sends requests, and limits the size and the time of the responses."""
 
     def __init__(self, limits: AnswerLimits) -> None:
         super().__init__(pool_maxsize=CONNECTIONS)
@@ -113,7 +113,7 @@ class BoundedAdapter(HTTPAdapter):
         _bound(self.poolmanager, limits)
 
     def proxy_manager_for(self, proxy: str, **options: Any) -> PoolManager:  # noqa: ANN401 - inherited
-        """Return the connections through a proxy."""
+        """Return the pools of connections through a proxy."""
         is_known = proxy in self.proxy_manager
         manager: PoolManager = super().proxy_manager_for(proxy, **options)
         if not is_known:
@@ -132,8 +132,8 @@ class BoundedAdapter(HTTPAdapter):
             stream: whether the body of the response is an object, of the size that was requested.
 
         Raises:
-            UnusableAnswerError: the response is a redirect, is another part of an object than was
-                requested, or makes an upload continue at another server.
+            UnusableAnswerError: the response is a redirect, or another part of an object than the
+                requested one, or makes an upload continue at another server.
             RangeIgnoredError: the response is the whole object instead of the requested part.
         """
         answer = super().send(request, stream=stream, **options)
@@ -153,7 +153,7 @@ def _limit_of(
 ) -> tuple[int | None, Callable[[], Exception] | None]:
     """Return the size limit of a response, and a function that returns the error for a larger one.
 
-    Without an error a larger response is cut; without a limit any size is accepted.
+    Without a function, a larger response is cut. Without a limit, any size is accepted.
     """
     if answer.status_code >= HTTPStatus.MULTIPLE_CHOICES:
         return MAX_REFUSAL, None

@@ -22,10 +22,10 @@ An adapter names the protocols of its capabilities as base classes, so that mypy
 test for a capability with ``isinstance``. The functions here and `streams.open_range` work with
 every store: they also handle stores that lack the capability.
 
-Uploads in parts outlive the process that began them. Only the store knows which parts have
-arrived; no list is kept here. The store also knows the parts whose responses were lost, so a
-resumed upload sends only the parts that are missing. A directory has no such uploads: an
-interrupted copy starts again.
+Another process can resume a multipart upload after the process that began it has ended. Only the
+store knows which parts it has received; lakecli keeps no list. The store also knows the parts whose
+responses were lost, so a resumed upload sends only the parts that are missing. A directory has no
+multipart uploads: an interrupted copy starts again.
 
 - S3: multipart uploads.
 - Google Cloud Storage: multipart uploads of the XML API, like S3's but without conditions. A
@@ -37,9 +37,9 @@ Versions of objects are named by IDs. A version ID is not a `contract.Version`, 
 Azure is an ETag.
 
 - S3 keeps versions if the bucket has versioning enabled.
-- So does Google Cloud Storage; the ID is the object's generation.
-- Azure keeps them if the storage account has versioning enabled; the ID is the version's time, with
-  ``_`` in place of its colons.
+- Google Cloud Storage does the same; the ID is the object's generation.
+- Azure keeps versions if the storage account has versioning enabled; the ID is the version's time,
+  with ``_`` in place of its colons.
 - Directories keep no versions.
 """
 
@@ -64,18 +64,18 @@ if TYPE_CHECKING:
     from lakecli.stores.responses import ServerDate
 
 PART_SIZE: Final = 8 << 20
-"""Bytes in a part of most objects that are uploaded in parts."""
+"""Smallest part size of a multipart upload, in bytes; most objects are uploaded in such parts."""
 
 LEFT_OVER: Final = timedelta(days=1)
-"""How long a temporary file is kept although no process holds it."""
+"""How long a temporary file is kept that no process has locked."""
 
 _SHOWN: Final = 4
 
 UploadId = NewType("UploadId", str)
-"""Opaque; valid only in its store, together with the key."""
+"""The ID of a multipart upload: an opaque text that is valid only in its store and for its key."""
 
 MAX_PARTS = 10_000
-"""In one object: the limit of S3, and the lowest of all stores."""
+"""Largest number of parts of one object: the limit of S3, and the lowest of all stores."""
 
 
 class UploadNotFound(NotFound):
@@ -83,10 +83,10 @@ class UploadNotFound(NotFound):
 
 
 class UploadedPart(NamedTuple):
-    """A part that has arrived.
+    """A part of a multipart upload that the store has received.
 
     Attributes:
-        tag: opaque; `PartUploads.complete` needs it.
+        tag: an opaque text that `PartUploads.complete` needs.
         crc32c: CRC32C of the bytes; ``None`` if the store does not report it.
     """
 
@@ -97,7 +97,7 @@ class UploadedPart(NamedTuple):
 
 
 class UnfinishedUpload(NamedTuple):
-    """An upload that was neither completed nor aborted."""
+    """A multipart upload that was neither completed nor aborted."""
 
     key: str
     id: UploadId
@@ -105,10 +105,10 @@ class UnfinishedUpload(NamedTuple):
 
 
 class PartUploads(Protocol):
-    """Uploads in parts into one namespace. Safe to share between threads.
+    """The multipart uploads into one namespace. Safe to share between threads.
 
-    Parts may be sent in any order, in parallel and repeatedly. Only `start` and `complete` retry;
-    the caller decides how often to send a part.
+    Parts may be sent in any order, in parallel and repeatedly. Only `start` and `complete` retry
+    after a failure; the caller decides how often to send a part.
     """
 
     def start(self, key: str, *, by_urls: bool = False) -> UploadId:
@@ -134,14 +134,14 @@ class PartUploads(Protocol):
         """
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
-        """Yield the parts that have arrived, by number.
+        """Yield the parts that the store has received, by number.
 
         Raises:
             UploadNotFound: the upload no longer exists.
         """
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
-        """Return when the last part arrived; ``None`` if no part has arrived.
+        """Return when the store received the last part; ``None`` if it has received none.
 
         Raises:
             UploadNotFound: the upload no longer exists.
@@ -155,7 +155,7 @@ class PartUploads(Protocol):
         Raises:
             UploadNotFound: the upload or one of these parts does not exist.
             ConditionFailed: `condition` did not hold; the upload is unchanged.
-            Unsupported: this store joins parts only without a condition (`ANY`).
+            Unsupported: the store can join parts only without a condition (`ANY`).
         """
 
     def abort(self, key: str, upload: UploadId) -> None:
@@ -167,7 +167,10 @@ class PartUploads(Protocol):
 
 @runtime_checkable
 class VersionedStore(ObjectStore, Protocol):
-    """Reads old versions of objects, in buckets that keep them; safe to share between threads."""
+    """A store that can read old versions of objects, in buckets that keep them.
+
+    Safe to share between threads.
+    """
 
     def check_versions(self) -> None:
         """Check that the bucket keeps the versions of its objects.
@@ -177,7 +180,7 @@ class VersionedStore(ObjectStore, Protocol):
         """
 
     def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
-        """Yield objects like `ObjectStore.list`, each with the ID of its current version."""
+        """Yield objects as `ObjectStore.list` does, each with the ID of its current version."""
 
     def get(
         self,
@@ -188,26 +191,26 @@ class VersionedStore(ObjectStore, Protocol):
         matching: str = "",
         version_id: str = "",
     ) -> bytes:
-        """Return a range of a version; see `ObjectStore.get`.
+        """Return a range of a version of an object; see `ObjectStore.get`.
 
         Raises:
-            ObjectNotFound: no such key, or no such version of it.
+            ObjectNotFound: the key or the version does not exist.
         """
 
     def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
-        """Open a version for one pass of reading; see `ObjectStore.open`."""
+        """Open a version of an object for one pass of reading; see `ObjectStore.open`."""
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        """Describe a version; see `ObjectStore.head`."""
+        """Describe a version of an object; see `ObjectStore.head`."""
 
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
     ) -> PresignedUrl:
-        """Sign a URL of a version; see `ObjectStore.presign`."""
+        """Sign a URL of a version of an object; see `ObjectStore.presign`."""
 
 
 class Access(NamedTuple):
-    """The credentials in use.
+    """The credentials in use, and the server that receives them.
 
     Attributes:
         kind: kind of credentials: ``access key``, ``service account``, ….
@@ -215,7 +218,7 @@ class Access(NamedTuple):
         source: where the credentials were found: a variable, a profile, a file.
         endpoint: host that receives the requests; ``""`` for this machine.
         region: region of the bucket, if the store has regions.
-        expires_at: when the credentials expire, if that is known.
+        expires_at: when the credentials expire, if the time is known.
     """
 
     kind: str
@@ -228,30 +231,31 @@ class Access(NamedTuple):
 
 @runtime_checkable
 class HasUploads(Protocol):
-    """Has uploads in parts that outlive the process."""
+    """A store with multipart uploads, which another process can resume."""
 
     def uploads(self) -> PartUploads:
-        """Return the uploads of the namespace."""
+        """Return the interface for multipart uploads into the namespace."""
 
 
 @runtime_checkable
 class DeletesMatching(Protocol):
-    """Deletes objects only if they still have the version that the caller has seen.
+    """A store that can delete an object only if it still has the version that the caller has seen.
 
     After the caller has read the version and before the deletion, another process may write the
-    same bytes again because it needs the object. So this needs a version that changes with every
-    write, even of the same bytes:
+    same bytes again because it needs the object. So the version must change with every write, even
+    of the same bytes:
 
     - Google Cloud Storage has generations, Azure an ETag for each write.
     - A directory has the inode and the time of a file, compared under the namespace's lock.
     - S3 can compare the ETag (``If-Match``), but derives it from the bytes, and compares the time
       in directory buckets only. So S3 lacks this capability.
 
-    In a store without it, the caller must exclude writers in another way, such as by a lease.
+    If a store lacks this capability, the caller must exclude writers in another way, such as by a
+    lease.
     """
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
-        """Delete objects that still have these versions; a missing object is ignored.
+        """Delete the objects that still have the given versions; a missing object is ignored.
 
         Args:
             objects: keys and versions, as `ObjectStore.head` and `ObjectStore.list` return them.
@@ -263,31 +267,31 @@ class DeletesMatching(Protocol):
 
 @runtime_checkable
 class CopiesFrom(Protocol):
-    """Copies objects from other namespaces of the same kind of store, without fetching them."""
+    """A store that can copy objects from other namespaces of its kind, without fetching them."""
 
     def copy_from(
         self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
         """Copy an object; return ``False`` if this store cannot copy from `source`.
 
-        The copy has `attributes` instead of the original's.
+        The copy gets `attributes`, not the attributes of the original.
         """
 
 
 @runtime_checkable
 class OpensRanges(Protocol):
-    """Streams a part of an object by a single request."""
+    """A store that can stream a part of an object by a single request."""
 
     def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
-        """Open bytes ``[start, start + length)``; the request is not repeated."""
+        """Open bytes ``[start, start + length)`` of an object; the request is not repeated."""
 
 
 @runtime_checkable
 class Renews(Protocol):
-    """Gives an object a new time and version in one step."""
+    """A store that can give an object a new time and version in one step."""
 
     def renew(self, key: str) -> None:
-        """Renew an object; readers see the whole object at every moment.
+        """Give an object a new time and version; readers see the whole object at every moment.
 
         Raises:
             ObjectNotFound: no such object.
@@ -296,10 +300,10 @@ class Renews(Protocol):
 
 @runtime_checkable
 class Settles(Protocol):
-    """Returns objects to readers before they are durable: a power cut could still remove them."""
+    """A store that may return objects before they are durable: a power cut could remove them."""
 
     def settle(self, key: str) -> None:
-        """Make an object that was just read durable, whoever wrote it.
+        """Make an object durable that was just read, whoever wrote it.
 
         Raises:
             Unreachable: syncing failed, so the object may be lost.
@@ -307,7 +311,7 @@ class Settles(Protocol):
 
 
 def settle(store: ObjectStore, key: str) -> None:
-    """Make an object durable that was found by reading, after our own write of it seemed to fail.
+    """Make an object durable whose write seemed to fail, but which was found afterwards.
 
     Raises:
         Unreachable: syncing failed, so the object may be lost.
@@ -318,10 +322,10 @@ def settle(store: ObjectStore, key: str) -> None:
 
 @runtime_checkable
 class ReportsAccess(Protocol):
-    """Reports which credentials are in use."""
+    """A store that can report which credentials are in use."""
 
     def access(self) -> Access:
-        """Describe the credentials.
+        """Describe the credentials in use.
 
         May read files and variables. Sends a request only if the credentials come from a server
         (single sign-on, roles of a machine).
@@ -330,28 +334,28 @@ class ReportsAccess(Protocol):
 
 @runtime_checkable
 class ShowsClock(Protocol):
-    """Shows its clock in the ``Date`` of every response."""
+    """A store that shows the time of its clock in the ``Date`` header of every response."""
 
     @property
     def server_date(self) -> ServerDate:
-        """The date of the last response."""
+        """The ``Date`` of the last response."""
 
 
 @runtime_checkable
 class WritesGarbled(Protocol):
-    """Can send an object with a wrong checksum, for a test by ``lakecli doctor``."""
+    """A store to which ``lakecli doctor`` can send an object with a wrong checksum, as a test."""
 
     def put_garbled(self, key: str, body: bytes) -> None:
         """Send `body` with a wrong checksum.
 
         Raises:
-            IntegrityError: the store refused the object, as it should.
+            IntegrityError: the store refused the object, which is the correct behaviour.
         """
 
 
 @runtime_checkable
 class Prunes(Protocol):
-    """Has directories, which remain when their objects are deleted."""
+    """A store with directories, which remain when their objects are deleted."""
 
     def prune(self, prefix: str) -> None:
         """Remove the directory of a prefix if it is empty."""
@@ -359,7 +363,7 @@ class Prunes(Protocol):
 
 @runtime_checkable
 class ClearsTemporaries(Protocol):
-    """Has temporary files that killed processes leave behind."""
+    """A store that can delete temporary files left behind by killed processes."""
 
     def clear_temporaries(self, *, older_than: timedelta) -> int:
         """Remove temporary files that no process has locked; return how many."""
@@ -369,7 +373,7 @@ def clear_temporaries(store: ObjectStore, *, older_than: timedelta = LEFT_OVER) 
     """Remove temporary files that no process has used for a day; return how many.
 
     Only directories have temporary files: `lakecli.repository.transfer.multipart_upload` handles
-    unfinished uploads to a bucket. Errors are ignored, as nothing depends on the removal.
+    unfinished uploads to a bucket. Errors are ignored, because nothing depends on the removal.
     """
     if not isinstance(store, ClearsTemporaries):
         return 0
@@ -380,12 +384,12 @@ def clear_temporaries(store: ObjectStore, *, older_than: timedelta = LEFT_OVER) 
 
 
 def uploads_of(store: ObjectStore) -> PartUploads | None:
-    """Return the uploads of a store, or ``None`` if it has none."""
+    """Return the interface for multipart uploads to a store; ``None`` if the store has none."""
     return store.uploads() if isinstance(store, HasUploads) else None
 
 
 def can_copy(source: ObjectStore, target: ObjectStore) -> bool:
-    """Return whether two stores are of the same kind, and can copy without fetching; no request."""
+    """Return whether the kinds of two stores allow a copy without fetching; sends no request."""
     return type(source) is type(target) and isinstance(target, CopiesFrom)
 
 
@@ -398,11 +402,11 @@ def copy_across(
 ) -> bool:
     """Copy an object between namespaces without fetching it; return ``False`` if impossible.
 
-    The copy has `attributes` instead of the original's.
+    The copy gets `attributes`, not the attributes of the original.
 
     Raises:
-        ObjectNotFound: no such `source_key`.
-        PermissionDenied: the credentials of the target's store may not read the source.
+        ObjectNotFound: `source_key` does not exist.
+        PermissionDenied: the credentials of the target's store do not permit reading the source.
     """
     return isinstance(target, CopiesFrom) and target.copy_from(source, source_key, key, attributes)
 
@@ -410,11 +414,11 @@ def copy_across(
 def renew(store: ObjectStore, key: str, *, aside: str) -> None:
     """Give an object a new time and version, as if it had been written just now.
 
-    A store that lacks `Renews` copies the object to another key and back, since some stores cannot
-    copy an object onto itself.
+    If the store lacks `Renews`, the object is copied to another key and back, since some stores
+    cannot copy an object onto itself.
 
     Args:
-        aside: a key that nobody else uses; it is deleted afterwards.
+        aside: a key that nobody else uses, for the copy; it is deleted afterwards.
 
     Raises:
         ObjectNotFound: no such object.
@@ -452,7 +456,7 @@ def not_versioned(bucket: str, state: str) -> Unsupported:
     """Return the error for a bucket that does not keep the versions of its objects.
 
     Args:
-        state: end of the sentence "versioning …", such as "is off".
+        state: the end of the sentence "versioning …", such as "is off".
     """
     return Unsupported(
         f"the bucket keeps no versions of its objects, versioning {state}: {bucket}",
@@ -462,7 +466,7 @@ def not_versioned(bucket: str, state: str) -> Unsupported:
 
 
 def access_of(store: ObjectStore) -> Access | None:
-    """Return how a store is accessed, or ``None`` if it has no credentials.
+    """Return the credentials that a store uses, or ``None`` if it has none.
 
     Raises:
         PermissionDenied: there are no credentials, or they have expired.

@@ -1,4 +1,4 @@
-"""Tables of error messages, by which the adapters of the clouds translate an SDK's errors.
+"""Tables of error messages, by which the adapters of the clouds convert an SDK's errors.
 
 Messages name the object and the endpoint's host; never a URL, a header or a credential.
 """
@@ -29,14 +29,14 @@ from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError
 
 
 class Words(NamedTuple):
-    """The class of an error, and templates for its message and hint."""
+    """A template of an error: its class, and the forms of its message and hint."""
 
     error: type[LakeError]
     message: str
     hint: str | None = None
 
     def filled(self, details: Mapping[str, str]) -> LakeError:
-        """Return the error with `details` filled in; a detail at the end may be empty."""
+        """Return the error with `details` filled in; if the last detail is empty, it is omitted."""
         hint = self.hint and self.hint.format_map(details)
         return self.error(self.message.format_map(details).rstrip(": "), hint=hint)
 
@@ -58,15 +58,15 @@ REFUSED: Final = Words(Refused, "{host} refused the request ({code}): {what}: {t
 UNABLE: Final = Words(Unsupported, "{host} cannot do this ({code}): {what}")
 
 BY_XML_CODE: Final = dict.fromkeys(("NoSuchUpload", "InvalidPart", "InvalidPartOrder"), NO_UPLOAD)
-"""What a code means in S3's API, which Google's XML API follows."""
+"""The errors for error codes of S3's API, which Google's XML API also uses."""
 
 BY_STATUS: Final = {404: MISSING, 405: UNABLE, 408: BUSY, 412: LOST, 429: BUSY, 501: UNABLE}
-"""What a status means in all clouds; some mean more in one of them."""
+"""The errors for HTTP statuses in all clouds; an adapter may override some."""
 
 DAMAGED: Final = (
     "repeat the command; if it happens again, suspect the server or the network in between"
 )
-"""The hint of an error that says that bytes changed on their way."""
+"""The hint of an error about bytes that changed on the way to or from the server."""
 
 GARBLED: Final = Words(
     IntegrityError, "{host} received other bytes than were sent ({code}): {what}", DAMAGED
@@ -84,26 +84,29 @@ UNUSABLE: Final = Words(
 )
 
 SERVER_FAULT: Final = 500
-"""The first HTTP status that says that the server failed."""
+"""The lowest HTTP status that means that the server failed."""
 
 
 _LONGEST_TEXT: Final = 500
 
 
 def one_line(text: str) -> str:
-    """Return the beginning of an SDK's or a server's text in one line, for a message."""
+    """Return the first 500 characters of an SDK's or server's text, on one line, for a message."""
     return " ".join(text.split()).rstrip(".")[:_LONGEST_TEXT]
 
 
 _ANONYMOUS: Final = "to use your credentials there, change {}"
-"""The hint for a refusal of a request without credentials."""
+"""The hint for a request that was refused because it has no credentials."""
 
 _PERMISSION: Final = re.compile(
     r"\b[a-z][a-z0-9-]*:[A-Z][A-Za-z]+\b"
     r"|(?<![\w.@/-])(?:cloudkms|iam|serviceusage|storage)\.(?!googleapis)[A-Za-z]+\.[A-Za-z]+\b"
 )
-"""A permission as AWS (``s3:PutObject``) and Google (``storage.objects.get``) write it; Google's
-begin with a service, so that no host, as in the address of an account, is taken for one."""
+"""A permission in the form of AWS (``s3:PutObject``) or Google (``storage.objects.get``).
+
+Google's form requires the name of a service at the beginning. So a host name, such as that in the
+address of an account, does not match.
+"""
 
 
 def permission_hint(text: str) -> str:
@@ -122,10 +125,10 @@ def permission_hint(text: str) -> str:
 
 
 def split_server(url: str, what: str) -> SplitResult | None:
-    """Split the URL of a server, ``http[s]://HOST[:PORT]``; return ``None`` for another text.
+    """Split the URL of a server, ``http[s]://HOST[:PORT]``; return ``None`` for any other text.
 
     Args:
-        what: the setting that the URL comes from, for the error.
+        what: the setting that has the URL, for the error message.
 
     Raises:
         UsageError: the URL has a user or a password, which the error does not repeat.
@@ -145,16 +148,19 @@ def split_server(url: str, what: str) -> SplitResult | None:
 
 
 class Translator(ABC):
-    """Turns an SDK's errors about one bucket into lakecli's.
+    """Converts an SDK's errors about one bucket to lakecli's.
 
     Args:
-        host: returns the host that requests go to; called only when an error names it.
+        host: a function that returns the host that receives requests; called only when an error
+            message names the host.
 
     Attributes:
-        again: the hint for errors that may pass: what to check before the next attempt.
-        by_code: words by the store's own error code, which is looked up before the status.
-        refused: words of any other refusal.
-        by_class: words by the name of the SDK's exception class, or of its nearest base class.
+        again: the hint for errors that may be temporary: what to check before the next attempt.
+        by_code: error templates by the store's own error code, which is looked up before the
+            status.
+        refused: error template for any other refusal.
+        by_class: error templates by the name of the SDK's exception class, or of its nearest base
+            class.
         order_hint: what to use instead of a bucket that lists keys in another order.
         bundle: the variable that names the file of trusted certificates.
         anonymous: the setting that makes requests carry no credentials; ``""``: they carry them.
@@ -176,7 +182,7 @@ class Translator(ABC):
 
     @contextmanager
     def translated(self, key: str = "", *, may_be_absent: bool = False) -> Iterator[str]:
-        """Translate the errors of a block that sends requests about the object `key` or the bucket.
+        """Convert the errors of a block that sends requests about the object `key` or the bucket.
 
         Args:
             key: full name of the object, with the prefix of the namespace.
@@ -215,7 +221,7 @@ class Translator(ABC):
         return found or self._of_sdk(error, key)
 
     def error(self, words: Words, key: str = "", **details: str) -> LakeError:
-        """Return the error that `words` describe, about one object or the bucket."""
+        """Return the error for a template, about one object or the bucket."""
         what = repr(f"{self._bucket}/{key}") if key else self._bucket
         details |= self._names | {"bucket": self._bucket, "what": what, "again": self.again}
         # Where the configuration is wrong, the host is unknown; those words do not name it.
@@ -226,7 +232,7 @@ class Translator(ABC):
         return words.filled(details)
 
     def check_writes(self, method: str) -> None:
-        """Refuse a request that writes, if requests carry no credentials."""
+        """Refuse a request that writes, if requests are sent without credentials."""
         if self.anonymous and method not in {"GET", "HEAD"}:
             raise PermissionDenied(
                 f"{self._bucket} is read without credentials, nothing was written there",
@@ -241,7 +247,7 @@ class Translator(ABC):
         )
 
     def unusable(self, text: str, key: str = "") -> LakeError:
-        """Return the error for an answer that no store sends; `text` says what is wrong with it."""
+        """Return the error for an answer that no store sends; `text` describes the defect."""
         return self.error(UNUSABLE, key, text=text)
 
     def no_order(self) -> LakeError:
@@ -252,7 +258,7 @@ class Translator(ABC):
         return self.error(words)
 
     def words_of(self, code: str, status: int) -> Words:
-        """Return the words for a refusal with this error code and HTTP status."""
+        """Return the error template for a refusal with this error code and HTTP status."""
         words = self.by_code.get(code) or self.by_status.get(status)
         return words or (BUSY if status >= SERVER_FAULT else self.refused)
 
@@ -262,7 +268,7 @@ class Translator(ABC):
         return self.error(self.words_of(code, status), key, **details)
 
     def action_for(self, text: str) -> str:
-        """Return what to do about a refusal, given the store's explanation."""
+        """Return a hint for a refusal, based on the text of the store's error."""
         return permission_hint(text)
 
     @abstractmethod

@@ -59,7 +59,7 @@ class SdkClient(Protocol):
         *,
         may_repeat: bool,
     ) -> Version:
-        """Write an object by one request, which may be repeated if it has no condition.
+        """Write an object by one request. Without a condition, the request may be repeated.
 
         With `may_repeat` a conditional request is repeated, too, although the first attempt may
         have written the object.
@@ -68,7 +68,7 @@ class SdkClient(Protocol):
     def write_stream(
         self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes, condition: Condition
     ) -> Version:
-        """Write an object in parts; `first` is its beginning, which the caller has read already."""
+        """Write an object in parts; `first` is its beginning, which the caller has already read."""
 
     def write_garbled(self, name: str, data: bytes) -> None:
         """Write an object by a request with a wrong checksum."""
@@ -76,7 +76,7 @@ class SdkClient(Protocol):
     def delete(
         self, names: Sequence[str], versions: Sequence[Version]
     ) -> Iterable[tuple[str, int, str]]:
-        """Delete objects by one request; return those that failed, with an HTTP status and a code.
+        """Delete objects by one request; return the failures, each with its HTTP status and code.
 
         Args:
             versions: the versions that the objects must have; empty: any.
@@ -89,7 +89,7 @@ Position = TypeVar("Position")
 
 
 class Refusal(NamedTuple):
-    """An object that a batch of deletions could not delete, and why."""
+    """An object that a batch of deletions could not delete, and the reason."""
 
     full: str
     error: LakeError
@@ -105,7 +105,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
     Attributes:
         delete_size: largest number of objects that one request deletes.
-        start: prefix of every full name.
+        start: the prefix of all names in the bucket, with a slash if it is not empty.
     """
 
     cloud: ClassVar[str]
@@ -123,7 +123,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
     @property
     def server_date(self) -> ServerDate:
-        """The date of the last response."""
+        """The ``Date`` of the last response."""
         return self._server_date
 
     @property
@@ -186,13 +186,13 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
     def translated(
         self, key: str | None = None, *, may_be_absent: bool = False
     ) -> AbstractContextManager[str]:
-        """Yield the object's full name, and translate errors about the object or the bucket."""
+        """Yield the object's full name, and convert errors about the object or the bucket."""
         full = "" if key is None else self.full(key)
         return self.translator.translated(full, may_be_absent=may_be_absent)
 
     @contextmanager
     def reading(self, key: str) -> Iterator[str]:
-        """Translate errors of a read, whose "not found" may be about the object or the bucket."""
+        """Convert errors of a read, whose "not found" may be about the object or the bucket."""
         try:
             with self.translator.translated(self.readable(key)) as full:
                 yield full
@@ -204,10 +204,11 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
     def follow_pages(
         self, ask: Callable[[Position], tuple[Iterable[T], Position | None]], position: Position
     ) -> Iterator[T]:
-        """Yield the items of all pages of a listing, and translate errors of the page requests.
+        """Yield the items of all pages of a listing, and convert errors of the page requests.
 
         Args:
-            ask: returns a page, and the position of the next one; a false value after the last.
+            ask: a function that returns a page and the position of the next page. After the last
+                page the position is ``None`` or empty.
         """
         while True:
             with self.translated():
@@ -222,7 +223,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         """Return the name of an object in the bucket.
 
         Raises:
-            UsageError: the cloud cannot hold an object of this key.
+            UsageError: the cloud cannot store an object with this key.
         """
         if not key:
             raise UsageError("an object needs a key")
@@ -233,7 +234,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         return self.full(key)
 
     def utf8(self, name: str) -> str:
-        """Return a name; raise `UsageError` if it is not UTF-8."""
+        """Return a name unchanged; raise `UsageError` if it is not UTF-8."""
         try:
             name.isascii() or name.encode()
         except UnicodeEncodeError:
@@ -249,15 +250,15 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
     @abstractmethod
     def check_bucket(self) -> None:
-        """Make sure that the bucket exists.
+        """Check that the bucket exists.
 
         Raises:
             BucketNotFound: the bucket does not exist.
-            PermissionDenied: its objects may not be listed.
+            PermissionDenied: the credentials do not permit listing its objects.
         """
 
     def _check_bucket_once(self) -> None:
-        """Raise `BucketNotFound` if "not found" was about the bucket; one request per store."""
+        """Raise `BucketNotFound` if "not found" was about the bucket; check once per store."""
         if self._bucket_exists:
             return
         try:
@@ -279,7 +280,7 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
     """A cloud that accepts a version as the condition of each request: all except S3.
 
     Attributes:
-        attempts: number of attempts at most for each request that may be repeated.
+        attempts: largest number of attempts for each request that may be repeated.
     """
 
     attempts: int = REQUESTS.attempts
@@ -290,7 +291,7 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
         self._client: Client | None = None
 
     def sdk(self) -> Client:
-        """Return the SDK's client, which the first call creates."""
+        """Return the SDK's client, which is created by the first call."""
         with self._lock:
             if self._client is None:
                 self._client = self._new_client()
@@ -300,7 +301,7 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
     def _new_client(self) -> Client: ...
 
     def check_bucket(self) -> None:
-        """Make sure that the bucket exists; see `CloudStore.check_bucket`."""
+        """Check that the bucket exists; see `CloudStore.check_bucket`."""
         with self.translated():
             self.sdk().page(self.start)
 
@@ -357,7 +358,7 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
         ]
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
-        """Delete objects that still have these versions; see `DeletesMatching`."""
+        """Delete the objects that still have the given versions; see `DeletesMatching`."""
         kept: list[str] = []
         for batch in batches(objects, self.delete_size):
             names = [self.full(key) for key, _ in batch]
@@ -377,7 +378,7 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
 
 WORKERS = 16
 WAITING = 16
-"""Bodies that wait for a worker; with those being sent, they are the memory of a batch."""
+"""Number of bodies that may wait for a worker; they and the bodies being sent are in memory."""
 
 
 class ParallelBatch:
@@ -399,7 +400,7 @@ class ParallelBatch:
         self._submit(self._store.put_new, key, body)
 
     def put_content(self, key: str, body: bytes) -> None:
-        """Write `body` like `put_new`, but replace an existing object of another size."""
+        """Write `body` as `put_new` does, but replace an existing object of another size."""
         self._submit(partial(put_content, self._store), key, body)
 
     def _submit(self, put: Callable[[str, bytes], bool], key: str, body: bytes) -> None:
@@ -413,7 +414,7 @@ class ParallelBatch:
         raise Unsupported(f"cannot rename objects in {self._store.uri}")
 
     def adopt(self, key: str, temporary: str) -> None:
-        """Refuse: this batch has no spools."""
+        """Refuse: this batch has no temporary objects."""
         raise ValueError(f"not a spool of this batch: {temporary!r}, for {key!r}")
 
     def flush(self) -> Collection[str]:

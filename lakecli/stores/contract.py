@@ -2,7 +2,7 @@
 
 Adapters are plain classes that satisfy `ObjectStore`; one contract suite runs on all of them.
 Keys are ``str`` relative to the store's prefix; bytes that are not UTF-8 are surrogates.
-Adapters translate their SDK's errors into lakecli's:
+Adapters convert their SDK's errors to lakecli's:
 
 - no such key: `ObjectNotFound`; no such bucket: `BucketNotFound`
 - a condition that did not hold (S3 412, 409, 404 on a conditional PUT, …): `ConditionFailed`
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
 Version = NewType("Version", str)
-"""Opaque: an ETag or a generation. Compare it for equality only."""
+"""An opaque text, such as an ETag or a generation. Compare it for equality only."""
 
 
 class ObjectNotFound(NotFound):
@@ -79,20 +79,20 @@ class Match(NamedTuple):
     version: Version
 
     def checked(self) -> Version:
-        """Return the version; raise `ValueError` if it is empty, which would be no condition."""
+        """Return the version; raise `ValueError` if it is empty, which would not be a condition."""
         if not self.version:
             raise ValueError("a version to match cannot be empty")
         return self.version
 
 
 Condition = AnyVersion | Absent | Match
-"""Always given explicitly: an optional version that happens to be None is how updates get lost."""
+"""The condition of a write. It has no default: a condition left out by mistake loses updates."""
 
 ANY: Final = AnyVersion()
 ABSENT: Final = Absent()
 
 NO_METADATA: Final[Mapping[str, str]] = {}
-"""Never changed; unlike a `MappingProxyType` it can be pickled."""
+"""An empty mapping that is never changed; unlike a `MappingProxyType` it can be pickled."""
 
 
 class ObjectInfo(NamedTuple):
@@ -105,8 +105,8 @@ class ObjectInfo(NamedTuple):
         metadata: user metadata; some stores return the keys in lower case.
         md5: MD5 of the bytes in hex digits, if the store reports one in addition to an ETag that is
             not an MD5.
-        archive: archive tier of an object that must be restored before it is read; in a listing of
-            S3, also that of a restored object.
+        archive: the archive tier of an object that must be restored before it is read. A listing of
+            S3 also has the tier of an object that is restored already.
     """
 
     key: str
@@ -133,9 +133,9 @@ def plain_tag(etag: str) -> str:
 
 
 def tag_to_send(etag: str) -> str:
-    """Return an ETag without quotes, for a condition; ``""`` if it cannot be one.
+    """Return an ETag without quotes, for a condition; ``""`` if the ETag cannot be a condition.
 
-    A condition never holds for a weak ETag, and an entry may record any text as its ETag.
+    A condition never holds for a weak ETag. An entry may record any text as its ETag.
     """
     tag = plain_tag(etag)
     return "" if etag.startswith("W/") or not re.fullmatch(_SENT, tag) else tag
@@ -146,14 +146,14 @@ def check_matching(matching: str, key: str, *found: str) -> None:
 
     Args:
         matching: an ETag, a version or an MD5; ``""``: any object is accepted.
-        found: the tags that the store reports; ``""`` for a tag that it does not report.
+        found: the tags that the store reports; ``""`` in place of a tag that it does not report.
     """
     if matching and plain_tag(matching) not in map(plain_tag, filter(None, found)):
         raise ConditionFailed(f"not the object that was asked for: {key!r}")
 
 
 def plain_encoding(encoding: str | None) -> str:
-    """Return a Content-Encoding without codings of the transfer, which some servers store, too.
+    """Return a Content-Encoding without the codings of the transfer, which some servers also store.
 
     A malformed value becomes ``""``.
     """
@@ -182,8 +182,8 @@ JSON: Final = Attributes("application/json")
 class ObjectStore(Protocol):
     """One storage namespace: a prefix in a bucket, or a directory.
 
-    Callers may retry every method, so each is safe to repeat. Instances are safe to share between
-    threads.
+    Callers may retry every method, so each method is safe to repeat. Instances are safe to share
+    between threads.
     """
 
     @property
@@ -195,8 +195,9 @@ class ObjectStore(Protocol):
     ) -> bytes:
         """Return bytes ``[start, start + length)``, fewer if the object ends earlier.
 
-        A negative `start` counts from the end (a suffix read); then `length` must be ``None``. A
-        suffix longer than the object is the whole object; a start at or past the end gives ``b""``.
+        A negative `start` counts from the end (a suffix read); then `length` must be ``None``. If
+        the suffix is longer than the object, the whole object is returned. If `start` is at or past
+        the end, the result is ``b""``.
 
         Args:
             matching: the ETag that the object must have, as in `ObjectInfo`; the version if the
@@ -206,16 +207,16 @@ class ObjectStore(Protocol):
 
         Raises:
             ObjectNotFound: no such key.
-            ConditionFailed: the object does not match, or the response does not say whether it
-                does. Some stores raise this also if there is no object.
+            ConditionFailed: the object does not match, or the response lacks the tag to compare.
+                Some stores raise this error also if the object does not exist.
         """
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and the version of exactly these bytes, for compare-and-set.
 
         Args:
-            length: largest number of bytes to read from the beginning; ``None``: all. With a
-                length, the version of an empty object may be unknown (``""``).
+            length: largest number of bytes to read from the beginning; ``None``: all. If `length`
+                is given, the version of an empty object may be unknown (``""``).
 
         Raises:
             ObjectNotFound: no such key.
@@ -232,17 +233,17 @@ class ObjectStore(Protocol):
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
-        """Write an object atomically and durably; readers see the old or the new one.
+        """Write an object atomically and durably; readers see either the old or the new object.
 
         Raises:
             ConditionFailed: `condition` did not hold.
         """
 
     def put_new(self, key: str, body: bytes) -> bool:
-        """Write `body` unless the key exists; return whether it was absent.
+        """Write `body` unless the key exists; return whether the key was absent.
 
-        For keys that determine their bytes: unlike a conditional `put`, the request is repeated
-        after a lost response, and may then find the object that it has written itself.
+        Only for keys that determine their bytes: unlike a conditional `put`, the request is
+        repeated after a lost response, and may then find the object that the first attempt wrote.
         """
 
     def head(self, key: str) -> ObjectInfo:
@@ -262,18 +263,18 @@ class ObjectStore(Protocol):
         """Copy one object inside the namespace, without fetching it.
 
         Raises:
-            ObjectNotFound: no such `source`.
+            ObjectNotFound: `source` does not exist.
         """
 
     def presign(self, key: str, request: "PresignRequest", *, now: datetime) -> "PresignedUrl":
-        """Sign a URL, usually without a request.
+        """Sign a URL of an object, usually without a request.
 
         Raises:
             Unsupported: the store has no URLs.
         """
 
     def local_path(self, key: str) -> str | None:
-        """Return the path of the object's file on this machine, or ``None`` without such a file."""
+        """Return the path of the object's file on this machine; ``None`` without such a file."""
 
     def batch(self) -> "WriteBatch":
         """Start a batch of create-only writes that become durable together."""
@@ -282,8 +283,9 @@ class ObjectStore(Protocol):
 class WriteBatch(Protocol):
     """Many small create-only writes that become durable together, by `flush`.
 
-    Before `flush`, objects may be invisible; after it, all are visible and durable. A dropped batch
-    leaves at most temporary files, never an incomplete object. Safe to share between threads.
+    Objects may be invisible before `flush`; all are visible and durable after it. A batch that is
+    not flushed leaves at most temporary files, never an incomplete object. Safe to share between
+    threads.
     """
 
     def put_new(self, key: str, body: bytes) -> None:
@@ -292,12 +294,12 @@ class WriteBatch(Protocol):
     def put_content(self, key: str, body: bytes) -> None:
         """Write `body` unless an object of this key and size exists.
 
-        For keys derived from the digest of their bytes: an object of another size is damaged and is
-        replaced. See the function `put_content`.
+        Only for keys derived from the digest of their bytes: an object of another size is damaged
+        and is replaced. See the function `put_content`.
         """
 
     def adopt(self, key: str, temporary: str) -> None:
-        """Give a finished `spool` its final key, derived from the digest of its bytes.
+        """Move a finished temporary object of `spool` to its final key, the digest of its bytes.
 
         An existing object of the same size is kept; one of another size is replaced.
         """
@@ -312,12 +314,12 @@ class WriteBatch(Protocol):
     def flush(self) -> Collection[str]:
         """Make everything written so far durable and visible, in order: content first, then names.
 
-        After an error, nothing counts as durable. Objects that the error may have damaged are
-        dropped, so that no later flush makes them visible; write them again.
+        After an error, treat no object as durable. The batch drops the objects that the error may
+        have damaged, so that no later flush makes them visible; write them again.
 
         Returns:
-            The keys that existed and were unchanged, if the store's responses say so; a directory
-            returns none.
+            The keys of objects that existed already and were not changed, if the store's responses
+            contain this; a directory returns none.
         """
 
 
@@ -328,28 +330,31 @@ class Guard(Protocol):
     """
 
     def begin(self) -> bool:
-        """Return whether existing objects need protection; called before any check for objects."""
+        """Return whether existing objects need protection; call this before looking for objects."""
 
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False
     ) -> None:
-        """Claim objects; called before anything refers to them.
+        """Claim objects; call this before anything refers to them.
 
         Args:
             found: keys of objects that existed already.
-            written: keys of new objects, which are durable by now.
-            whole: whether the objects refer to others that are not listed here.
+            written: keys of new objects, which must be durable.
+            whole: whether the objects refer to other objects that are not listed here.
         """
 
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
-        """Claim objects that exist; return the sizes of those found, or ``None``."""
+        """Claim objects; return the sizes of the objects that exist.
+
+        Return ``None`` if the claim needs no check of the objects.
+        """
 
 
 def key_bytes(key: str) -> bytes:
     """Return the bytes of a key, by which listings are ordered.
 
     Raises:
-        UsageError: the key has a lone surrogate that does not stand for a byte.
+        UsageError: the key has a surrogate that does not represent a byte.
     """
     try:
         return key.encode("utf-8", "surrogateescape")
@@ -383,7 +388,7 @@ def is_much_less(found: int, before: int) -> bool:
     """Return whether `found` is less than nine tenths of `before`, the earlier number of items.
 
     A store or a file system may omit objects from a listing without an error. So a caller that is
-    about to delete the unlisted items lists again first.
+    about to delete unlisted items first lists them again if this function returns true.
     """
     return found * 10 < before * 9
 
@@ -409,8 +414,8 @@ def check_condition(condition: Condition, current: Version | None, key: str) -> 
 def put_content(store: ObjectStore, key: str, body: bytes) -> bool:
     """Write `body` unless an object of this key and size exists; return whether it was written.
 
-    An object of another size is damaged and is replaced without a condition, since every writer of
-    this key writes these bytes.
+    An object of another size is damaged. It is replaced without a condition, since every writer of
+    this key writes the same bytes.
 
     Args:
         key: a key derived from the digest of `body`.
@@ -427,6 +432,6 @@ def put_content(store: ObjectStore, key: str, body: bytes) -> bool:
 
 
 def check_range(start: int, length: int | None) -> None:
-    """Raise `ValueError` for a suffix with a length, or a negative length."""
+    """Raise `ValueError` for a negative length, or a length together with a negative start."""
     if length is not None and (start < 0 or length < 0):
         raise ValueError(f"no such range: start={start}, length={length}")

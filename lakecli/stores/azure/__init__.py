@@ -6,8 +6,8 @@
     client       the requests of Azure's SDK, and how it is set up; importing it loads the SDK
     credentials  credentials and endpoint of a storage account, and the URLs that they sign
     names        names of blobs and their order, keys of their metadata, and their versions
-    uploads      uploads in parts that outlive a process
-    errors       translates the errors of Azure's SDK into lakecli's
+    uploads      multipart uploads, which another process can resume
+    errors       converts the errors of Azure's SDK to lakecli's
 
 May import the modules of `lakecli.stores` and what is below, but no other adapter.
 """

@@ -79,7 +79,7 @@ _DOCUMENTS = {
     ("GET", "list"): ("EnumerationResults", "Blobs", "NextMarker"),
     ("POST", "userdelegationkey"): ("UserDelegationKey", "SignedExpiry", "Value"),
 }
-"""What answers are, by the method and the parameter ``comp``, and what must be in them."""
+"""For each method and value of the parameter ``comp``: the answer's root and required elements."""
 
 PAGE_SIZE = 1_000
 
@@ -88,7 +88,7 @@ _ONCE = {"retry_total": 0, "retry_connect": 0, "retry_read": 0, "retry_status": 
 
 
 def _options(attributes: Attributes) -> dict[str, Any]:
-    """Return the SDK's options for attributes."""
+    """Return the SDK's options that set these attributes of a blob."""
     options: dict[str, Any] = {}
     if attributes.content_type or attributes.content_encoding:
         options["content_settings"] = ContentSettings(
@@ -101,14 +101,13 @@ def _options(attributes: Attributes) -> dict[str, Any]:
 
 
 class AzureClient:
-    """Requests about the blobs of one container.
+    """Requests about the blobs of one container; every method raises the SDK's own errors.
 
     Args:
-        attempts: number of attempts at most for each request that may be repeated.
+        attempts: largest number of attempts for each request that may be repeated.
         scope: encryption scope of new blobs; ``""``: the container's default.
-        check_writes: called with the method of each request; raises an error to refuse it.
-
-    Every method raises the SDK's own errors.
+        check_writes: a function that is called with the method of each request, and raises an error
+            to refuse the request.
     """
 
     def __init__(
@@ -185,7 +184,7 @@ class AzureClient:
         """Begin to read a blob, or a version of it, as it is stored; see `read`.
 
         Raises:
-            ConditionFailed: the blob has neither the ETag nor the MD5 `etag`.
+            ConditionFailed: `etag` is neither the ETag nor the MD5 of the blob.
         """
         sent = "" if is_md5(etag) else tag_to_send(etag)
         if sent:
@@ -231,7 +230,7 @@ class AzureClient:
         return version_of(answer["etag"])
 
     def write_garbled(self, name: str, data: bytes) -> None:
-        """Write a blob by a request with a wrong checksum, for a test of the store."""
+        """Write a blob by a request with a wrong checksum, to test whether the store notices."""
         wrong = b64encode(md5(data + b"other", usedforsecurity=False).digest()).decode()
         self._blob(name).upload_blob(
             data, overwrite=True, headers={"Content-MD5": wrong}, **self._encryption
@@ -277,7 +276,7 @@ class AzureClient:
         Args:
             block: name of the block; the names of all blocks of a blob have the same length.
             md5: MD5 of the bytes in Base64, which the store verifies.
-            may_repeat: repeat the request after a failure; not for streams.
+            may_repeat: whether to repeat the request after a failure; must be false for a stream.
         """
         options: dict[str, Any] = self._encryption | ({} if may_repeat else _ONCE)
         if md5:
@@ -317,7 +316,7 @@ class AzureClient:
     def delete(
         self, names: Sequence[str], versions: Sequence[Version]
     ) -> list[tuple[str, int, str]]:
-        """Delete blobs and their snapshots; see `SdkClient`."""
+        """Delete blobs and their snapshots; see `SdkClient.delete`."""
         blobs: list[str | dict[str, Any]] = [
             {"name": name, "delete_snapshots": "include", **_options_of(Match(version))}
             for name, version in zip(names, versions, strict=bool(versions))
@@ -339,7 +338,7 @@ class AzureClient:
         ]
 
     def touch(self, name: str) -> None:
-        """Write a blob's metadata again, which changes its time and ETag."""
+        """Write a blob's metadata again, which changes the blob's time and ETag."""
         blob = self._blob(name)
         found = blob.get_blob_properties()
         options = _options_of(Match(version_of(found.etag)))
@@ -350,7 +349,7 @@ class AzureClient:
     def copy(self, container: str, source: str, target: str, attributes: Attributes) -> str:
         """Copy a blob of any container of the account; return the store's final status.
 
-        If `attributes` are empty, the copy has those of the original.
+        If `attributes` is empty, the copy gets the attributes of the original.
         """
         origin = self._service.get_container_client(container).get_blob_client(source)
         copied = self._blob(target)
@@ -367,7 +366,7 @@ class AzureClient:
         return status
 
     def delegated_key(self, *, now: datetime, lifetime: timedelta) -> UserDelegationKey:
-        """Return a key that signs for the caller's identity; it is requested once and kept."""
+        """Return a key that signs for the caller's identity; it is requested once and reused."""
         with self._lock:
             known = self._delegated
             if known is None or end_of(known) < now + min(lifetime, LONGEST) - timedelta(hours=1):
@@ -387,7 +386,7 @@ def md5_of(blob: BlobProperties) -> str:
 
 
 def _once(condition: Condition) -> dict[str, Any]:
-    """Return the options of a request that is not repeated if it has a condition."""
+    """Return options that prevent the SDK from repeating a request, if it has a condition."""
     options = _options_of(condition)
     return options | _ONCE if options else options
 
@@ -404,7 +403,7 @@ def _options_of(condition: Condition) -> dict[str, Any]:
 
 
 class _Retry(ExponentialRetry):
-    """The SDK's policy with lakecli's delays; it closes each response before the next attempt."""
+    """The SDK's retry policy with lakecli's delays; it closes a response before a new attempt."""
 
     def get_backoff_time(self, settings: dict[str, Any]) -> float:
         """Return the seconds to wait before the next attempt."""
@@ -417,7 +416,7 @@ class _Retry(ExponentialRetry):
         response: Any = None,  # noqa: ANN401 - inherited
         error: AzureError | None = None,
     ) -> bool:
-        """Count an attempt; return whether there may be another."""
+        """Count an attempt; return whether another attempt is allowed."""
         if slow_answer_of(error) is not None:
             settings["total"] = min(settings["total"], 1)
         may_repeat = super().increment(settings, request, response, error)
@@ -431,7 +430,7 @@ _FAILED = re.compile(": Authentication failed: (.+)")
 
 
 class _Login:
-    """The caller's identity. A missing login is reported at once; the SDK alone would retry."""
+    """The caller's identity. It reports a missing login immediately; the SDK alone would retry."""
 
     def __init__(self, credential: TokenCredential) -> None:
         self._credential = credential
@@ -467,8 +466,9 @@ def _check_answer(
     """Refuse an answer that is not the listing, block list, key or range that was requested.
 
     Raises:
-        UnusableAnswerError: it is another document, or does not say whether more pages follow.
-        RangeIgnoredError: it is a whole blob, whose connection the SDK would leave open.
+        UnusableAnswerError: the answer is another document, or does not say whether more pages
+            follow.
+        RangeIgnoredError: the answer is a whole blob, whose connection the SDK would leave open.
     """
     request = answer.request
     if stream and "x-ms-range" in request.headers and answer.status_code == HTTPStatus.OK:

@@ -1,8 +1,9 @@
 """Credentials and endpoint of a storage account, and the URLs that they sign.
 
-Signed URLs are shared access signatures of single blobs. Their version is one that every account
-and emulator accepts; the SDK can sign only for the newest one. With the key of an account, ``fs
-presign`` does not load the SDK, which would take longer than the rest of the command.
+Signed URLs are shared access signatures of single blobs. They use a version of the signature that
+every account and emulator accepts; the SDK can sign only with the newest version. With the key of
+an account, ``fs presign`` does not load the SDK, which would take longer than the rest of the
+command.
 
 Credentials come from the variables that Azure's tools read, in this order:
 ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_KEY``, ``AZURE_STORAGE_SAS_TOKEN``, then
@@ -84,7 +85,7 @@ class AzureLogin:
 
     @property
     def host(self) -> str:
-        """The host that requests go to, without path and credentials, for messages."""
+        """The host that receives requests, without path and credentials, for messages."""
         return urlsplit(self.endpoint).netloc.rpartition("@")[2]
 
 
@@ -114,10 +115,10 @@ def find_login(account: str, variables: Mapping[str, str]) -> AzureLogin:
 
 
 def without_login(account: str, variables: Mapping[str, str]) -> AzureLogin:
-    """Return the endpoint of an account, and no credentials.
+    """Return the endpoint of an account, without credentials.
 
     Args:
-        variables: the environment; variables that are for another account are ignored.
+        variables: the environment; variables for another account are ignored.
     """
     try:
         endpoint = find_login(account, variables).endpoint
@@ -187,7 +188,7 @@ def describe(login: AzureLogin, variables: Mapping[str, str]) -> Access:
 
 
 def _end_of(sas_token: str) -> datetime | None:
-    """Return when a SAS token expires; ``None`` if a policy of the container decides that."""
+    """Return when a SAS token expires; ``None`` if a policy of the container decides the time."""
     try:
         end = datetime.fromisoformat(parse_qs(sas_token)["se"][0])
     except (KeyError, ValueError):
@@ -272,10 +273,10 @@ def sas_url(
 
 
 def end_of(delegated: UserDelegationKey) -> datetime:
-    """Return when a delegated key ends.
+    """Return when a delegated key expires.
 
     Raises:
-        UnusableAnswerError: the key has no valid end.
+        UnusableAnswerError: the key has no valid time of expiry.
     """
     try:
         return datetime.fromisoformat(str(delegated.signed_expiry)).astimezone(UTC)
@@ -294,7 +295,7 @@ def _signature(key: str, text: str) -> str:
 
 
 def _headers_of(request: PresignRequest) -> dict[str, str]:
-    """Return the headers that a request must send; for a PUT, also the blob type."""
+    """Return the headers that a client must send with a URL; for a PUT, also the blob type."""
     if request.method != "PUT":
         return {}
     headers = {"x-ms-blob-type": "BlockBlob"}

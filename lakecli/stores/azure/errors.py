@@ -1,4 +1,4 @@
-"""Translates the errors of Azure's SDK into lakecli's."""
+"""Converts the errors of Azure's SDK to lakecli's."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ NOT_COPIED = Words(Unreachable, "{host} did not finish a copy ({code}): {what}",
 
 
 class AzureTranslator(Translator):
-    """Turns the SDK's errors about one container into lakecli's."""
+    """Converts the SDK's errors about one container to lakecli's."""
 
     again = "wait and repeat the command, or check the account's name and the network"
     by_class = _BY_CLASS

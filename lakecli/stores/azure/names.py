@@ -1,17 +1,17 @@
 """Names of blobs and their order, keys of their metadata, and their versions.
 
 Azure, clients and proxies treat the name of a blob as a path: a backslash becomes a slash, ``.``
-and ``..`` are resolved, and dots at the end of a segment are removed. Such keys would name other
-blobs, so lakecli neither writes nor deletes them. It does read a listed blob with dots at the end
-of a segment; the SDK's client cannot request the other names. A slash at the end is kept: directory
-markers have one.
+and ``..`` are resolved, and dots at the end of a segment are removed. A key with such a name would
+refer to another blob, so lakecli neither writes nor deletes it. A listed blob with dots at the end
+of a segment can be read; the SDK's client cannot request the other names. A slash at the end is
+kept: directory markers have one.
 
 Azure orders names by their UTF-16 units: characters beyond U+FFFF come before those from U+E000 on;
 everything else is in byte order. Accounts with directories (a hierarchical namespace) list the
 contents of a directory right after its name, before longer names that begin with it. Only a listing
-of the whole directory could correct that, so it is an error.
+of the whole directory could correct this order, so it is an error.
 
-The version of a blob is its ETag for conditions; version IDs name the old versions that Azure
+For conditions, the version of a blob is its ETag; version IDs name the old versions that Azure
 keeps.
 """
 
@@ -27,7 +27,7 @@ from lakecli.stores.responses import UnusableAnswerError, etag_of
 from lakecli.stores.responses import version_id_of as id_of_version
 
 LONGEST_NAME = 1_024
-"""Characters, as UTF-16 counts them."""
+"""Longest name of a blob, in UTF-16 code units."""
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _DOTS_AT_AN_END = re.compile(r"\.(/|\Z)")
@@ -72,10 +72,10 @@ def check_name(name: str, key: str, *, reads: bool) -> None:
 def encode_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     """Return metadata in the form that Azure accepts.
 
-    A character that a key cannot have becomes ``_xHHHH_``, with its code in hex.
+    A character that a key cannot contain becomes ``_xHHHH_``, with its code in hex.
 
     Raises:
-        UsageError: an empty key, or a value that no HTTP header can carry.
+        UsageError: a key is empty, or an HTTP header cannot contain a value.
     """
     for key, value in metadata.items():
         if not key or (value and not _VALUE.fullmatch(value)):
@@ -116,7 +116,7 @@ def in_byte_order(
 
     Args:
         entries: the entries in Azure's order.
-        error: returns the error to raise if the order is wrong.
+        error: a function that returns the error to raise if the order is wrong.
     """
     last = b""
     for entry in _rearranged(entries, name_of):
@@ -146,7 +146,7 @@ def _rearranged(entries: Iterable[Entry], name_of: Callable[[Entry], str]) -> It
 
 
 def version_of(etag: object) -> Version:
-    """Return an ETag without its quotes; refuse an empty one, which would be no condition."""
+    """Return an ETag without its quotes; refuse an empty one, which would not be a condition."""
     version = Version(etag_of(str(etag or "")))
     if not version:
         raise UnusableAnswerError("it has no ETag")
@@ -154,10 +154,10 @@ def version_of(etag: object) -> Version:
 
 
 def version_id_of(time: str) -> str:
-    """Return a version ID: the time by which Azure names the version, without colons."""
+    """Return the version ID for the time by which Azure names a version; it has no colons."""
     return id_of_version(time.replace(":", "_"))
 
 
 def version_time(version_id: str) -> str:
-    """Return the time by which Azure names a version."""
+    """Return the time by which Azure names the version with this ID."""
     return version_id.replace("_", ":")

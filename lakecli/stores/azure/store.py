@@ -8,8 +8,8 @@ Conditional writes are sent once: a repetition could find the effect of the firs
 report a successful write as failed. Their callers read the object back. The SDK repeats every other
 request.
 
-What Azure lacks: some names (see `names`); reading from the end, for which the size is requested
-first; and listing after a key, for which the names before it are listed and skipped.
+Azure lacks three features: some names are impossible (see `names`); to read from the end, the size
+is requested first; and to list after a key, the names before it are listed and skipped.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ if TYPE_CHECKING:
 
 
 _ARCHIVE: Final = "Archive"
-"""The access tier of blobs that cannot be read."""
+"""The access tier whose blobs cannot be read."""
 
 TRIES: Final = 5
-"""Attempts to read or renew an object that is replaced again and again."""
+"""Number of attempts to read or renew an object that others replace repeatedly."""
 
 
 class AzureStore(MatchingCloudStore["AzureClient"], Renews):
@@ -83,7 +83,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
 
     Args:
         prefix: prefix of every key, without a trailing slash; may be empty.
-        access: how slowly servers may answer, and what buckets demand.
+        access: how slowly servers may answer, and what buckets require.
     """
 
     cloud = "Azure"
@@ -107,7 +107,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
     def _get(
         self, key: str, start: int, length: int | None, matching: str, version_id: str
     ) -> bytes:
-        """Return a range of a blob; Azure has no suffix reads, so its size is requested first."""
+        """Return a range of a blob; to read from its end, request its size first."""
         if start >= 0:
             return self._read(key, start, length, version_id, etag=matching)
         for _ in range(TRIES):
@@ -189,10 +189,10 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
                 yield blob
 
     def check_versions(self) -> None:
-        """Make sure that objects have versions; see `capabilities.VersionedStore`.
+        """Check that blobs have versions; see `capabilities.VersionedStore`.
 
-        Only the first object is checked: the setting belongs to the account, whose properties
-        cannot be read here. An empty container passes.
+        Only the first object is checked, because versioning is a setting of the account, and the
+        account's properties cannot be read here. An empty container passes.
         """
         next(self.list_versions(), None)
 
@@ -200,7 +200,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         """Yield the current versions and their IDs; see `capabilities.VersionedStore`.
 
         Raises:
-            Unsupported: an object has no version, since versioning is off, or was off when the
+            Unsupported: an object has no version, because versioning is off, or was off when the
                 object was written.
         """
         for blob in self._listed("", after, "versions"):
@@ -212,10 +212,10 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
             yield found
 
     def renew(self, key: str) -> None:
-        """Give an object a new time and version.
+        """Give an object a new time and version by writing its metadata again.
 
-        This writes its metadata again. A copy would not do: the store may finish it later or never,
-        and the object would be empty until then.
+        A copy is not safe: the store may finish the copy later or never, and the object would be
+        empty until then.
         """
         for _ in range(TRIES):
             with suppress(ConditionFailed), self.translated(key) as full:
@@ -234,9 +234,9 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
     def copy_from(
         self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
-        """Copy an object of any container of this account.
+        """Copy an object from any container of this account.
 
-        Return ``False`` if new blobs must have an encryption scope: the store would use the default
+        If new blobs must have an encryption scope, return ``False``: the copy would get the default
         scope.
         """
         if self._scope or not isinstance(source, AzureStore) or source.account != self.account:
@@ -254,8 +254,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         """Sign a URL: offline with the account's key, otherwise with a delegated key of the store.
 
         Raises:
-            Unsupported: the credentials are a SAS token, which cannot sign; or the request limits
-                the size of an upload.
+            Unsupported: the credentials are a SAS token, which cannot sign; or the request has a
+                limit for the size of an upload.
         """
         if request.method == "PUT" and request.max_size < LARGEST_PUT:
             raise Unsupported(
@@ -297,7 +297,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         return describe(self._login, os.environ)
 
     def uploads(self) -> AzureUploads:
-        """Return the uploads in parts."""
+        """Return the interface for multipart uploads."""
         return AzureUploads(self)
 
     @cached_property
@@ -326,7 +326,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         return full
 
     def readable(self, key: str) -> str:
-        """Return the name of a blob that is read; see `CloudStore.readable`."""
+        """Return the name of a blob to read; see `CloudStore.readable`."""
         full = super().full(key)
         check_name(full, key, reads=True)
         return full

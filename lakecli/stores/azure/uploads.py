@@ -1,16 +1,16 @@
-"""Uploads in parts that outlive a process, on Azure; see `lakecli.stores.capabilities`.
+"""Multipart uploads on Azure, which another process can resume; see `lakecli.stores.capabilities`.
 
-Azure has no uploads, only uncommitted blocks of a blob, each with a name and a size. The name of a
-block records the rest: the upload, when the upload began, the number of the part, and when the part
-was sent, by the store's clock. An upload begins with a block 0 of one byte, which is never
-committed; the block 0 of an aborted upload has two bytes.
+Azure has no multipart uploads, only uncommitted blocks of a blob, each with a name and a size. The
+name of a block records the rest: the upload, when the upload began, the number of the part, and
+when the part was sent, by the store's clock. An upload begins with a block 0 of one byte, which is
+never committed; the block 0 of an aborted upload has two bytes.
 
 - Blocks cannot be deleted. The store deletes all blocks of a blob a week after the last one was
   sent.
 - Committing or writing a blob deletes its other blocks, so all other uploads of the blob are lost.
   An upload that began after the object was written is not listed, because the object hides its
   blocks.
-- The names of a blob's blocks must have one length, so these are as long as those of
+- The names of a blob's blocks must all have the same length, so these names are as long as those of
   `AzureClient.write_stream`.
 """
 
@@ -48,7 +48,7 @@ _PIECE = 1 << 20
 
 
 class _Block(NamedTuple):
-    """A block: its size, and the fields of its name; times are in seconds since 1970."""
+    """A block of an upload: its size, and the fields of its name; times are in unix seconds."""
 
     upload: str
     started: int
@@ -59,7 +59,7 @@ class _Block(NamedTuple):
 
 
 class AzureUploads:
-    """The uncommitted blocks of one namespace."""
+    """The multipart uploads of one namespace, made of uncommitted blocks."""
 
     def __init__(self, store: MatchingCloudStore[AzureClient]) -> None:
         self._store = store
@@ -75,7 +75,7 @@ class AzureUploads:
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
     ) -> UploadedPart:
-        """Send one part by one request; an aborted upload accepts it, too.
+        """Send one part by one request; parts of an aborted upload are accepted, too.
 
         The store verifies an MD5 only, so the CRC32C is verified here, before anything is sent.
         """
@@ -89,12 +89,12 @@ class AzureUploads:
         return UploadedPart(number, size, name, crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
-        """Yield the parts that have arrived, without checksums, which listings lack."""
+        """Yield the parts that the store has; listings have no checksums of them."""
         for _, block in sorted(self._find(key, upload).items()):
             yield UploadedPart(block.number, block.size, block.name)
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
-        """Return when the last part was sent, or somewhat earlier."""
+        """Return when the last part was sent, or a slightly earlier time."""
         sent = max((block.sent for block in self._find(key, upload).values()), default=None)
         return None if sent is None else _time(sent)
 
@@ -128,8 +128,8 @@ class AzureUploads:
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix` that have no object, a page at a time.
 
-        Each such key takes a request, and so does each empty object, which looks the same in a
-        listing.
+        Each such key takes one request. Each empty object takes one request, too, since a listing
+        does not distinguish it from such a key.
         """
         full, start = self._store.start + prefix, len(self._store.start)
         for blob in self._store.follow_pages(
@@ -141,7 +141,7 @@ class AzureUploads:
                     yield UnfinishedUpload(key, UploadId(upload), _time(started))
 
     def _find(self, key: str, upload: UploadId) -> dict[int, _Block]:
-        """Return the parts of an upload by number; if a part was sent again, the last one."""
+        """Return the parts of an upload by number; if a part was sent repeatedly, the last one."""
         blocks = self._blocks(key)
         if upload not in {alive for alive, _ in _alive(blocks)}:
             raise _unknown(key)
@@ -173,7 +173,7 @@ class AzureUploads:
             check_condition(condition, found, key)
 
     def _now(self) -> int:
-        """Return the store's time in seconds since 1970, by its last response or a new one."""
+        """Return the store's time in seconds since 1970, from its last response or a new request."""
         clock = self._store.server_date
         if clock.now() is None:
             self._store.check_bucket()
@@ -184,12 +184,12 @@ class AzureUploads:
 
 
 def block_name(upload: str, number: int, sent: int) -> str:
-    """Return the block name of a part; `sent` is in seconds since 1970."""
+    """Return the name of the block for a part; `sent` is in seconds since 1970."""
     return f"{upload}-{number:05}{sent:08x}"
 
 
 def _understood(staged: Iterable[tuple[str, int]]) -> Iterator[_Block]:
-    """Yield the blocks of lakecli's uploads, without those of other programs."""
+    """Yield the blocks of lakecli's uploads; skip the blocks of other programs."""
     for block in staged:
         if found := _NAME.fullmatch(block[0]):
             upload, started, number, sent = found.groups()
