@@ -346,7 +346,7 @@ class Guard(Protocol):
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
         """Claim objects; return the sizes of the objects that exist.
 
-        Return ``None`` if the claim needs no check of the objects.
+        Return ``None`` if garbage collection never ran, so that nothing was checked.
         """
 
 

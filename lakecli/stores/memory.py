@@ -61,7 +61,7 @@ class MemoryUpload:
 
 
 class MemoryBucket:
-    """The contents of a bucket; several stores may share one, as clones share a real bucket.
+    """The contents of a bucket; several stores may share a bucket, as clones share a real one.
 
     Args:
         clock: the store's clock. The default starts in 2001 and advances one second with each
@@ -100,13 +100,13 @@ BUCKETS: Final[dict[str, MemoryBucket]] = {}
 class MemoryStore:
     """One namespace in a `MemoryBucket`.
 
-    Has `DeletesMatching`, `HasUploads` and `VersionedStore` without naming them as base classes, so
-    that a subclass can remove a capability by setting its method to ``None``.
+    The class has the methods of `DeletesMatching`, `HasUploads` and `VersionedStore`, but not these
+    base classes, so that a subclass can remove a capability by setting its method to ``None``.
 
     Args:
         bucket: a bucket that other stores may share, or ``None`` for a new one.
         prefix: prefix of every key in the bucket; no slash is added.
-        missing: behave as if the bucket did not exist.
+        missing: whether to behave as if the bucket did not exist.
         name: name of the bucket in `BUCKETS`, if it has one.
     """
 
@@ -189,11 +189,11 @@ class MemoryStore:
         return version
 
     def uploads(self) -> MemoryUploads:
-        """Return the uploads in parts; they live as long as the bucket."""
+        """Return the interface for multipart uploads, which are kept as long as the bucket."""
         return MemoryUploads(self, self._bucket, self._prefix)
 
     def put_new(self, key: str, body: bytes) -> bool:
-        """Write `body` unless the key exists; return whether it was absent."""
+        """Write `body` unless the key exists; return whether the key was absent."""
         try:
             self.put(key, body, ABSENT)
         except ConditionFailed:
@@ -228,7 +228,7 @@ class MemoryStore:
                 self._bucket.objects.pop(self._prefix + key, None)
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
-        """Delete objects that still have these versions; see `DeletesMatching`."""
+        """Delete the objects that still have the given versions; see `DeletesMatching`."""
         self._check_bucket()
         kept = []
         for key, version in objects:
@@ -265,12 +265,12 @@ class MemoryStore:
         raise Unsupported(f"cannot presign, {self.uri} is in memory: {key!r}")
 
     def local_path(self, key: str) -> str | None:
-        """Return ``None``: no object is a file."""
+        """Return ``None``, because no object is a file."""
         del key
         return None
 
     def batch(self) -> _MemoryBatch:
-        """Start a batch."""
+        """Start a batch of writes; see `contract.WriteBatch`."""
         return _MemoryBatch(self)
 
     def _check_bucket(self) -> None:
@@ -303,7 +303,7 @@ class _Spool(io.BytesIO):
 
 @dataclass
 class _MemoryBatch:
-    """Writes nothing before `flush`, so that tests notice a missing call."""
+    """A batch that writes nothing before `flush`, so that tests notice a missing call."""
 
     store: MemoryStore
     _pending: list[tuple[str, bytes, bool]] = field(default_factory=list)
@@ -330,7 +330,7 @@ class _MemoryBatch:
         return name, spool
 
     def adopt(self, key: str, temporary: str) -> None:
-        """Queue a closed spool under its final key."""
+        """Queue a closed temporary object under its final key."""
         with self._lock:
             spool = self._spools.pop(temporary)
             if not spool.closed:
@@ -355,7 +355,7 @@ class _MemoryBatch:
 
 
 class MemoryUploads:
-    """The uploads in parts of one namespace."""
+    """The multipart uploads of one namespace."""
 
     def __init__(self, store: MemoryStore, bucket: MemoryBucket, prefix: str) -> None:
         self._store = store
@@ -375,7 +375,7 @@ class MemoryUploads:
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
     ) -> UploadedPart:
-        """Keep one part."""
+        """Store one part of an upload."""
         data = body if isinstance(body, bytes) else body.read()
         if google_crc32c.value(data) != crc32c:
             raise IntegrityError(f"other bytes than their checksum says: {key!r}")
@@ -386,21 +386,21 @@ class MemoryUploads:
         return _described(number, data)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
-        """Yield the parts that have arrived."""
+        """Yield the parts that the store has received."""
         with self._bucket.lock:
             kept = sorted(self._find(key, upload).parts.items())
         for number, data in kept:
             yield _described(number, data)
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
-        """Return when the last part arrived."""
+        """Return when the store received the last part."""
         with self._bucket.lock:
             return self._find(key, upload).changed_at
 
     def complete(
         self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
     ) -> Version:
-        """Join the parts."""
+        """Join the parts of an upload to an object."""
         with self._bucket.lock:
             kept = self._find(key, upload).parts
             if any(_described(part.number, kept.get(part.number, b"")) != part for part in parts):
@@ -411,7 +411,7 @@ class MemoryUploads:
         return version
 
     def abort(self, key: str, upload: UploadId) -> None:
-        """Drop an upload."""
+        """Delete an upload and its parts."""
         del key
         with self._bucket.lock:
             self._bucket.uploads.pop(upload, None)
@@ -440,6 +440,6 @@ def _described(number: int, data: bytes) -> UploadedPart:
 
 
 def open_named(name: str, path: str) -> MemoryStore:
-    """Return the store below `path`, which has no trailing slash, in a named bucket."""
+    """Return the store of the prefix `path`, without a trailing slash, in a named bucket."""
     bucket = BUCKETS.get(name)
     return MemoryStore(bucket, f"{path}/" if path else "", missing=bucket is None, name=name)

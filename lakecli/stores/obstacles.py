@@ -1,7 +1,7 @@
 """Errors about a certificate or a proxy, which keep every request from reaching its server.
 
 Repeating the command does not remove such an obstacle. It is recognised by the causes of an SDK's
-error. Their classes are compared by name, so that no library has to be imported.
+error. The classes of the causes are compared by name, so that no library has to be imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def obstacle_of(
     """Return the error for a connection that a certificate or a proxy prevented, or ``None``.
 
     Args:
-        server: returns the name of the unreachable server; called if the error does not name it.
+        server: a function that returns the name of the unreachable server; called if the error does
+            not name it.
         bundle: the variable that names the file of trusted certificates.
     """
     chain = list(causes_of(error))
@@ -81,7 +82,7 @@ def _said(chain: list[BaseException]) -> str:
 
 
 def _server_in(chain: list[BaseException]) -> str:
-    """Return the host and port of the failed connection, perhaps a login service's, or ``""``."""
+    """Return the host and port of the failed connection, or ``""``; it may be a login server."""
     for each in chain:
         pool = getattr(each, "pool", None)
         if pool is not None:

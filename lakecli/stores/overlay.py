@@ -1,7 +1,7 @@
-"""A namespace that others own, with a directory of this machine on top.
+"""A namespace that others own, combined with a directory of this machine.
 
-An object is read from the directory if it is there, else from the namespace. All writes go to the
-directory. So commits can be made on top of a namespace without writing to it.
+An object is read from the directory if it exists there, else from the namespace. All writes go to
+the directory. So commits can be made on top of a namespace without writing to it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class OverlayStore:
     """Two namespaces that are read as one.
 
     Args:
-        upper: receives all writes; its objects hide those of `lower` with the same keys.
-        lower: is only read, never written.
+        upper: the namespace for all writes; its objects hide those of `lower` with the same keys.
+        lower: the namespace that is only read, never written.
     """
 
     def __init__(self, upper: ObjectStore, lower: ObjectStore) -> None:
@@ -57,37 +57,37 @@ class OverlayStore:
     def get(
         self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
-        """See `ObjectStore.get`."""
+        """Return a range of an object; see `ObjectStore.get`."""
         return self._read(
             lambda store: store.get(key, start=start, length=length, matching=matching)
         )
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
-        """See `ObjectStore.get_versioned`."""
+        """Return an object and its version; see `ObjectStore.get_versioned`."""
         return self._read(lambda store: store.get_versioned(key, length=length))
 
     def open(self, key: str, *, matching: str = "") -> BinaryIO:
-        """See `ObjectStore.open`."""
+        """Open an object for reading; see `ObjectStore.open`."""
         return self._read(lambda store: store.open(key, matching=matching))
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
-        """See `ObjectStore.put`; for a create-only write, an object of `lower` exists, too."""
+        """Write an object to `upper`; a create-only write fails if the object exists in `lower`."""
         if isinstance(condition, Absent) and exists(self.lower, key):
             raise ConditionFailed(f"{key} is there already")
         return self.upper.put(key, body, condition, attributes)
 
     def put_new(self, key: str, body: bytes) -> bool:
-        """See `ObjectStore.put_new`."""
+        """Write an object to `upper` unless its key exists in either namespace."""
         return not exists(self.lower, key) and self.upper.put_new(key, body)
 
     def head(self, key: str) -> ObjectInfo:
-        """See `ObjectStore.head`."""
+        """Describe one object; see `ObjectStore.head`."""
         return self._read(lambda store: store.head(key))
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        """See `ObjectStore.list`."""
+        """Yield the objects of both namespaces; see `ObjectStore.list`."""
         last = None
         both = (store.list(prefix, after=after) for store in (self.upper, self.lower))
         for info in merge(*both, key=lambda info: key_bytes(info.key)):
@@ -100,7 +100,7 @@ class OverlayStore:
         self.upper.delete(keys)
 
     def copy(self, source: str, key: str) -> None:
-        """See `ObjectStore.copy`."""
+        """Copy one object to `upper`; see `ObjectStore.copy`."""
         try:
             self.upper.copy(source, key)
         except ObjectNotFound:
@@ -108,14 +108,14 @@ class OverlayStore:
                 self.upper.put(key, body, ANY)
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
-        """Sign a URL for reading an object of `lower`; other requests are those of `upper`."""
+        """Sign a URL: by `lower` for reading an object that `upper` lacks, otherwise by `upper`."""
         is_below = request.method == "GET" and not exists(self.upper, key)
         return (self.lower if is_below else self.upper).presign(key, request, now=now)
 
     def local_path(self, key: str) -> str | None:
-        """See `ObjectStore.local_path`."""
+        """Return the path of the object's file, or ``None``; see `ObjectStore.local_path`."""
         return self.upper.local_path(key) or self.lower.local_path(key)
 
     def batch(self) -> WriteBatch:
-        """See `ObjectStore.batch`."""
+        """Start a batch of writes to `upper`; see `ObjectStore.batch`."""
         return self.upper.batch()

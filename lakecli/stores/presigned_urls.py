@@ -1,6 +1,6 @@
 """Presigned URLs: what one permits, what all stores share, and V4 signing for S3 and Google.
 
-The SDKs can sign, too, but take longer, for one URL as well as for thousands:
+The SDKs can also sign, but take longer, for one URL as well as for thousands:
 ``tests/benchmarks/claims.py`` has limits for both clouds.
 
 Google's V4 signing is Amazon's Signature Version 4 with other names and another algorithm.
@@ -23,7 +23,7 @@ _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 LARGEST_PUT: Final = 5 << 30
-"""What S3 takes in one request, in bytes; an upload by a URL may have no more anywhere."""
+"""Largest upload in one request to S3, in bytes; it limits uploads by URL on all stores."""
 
 
 class PresignedUrl(NamedTuple):
@@ -31,9 +31,9 @@ class PresignedUrl(NamedTuple):
 
     Attributes:
         headers: the headers that a PUT to the URL must send.
-        unsigned: for a URL that still lacks its signature (in hex at its end): the function that
-            signs, and the bytes to sign. The function raises `PermissionDenied` if a server refuses
-            to sign, and `Unreachable` if that server does not answer.
+        unsigned: ``None``, or for a URL without its signature (in hex at its end): the function
+            that signs, and the bytes to sign. The function raises `PermissionDenied` if a server
+            refuses to sign, and `Unreachable` if that server does not answer.
         fields: for a URL that expects a form with a file instead of a PUT: the other fields of the
             form, which must precede the file.
     """
@@ -50,7 +50,7 @@ class PresignedUrl(NamedTuple):
 
 
 class PresignedPart(NamedTuple):
-    """A part that a PUT sends, of an upload that was started for URLs.
+    """A part of a multipart upload, to be sent by a PUT to a presigned URL.
 
     Attributes:
         size: required size of the part, if the store can check it; 0 for any.
@@ -66,19 +66,20 @@ class PresignRequest(NamedTuple):
 
     Attributes:
         method: ``GET`` or ``PUT``.
-        expires_in: requested lifetime; the URL may end earlier, by the store's limit or with the
+        expires_in: requested lifetime; the URL may expire earlier, by the store's limit or with the
             credentials.
         content_type: for a GET, the content type of the response, instead of the object's own; for
             a PUT, the content type that the request must send.
         file_name: file name that a GET suggests to browsers (``Content-Disposition``).
-        attachment: make browsers save the object instead of showing it.
-        may_be_unsigned: whether the caller adds a signature that takes long; see `PresignedUrl`.
-        max_size: bytes that a PUT may send at most. A store whose own limit is lower may ignore it.
-            A store that cannot enforce it raises `Unsupported`.
+        attachment: whether browsers save the object instead of showing it.
+        may_be_unsigned: whether the caller adds signatures that take long; see
+            `PresignedUrl.unsigned`.
+        max_size: largest number of bytes that a PUT may send. A store whose own limit is lower may
+            ignore it. A store that cannot enforce it raises `Unsupported`.
         content_encoding: for a GET, the Content-Encoding of the response, instead of the object's
             own.
-        part: the part that a PUT sends, instead of an object. A store that would have to request
-            each signature from a server raises `Unsupported`.
+        part: the part of a multipart upload that a PUT sends, instead of an object. A store that
+            would have to request each signature from a server raises `Unsupported`.
     """
 
     method: str
@@ -93,10 +94,10 @@ class PresignRequest(NamedTuple):
 
 
 LONGEST: Final = timedelta(days=7)
-"""What V4 signatures allow; Azure's URLs get no more, so that all stores agree."""
+"""Longest lifetime of a URL: the limit of V4 signatures. It applies to Azure, too."""
 
 _NOT_PLAIN: Final = re.compile(r"[^ !#$&-\[\]-~]")
-"""What a file name does not have in the plain form: not printable ASCII, or quoted there."""
+"""Characters that the plain form of a file name cannot contain: not printable ASCII, or quoted."""
 
 _NOT_IN_QUERY: Final = re.compile(r"[^A-Za-z0-9_.~-]+")
 
@@ -110,7 +111,7 @@ class V4(NamedTuple):
 
 
 def lifetime_of(method: str, expires_in: timedelta, *, longest: timedelta) -> timedelta:
-    """Return how long a URL works, `longest` at most; refuse methods other than GET and PUT."""
+    """Return how long a URL works, at most `longest`; refuse methods other than GET and PUT."""
     if method not in {"GET", "PUT"}:
         raise UsageError(f"cannot presign {method}", hint="GET or PUT")
     if expires_in < timedelta(seconds=1):
@@ -138,7 +139,8 @@ def content_disposition(file_name: str, *, attachment: bool = False) -> str:
 
     With `attachment`, browsers save the object instead of showing it.
 
-    Old clients and curl read the plain form, in which everything but harmless ASCII is ``_``.
+    Old clients and curl read the plain form, in which ``_`` replaces all characters except harmless
+    ASCII.
     """
     plain = _NOT_PLAIN.sub("_", file_name)
     exact = quote(file_name.encode("utf-8", "surrogateescape"), safe="!#$&+-.^_`|~")
@@ -147,12 +149,12 @@ def content_disposition(file_name: str, *, attachment: bool = False) -> str:
 
 
 def quoted_path(path: str) -> str:
-    """Return a path percent-encoded for V4 signatures and Azure."""
+    """Return a path percent-encoded as V4 signatures and Azure require."""
     return quote(path, safe="/~")
 
 
 def _quoted(value: str) -> str:
-    """Return a value of a query, percent-encoded; the encodings of ``/`` and others are cached."""
+    """Return a query value, percent-encoded; encodings of character runs are cached."""
     return _NOT_IN_QUERY.sub(lambda found: _quoted_run(found[0]), value)
 
 
@@ -174,7 +176,7 @@ def end_of_request(headers: Mapping[str, str], payload: str) -> str:
 
 
 class V4Url(NamedTuple):
-    """A URL for V4 signing that still lacks its signature.
+    """A URL for V4 signing, without its signature.
 
     Attributes:
         query: query of the URL, up to its signature.
@@ -206,7 +208,7 @@ def v4_url(
         host: the Host header that clients send.
         path: path of the URL, percent-encoded.
         start: the moment of signing, in UTC.
-        parameters: further parameters of the query; empty ones are left out.
+        parameters: further parameters of the query; parameters with an empty value are omitted.
     """
     headers: dict[str, str] = {}
     if request.part is not None:
@@ -233,7 +235,7 @@ def v4_url(
 
 @lru_cache(4)
 def moment_and_scope(seconds: int, region: str, service: str) -> tuple[str, str]:
-    """Return a time as V4 signatures write it, and the scope of the credential that signs."""
+    """Return a time in the form of V4 signatures, and the scope of the credential that signs."""
     moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%SZ")
     return moment, f"{moment[:8]}/{region}/{service}"
 

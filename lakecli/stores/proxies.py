@@ -1,6 +1,6 @@
 """The proxy that the environment names, and `urllib3` connections through it.
 
-`urllib3` itself ignores the environment.
+This module exists because `urllib3` itself ignores the proxy variables of the environment.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def open_connections(
     limits: AnswerLimits,
     **options: Any,  # noqa: ANN401 - those of urllib3
 ) -> PoolManager:
-    """Return connections to servers, through a proxy unless it is ``""``.
+    """Return pools of connections to servers, through a proxy unless `proxy` is ``""``.
 
     Args:
         proxy: URL of a proxy, as `proxy_of` returns it.

@@ -25,39 +25,39 @@ class ReadOnlyStore:
 
     @property
     def uri(self) -> str:
-        """See `ObjectStore.uri`."""
+        """The normalised URI of the namespace; see `ObjectStore.uri`."""
         return self._store.uri
 
     def get(
         self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
-        """See `ObjectStore.get`."""
+        """Return a range of an object; see `ObjectStore.get`."""
         return self._store.get(key, start=start, length=length, matching=matching, **self._options)
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
-        """See `ObjectStore.get_versioned`."""
+        """Return an object and its version; see `ObjectStore.get_versioned`."""
         return self._store.get_versioned(key, length=length)
 
     def open(self, key: str, *, matching: str = "") -> BinaryIO:
-        """See `ObjectStore.open`."""
+        """Open an object for reading; see `ObjectStore.open`."""
         return self._store.open(key, matching=matching, **self._options)
 
     def head(self, key: str) -> ObjectInfo:
-        """See `ObjectStore.head`."""
+        """Describe one object; see `ObjectStore.head`."""
         return self._store.head(key, **self._options)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        """See `ObjectStore.list`."""
+        """Yield the objects under a prefix; see `ObjectStore.list`."""
         return self._store.list(prefix, after=after)
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
-        """See `ObjectStore.presign`; a URL for writing is refused."""
+        """Sign a URL for reading an object; refuse a URL for writing."""
         if request.method != "GET":
             self.put()
         return self._store.presign(key, request, now=now, **self._options)
 
     def local_path(self, key: str) -> str | None:
-        """See `ObjectStore.local_path`."""
+        """Return the path of the object's file, or ``None``; see `ObjectStore.local_path`."""
         return self._store.local_path(key)
 
     def put(self, *_args: object, **_options: object) -> NoReturn:
@@ -68,14 +68,14 @@ class ReadOnlyStore:
 
 
 class AtVersion(ReadOnlyStore):
-    """Reads one version of an object; a version ID belongs to one object only."""
+    """A store that reads one version of one object: a version ID is valid for one object only."""
 
     def __init__(self, store: VersionedStore, version_id: str) -> None:
         super().__init__(store, hint="")
         self._options = {"version_id": version_id}
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
-        """Return the bytes and the version, by two requests: a version cannot change in between."""
+        """Return an object and its version, by two requests; a version never changes."""
         return self.get(key, length=length), self.head(key).version
 
     def put(self, *_args: object, **_options: object) -> NoReturn:
@@ -86,7 +86,7 @@ class AtVersion(ReadOnlyStore):
 
 
 def at_version(store: ObjectStore, version_id: str) -> ObjectStore:
-    """Return a store that reads one version of an object; for ``""``, `store` itself.
+    """Return a store that reads one version of an object; for the ID ``""``, return `store` itself.
 
     Raises:
         Unsupported: the store cannot read versions.

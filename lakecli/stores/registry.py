@@ -23,16 +23,16 @@ def open_store(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> 
         region: region of the bucket, as `prepare_namespace` returned it.
 
     Raises:
-        UsageError: a malformed URI or an unsupported scheme.
+        UsageError: the URI is malformed, or its scheme is not supported.
     """
     return _open(parse(uri), region, account)
 
 
 def prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
-    """Create a missing directory, or request the region of a bucket; create no bucket.
+    """Prepare a namespace: create a missing directory, or request the region of a bucket.
 
-    Called only to create a repository: a directory that is missing later is an unmounted disk, and
-    must not be created.
+    Buckets are not created. Call this only to create a repository: a directory that is missing
+    later is an unmounted disk, and must not be created.
 
     Args:
         uri: URI of the namespace, in any spelling.
@@ -41,8 +41,8 @@ def prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
         The region, to store with the repository; ``""`` if the store has none.
 
     Raises:
-        UsageError: a malformed URI or an unsupported scheme.
-        BucketNotFound: no such bucket.
+        UsageError: the URI is malformed, or its scheme is not supported.
+        BucketNotFound: the bucket does not exist.
     """
     return _open(parse(uri), "", account).prepare()
 

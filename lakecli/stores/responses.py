@@ -5,8 +5,8 @@ attacker may have written the records in it. So each text that becomes part of a
 header or a path has a grammar here, bodies have a size limit, and a page that is not a listing is
 an error, not an empty listing.
 
-There is one debug message for each response, without secrets. The clock of a store is known from
-the ``Date`` of its responses, without a request.
+Each response is logged in one debug message, without secrets. The ``Date`` of its responses shows
+the clock of a store, without an extra request.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 MAX_ANSWER: Final = 16 << 20
-"""Bytes of an answer that is no object: three times what a page of 1,000 long keys takes."""
+"""Largest answer that is not an object, in bytes: three times a page of 1,000 long keys."""
 
 MAX_REFUSAL: Final = 1 << 20
-"""Bytes in the body of an answer that is no success."""
+"""Largest body of an answer that reports an error, in bytes."""
 
 _SHOWN: Final = 60
 _REGION: Final = r"[A-Za-z0-9-]{1,63}"
@@ -41,7 +41,7 @@ _ANSWERED: Final = r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)"
 
 
 class UnusableAnswerError(Exception):
-    """An answer that no store of this kind sends; the text says what is wrong with it."""
+    """No store of this kind sends such an answer; the message describes the defect."""
 
 
 class RangeIgnoredError(Exception):
@@ -54,7 +54,7 @@ def region_of(text: str) -> str:
 
 
 def etag_of(text: str) -> str:
-    """Check an ETag, which becomes a header, and return it without its quotes."""
+    """Check an ETag, which becomes part of a header, and return it without its quotes."""
     return _checked(_ETAG, text, "the ETag").strip('"')
 
 
@@ -70,7 +70,7 @@ def check_moves(position: object, following: object) -> None:
 
 
 def upload_id_of(text: object) -> str:
-    """Check and return the ID of an upload in parts."""
+    """Check and return the ID of a multipart upload."""
     return _checked(_UPLOAD_ID, text, "the ID of an upload")
 
 
@@ -95,7 +95,7 @@ def required(answer: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - of 
 
 
 def name_below(prefix: str, name: str) -> str:
-    """Return the name of a listed object; refuse one that does not begin with `prefix`."""
+    """Return the name of a listed object; refuse a name that does not begin with `prefix`."""
     if not name.startswith(prefix):
         raise UnusableAnswerError("it lists an object of another prefix")
     return name
@@ -106,7 +106,8 @@ def read_xml(body: bytes, root: str, *needs: str, also: frozenset[str] = frozens
 
     Args:
         root: the expected name of the root element.
-        also: other names that servers give the root; an ``Error`` needs no elements.
+        also: other names that servers give the root; with the name ``Error``, no elements are
+            required.
         needs: the elements that the root must have; ``IsTruncated`` must be true or false.
     """
     from xml.etree.ElementTree import ParseError, fromstring
@@ -153,7 +154,7 @@ def size_of_part(asked: str, answered: str) -> int:
         answered: the header ``Content-Range`` of the response.
 
     Raises:
-        UnusableAnswerError: it is another part than was requested.
+        UnusableAnswerError: the response contains another part than the requested one.
     """
     wanted = re.fullmatch(_ASKED, asked, re.ASCII)
     found = re.fullmatch(_ANSWERED, answered, re.ASCII)
@@ -174,7 +175,7 @@ def size_of_part(asked: str, answered: str) -> int:
 
 
 def longest_part(asked: str) -> int | None:
-    """Return how many bytes a ``Range`` header requests at most; ``None``: to the end."""
+    """Return the largest number of bytes that a ``Range`` header requests; ``None``: no limit."""
     wanted = re.fullmatch(_ASKED, asked, re.ASCII)
     if wanted is None or not wanted[2]:
         return None
@@ -187,7 +188,7 @@ _LOG: Final = logging.getLogger(LOGGER)
 
 
 def log_response(method: str, url: str, status: int) -> None:
-    """Log a response, without the URL's query and user, which may be secret."""
+    """Log a response; omit the query and the user of its URL, which may be secret."""
     if not _LOG.isEnabledFor(logging.DEBUG):
         return
     parts = urlsplit(url)
@@ -200,7 +201,7 @@ class ServerDate:
     """Remembers the ``Date`` of the last response; safe to share between threads.
 
     Args:
-        clock: returns the seconds of a monotonic clock, which runs also during sleep.
+        clock: a function that returns the seconds of a monotonic clock, system sleep included.
     """
 
     def __init__(self, clock: Callable[[], float] = elapsed) -> None:

@@ -173,7 +173,7 @@ class AzureUploads:
             check_condition(condition, found, key)
 
     def _now(self) -> int:
-        """Return the store's time in seconds since 1970, from its last response or a new request."""
+        """Return the store's time in unix seconds, from its last response or a new request."""
         clock = self._store.server_date
         if clock.now() is None:
             self._store.check_bucket()

@@ -6,8 +6,8 @@
     client       the requests of the SDK; importing this module loads the SDK
     credentials  application default credentials, the endpoint, and the URLs they sign
     generations  versions of objects, which are generations
-    uploads      uploads in parts that outlive a process
-    errors       translates the SDK's errors into lakecli's
+    uploads      multipart uploads, which another process can resume
+    errors       converts the SDK's errors to lakecli's
 
 May import the modules of `lakecli.stores` and what is below, but no other adapter.
 """

@@ -1,7 +1,7 @@
 """The requests of Google Cloud Storage's SDK; importing this module loads the SDK.
 
-Generations are explicit numbers: for the SDK, ``None`` means "no condition", and it also reports
-``None`` after a download if a proxy removed the header.
+Generations are always given as numbers: for the SDK, ``None`` means "no condition", and it also
+reports ``None`` after a download if a proxy removed the header.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ _NO_SUCH_METHOD = frozenset(
         HTTPStatus.NOT_IMPLEMENTED,
     }
 )
-"""How servers answer that have no uploads in parts; Google explains each of them in XML."""
+"""The statuses of servers without multipart uploads; Google explains such a status in XML."""
 
 
 class ObjectPiece(NamedTuple):
-    """Part of an object, and metadata of the full object if the response carried it.
+    """Part of an object, and metadata of the full object if the response has it.
 
     Attributes:
         crc32c: CRC32C of the full object, in Base64.
@@ -75,14 +75,12 @@ class ObjectPiece(NamedTuple):
 
 
 class GsClient:
-    """Requests about the objects of one bucket.
+    """Requests about the objects of one bucket; every method raises the SDK's own errors.
 
     Args:
-        attempts: number of attempts at most for each request that may be repeated.
+        attempts: largest number of attempts for each request that may be repeated.
         project: project that pays for the requests; ``""``: the bucket's own.
         kms_key: KMS key that encrypts new objects; ``""``: the bucket's default.
-
-    Every method raises the SDK's own errors.
     """
 
     def __init__(
@@ -155,7 +153,7 @@ class GsClient:
         *,
         may_repeat: bool,
     ) -> Version:
-        """Write an object by one request, or by several if it is large; see `SdkClient`."""
+        """Write an object by one request, or by several if it is large; see `SdkClient.write`."""
         generation = generation_for(condition)
         blob = self._new_blob(name, attributes)
         blob.upload_from_string(
@@ -169,7 +167,7 @@ class GsClient:
         return version_of(blob)
 
     def write_garbled(self, name: str, data: bytes) -> None:
-        """Write an object with a wrong checksum."""
+        """Write an object by a request with a wrong checksum, to test whether the store notices."""
         blob = self._new_blob(name, PLAIN)
         blob.crc32c = b64encode((crc32c(data) ^ 1).to_bytes(4, "big")).decode()
         blob.upload_from_string(data, checksum=None, timeout=self._timeout, retry=None)
@@ -179,7 +177,7 @@ class GsClient:
     ) -> Version:
         """Write an object in chunks of `PART_SIZE`, one at a time.
 
-        All chunks but the last may always be repeated; the last one creates the object.
+        All chunks except the last may always be repeated; the last one creates the object.
         """
         blob = self._new_blob(name, attributes)
         body, generation = _CountedStream(first, rest), generation_for(condition)
@@ -225,7 +223,7 @@ class GsClient:
     def delete(
         self, names: Sequence[str], versions: Sequence[Version]
     ) -> list[tuple[str, int, str]]:
-        """Delete objects; see `SdkClient`.
+        """Delete objects; see `SdkClient.delete`.
 
         If a server does not answer each request of a batch, the deletions are sent one by one.
         """
@@ -245,7 +243,7 @@ class GsClient:
         return failed
 
     def _delete_batch(self, wanted: Sequence[tuple[str, int | None]]) -> Sequence[int]:
-        """Delete objects by one request; return a status for each part that the server answered."""
+        """Delete objects by one request; return a status for each deletion that was answered."""
         try:
             with _Deletions(self._client, self._retry) as deletions:
                 for name, generation in wanted:
@@ -261,8 +259,9 @@ class GsClient:
     ) -> None:
         """Copy an object of any bucket; a large object takes several requests.
 
-        If `attributes` are empty, the copy has those of the original. A request can name only one
-        paying project: that of this bucket, else `project`, that of the source.
+        If `attributes` is empty, the copy gets the attributes of the original. A request can name
+        only one paying project: that of this bucket, or `project` (the source's) if this
+        bucket has none.
         """
         payer = self._project or project or None
         origin = self._client.bucket(bucket, user_project=payer).blob(source)
@@ -288,16 +287,17 @@ class GsClient:
         headers: Mapping[str, str] | None = None,
         may_repeat: bool = True,
     ) -> requests.Response:
-        """Send a request of the XML API; only that API has uploads in parts.
+        """Send a request of the XML API; only that API has multipart uploads.
 
         Args:
             name: name of an object; ``""``: the request is about the bucket.
             body: a body of known length that can be read several times.
-            may_repeat: repeat the request after a failure, although the failed one may have had
-                effect.
+            may_repeat: whether to repeat the request after a failure, although the failed request
+                may have had an effect.
 
         Raises:
-            Unsupported: the server has no uploads in parts, and answers in the form of another API.
+            Unsupported: the server has no multipart uploads, and answers in the form of another
+                API.
         """
         path = quote(self._bucket.name) + (f"/{quote(name, safe='~')}" if name else "")
         url = f"{self._login.endpoint}/{path}?{urlencode(query)}"
@@ -343,7 +343,7 @@ class GsClient:
         return HTTPStatus.NO_CONTENT
 
     def _check_deleted(self, name: str, generation: int | None) -> None:
-        """Check that a deleted object is gone: a server without batches may answer anything.
+        """Check that a deleted object is gone: a server without batches may send any answer.
 
         Raises:
             UnusableAnswerError: the object still exists.
@@ -365,7 +365,7 @@ def md5_of(blob: Blob) -> str:
 
 
 class _CountedStream:
-    """A body of unknown size for the SDK's upload, with a position, read in whole chunks."""
+    """A body of unknown size for the SDK's upload; it counts its position and is read in chunks."""
 
     def __init__(self, first: bytes, rest: BinaryIO) -> None:
         self._first = first
@@ -391,7 +391,7 @@ class _Attempts(Retry):
     """Repeats a request after a transient failure, a limited number of times.
 
     Args:
-        may_repeat: called before each repetition; returns whether to repeat.
+        may_repeat: a function that is called before each repetition, and returns whether to repeat.
     """
 
     def __init__(self, count: int, *, may_repeat: Callable[[], bool] = lambda: True) -> None:
@@ -449,7 +449,7 @@ def _is_transient(error: BaseException) -> bool:
 
 
 class _Deletions(Batch):  # type: ignore[misc] # the SDK is not typed
-    """A batch that keeps the responses instead of raising the last error."""
+    """A batch of deletions that keeps the responses instead of raising the last error."""
 
     def __init__(self, client: Client, retry: Retry) -> None:
         super().__init__(client, raise_exception=False)
@@ -487,7 +487,7 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, reques
 def _check_answer(
     answer: requests.Response, *_: object, stream: bool = False, **__: object
 ) -> None:
-    """Refuse a JSON answer that describes neither a listing, nor an object, nor a bucket."""
+    """Refuse a JSON answer that does not describe a listing, an object or a bucket."""
     url = urlsplit(answer.request.url or "")
     is_json = "/storage/v1/" in url.path and not url.path.endswith("/batch/storage/v1")
     if stream or not is_json or _OF_XML.search(url.query) or not answer.ok:

@@ -3,10 +3,10 @@
 The key of a service account is read from its file without the SDK: loading the SDK would take
 longer than the rest of ``fs presign``. URLs are signed by V4 signing.
 
-Credentials come from the places of Google's own tools: ``GOOGLE_APPLICATION_CREDENTIALS``, the file
-of ``gcloud auth application-default login``, or the machine's service account, unless
-``NO_GCE_CHECK=true``. ``STORAGE_EMULATOR_HOST`` names another server, which gets no credentials, as
-from the SDK.
+Credentials come from the places where Google's own tools look: ``GOOGLE_APPLICATION_CREDENTIALS``,
+the file of ``gcloud auth application-default login``, or the machine's service account, unless
+``NO_GCE_CHECK=true``. ``STORAGE_EMULATOR_HOST`` names another server, to which no credentials are
+sent, as by the SDK.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakecli.stores.answer_limits import AnswerLimits
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
-"""Needed to sign through IAM; the bucket's own permissions limit what requests may do."""
+"""Scopes for signing through IAM; the bucket's permissions still limit what requests may do."""
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _UNKNOWN = "the application default credentials"
@@ -43,10 +43,10 @@ DEFAULT_DOMAIN: Final = "googleapis.com"
 VARIABLE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 
 KMS_KEY_HEADER: Final = "x-goog-encryption-kms-key-name"
-"""The header of a write by the XML API that names the key of the object."""
+"""The header that names the KMS key of a new object, in writes by the XML API."""
 
 LONGEST_BY_IAM: Final = timedelta(hours=12)
-"""How long Google keeps a signing key, at least."""
+"""The shortest time for which Google keeps a key that signs through IAM."""
 
 _MAX_SIZE: Final = 1 << 20
 _PEM: Final = "-----BEGIN "
@@ -65,12 +65,12 @@ _GET_A_KEY: Final = (
 
 
 class Signer(NamedTuple):
-    """Signs as a service account.
+    """Signs URLs as a service account.
 
     Attributes:
-        sign: returns the signature of bytes, by RSA and SHA-256.
-        longest: how long such a signature is valid at most.
-        domain: domain of the cloud that the account belongs to.
+        sign: a function that returns the signature of bytes, by RSA and SHA-256.
+        longest: the longest validity of such a signature.
+        domain: domain of the cloud that has the account.
     """
 
     email: str
@@ -83,8 +83,9 @@ def signer_of_file() -> Signer | None:
     """Return the signer with the key in the file that ``GOOGLE_APPLICATION_CREDENTIALS`` names.
 
     Returns:
-        ``None`` if the file is missing, or is not the key of a service account. The SDK then uses
-        the file, or reports why it cannot.
+        The signer; ``None`` if the file is missing, or is not the key of a service account. Then
+        the
+        SDK uses the file, or reports why it cannot.
     """
     try:
         with open(os.environ.get(VARIABLE, ""), encoding="utf-8") as file:  # noqa: PTH123 - as given
@@ -102,10 +103,10 @@ def signer_of_file() -> Signer | None:
 
 
 def _signing_with(pem: str) -> Callable[[bytes], bytes]:
-    """Return a function that signs with a key, which is loaded once for all threads.
+    """Return a function that signs with a key; the key is loaded once for all threads.
 
     Args:
-        pem: the key as PEM, not encrypted. No message shows it.
+        pem: the key as PEM, not encrypted. No error message contains it.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -129,7 +130,7 @@ def signer_of(credentials: Any, request: Callable[[], Any]) -> Signer:  # noqa: 
     """Return a signer that uses the SDK's credentials: their own key, or else Google's IAM.
 
     Raises:
-        Unsupported: the credentials are a user's, and a user cannot sign.
+        Unsupported: the credentials are those of a user, and a user cannot sign.
     """
     from google.auth.credentials import Signing
     from google.oauth2.service_account import Credentials as KeyCredentials
@@ -155,7 +156,10 @@ def signer_of(credentials: Any, request: Callable[[], Any]) -> Signer:  # noqa: 
 
 
 def _explaining(sign: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Wrap `sign` to explain a refusal of IAM; an error with a cause is a failed connection."""
+    """Wrap `sign` so that a refusal by IAM is explained.
+
+    If the SDK's error has a cause, the connection failed, and the error is not a refusal.
+    """
 
     def signed(data: bytes) -> bytes:
         from google.auth.exceptions import TransportError
@@ -178,8 +182,9 @@ class GsLogin:
     """The caller's identity, found on first use. Safe to share between threads.
 
     Args:
-        check_writes: given only for requests without credentials: called with the method of each
-            request, and raises an error to refuse it. With ``None``, credentials are searched for.
+        check_writes: ``None``: use the credentials that are found. A function: send requests
+            without credentials, and call the function with the method of each request; it raises
+            an error to refuse the request.
     """
 
     def __init__(
@@ -210,14 +215,14 @@ class GsLogin:
 
     @property
     def endpoint(self) -> str:
-        """URL of the server, for signed URLs."""
+        """URL of the server that signed URLs name."""
         if self._signer is None and not self.emulator:
             self.credentials  # noqa: B018 - they tell the domain
         return self.emulator or f"https://storage.{self._domain}"
 
     @property
     def host(self) -> str:
-        """The host that requests go to, without path and credentials, for messages."""
+        """The host that receives requests, without path and credentials, for messages."""
         return urlsplit(self.emulator or f"https://storage.{self._domain}").netloc
 
     @property
@@ -244,7 +249,7 @@ class GsLogin:
 
     @property
     def credentials(self) -> Any:  # noqa: ANN401 - one of the SDK's many classes
-        """The application default credentials; raise the SDK's `GoogleAuthError` without any."""
+        """The application default credentials; without any, raise the SDK's `GoogleAuthError`."""
         with self._lock:
             if self._credentials is None:
                 self._credentials = (
@@ -258,7 +263,7 @@ class GsLogin:
         """Return the signer: the service account's own key, or else Google's IAM.
 
         Raises:
-            Unsupported: the credentials are a user's, and a user cannot sign.
+            Unsupported: the credentials are those of a user, and a user cannot sign.
         """
         with self._lock:
             if self._signer is None:
@@ -288,7 +293,7 @@ def _default_credentials(request: Any) -> Any:  # noqa: ANN401 - the SDK's
 
 
 def describe(login: GsLogin) -> Access:
-    """Return the credentials in use; raise the SDK's `GoogleAuthError` without any."""
+    """Return the credentials in use; if there are none, raise the SDK's `GoogleAuthError`."""
     if login.emulator:
         return Access("no credentials", "", _EMULATOR, endpoint=login.host)
     if login.check_writes is not None:

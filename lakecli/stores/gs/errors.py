@@ -1,7 +1,7 @@
-"""Translates the errors of Google Cloud Storage's SDK into lakecli's.
+"""Converts the errors of Google Cloud Storage's SDK to lakecli's.
 
-The SDK's own messages contain URLs, which may contain the secret of an upload, so only the server's
-text is quoted.
+The SDK's own messages contain URLs, which may contain the secret of an upload, so lakecli quotes
+only the server's text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lakecli.stores.cloud_errors import (
 from lakecli.stores.contract import BucketNotFound
 
 TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
-"""Worth another try a moment later."""
+"""HTTP statuses of failures that may be gone at the next attempt."""
 
 _LOG_IN = (
     "set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account's key, or run "
@@ -108,17 +108,20 @@ _BY_TEXT = (
     (re.compile("requester pays", re.IGNORECASE), _NO_PAYER),
     (re.compile("restrictNonCmekServices"), _NO_KEY),
 )
-"""What a bucket demands, which Google says by a text."""
+"""The errors for requirements of a bucket, by patterns of the text in which Google states them."""
 
 _DEMANDING = frozenset({400, 403, 412})
-"""The statuses of such texts; those of others may name an object, which may be called so."""
+"""The HTTP statuses for which `_BY_TEXT` is used.
+
+The text of another status may contain the name of an object, which could match a pattern.
+"""
 
 _MISMATCH = re.compile(r"match(es)? calculated|checksum|crc32c|md5", re.IGNORECASE)
 _OF_XML = re.compile("<(Code|Message|Details)>([^<]*)<")
 
 
 class GsTranslator(Translator):
-    """Turns the SDK's errors about one bucket into lakecli's."""
+    """Converts the SDK's errors about one bucket to lakecli's."""
 
     again = "wait and repeat the command, or check the network and STORAGE_EMULATOR_HOST"
     by_class = _BY_CLASS
@@ -127,7 +130,7 @@ class GsTranslator(Translator):
     order_hint = "use a server that lists in byte order"
 
     def action_for(self, text: str) -> str:
-        """Return what to do about a refusal: other permissions, or another login."""
+        """Return a hint for a refusal: other permissions, or another login."""
         return f"{permission_hint(text)}; or {_LOG_IN}"
 
     def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
@@ -151,7 +154,7 @@ class GsTranslator(Translator):
 
 
 def _explained(error: Exception) -> tuple[str, str]:
-    """Return the reason and the text of a server's error, which is JSON, or XML in the XML API."""
+    """Return the reason and the text of a server's error, in JSON, or in XML from the XML API."""
     response: Any = getattr(error, "response", None)
     try:
         details = response.json()["error"]

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from google.cloud.storage import Blob
 
 NO_GENERATION = 1
-"""No object ever has it: generations count microseconds since 1970."""
+"""A generation that no object has: generations count microseconds since 1970."""
 
 
 def generation_of(version_id: str) -> int | None:
-    """Return the generation to read, ``None`` for the current one."""
+    """Return the generation to read; ``None``: the current one."""
     return generation_for(Match(Version(version_id))) if version_id else None
 
 
 def generation_for(condition: Condition) -> int | None:
-    """Return the generation that a condition requires: 0 for no object, ``None`` for any."""
+    """Return the generation that a condition requires; 0: no object may exist; ``None``: any."""
     match condition:
         case Absent():
             return 0

@@ -1,7 +1,7 @@
 """The adapter of Google Cloud Storage.
 
-Built on google-cloud-storage, which the first request loads. Credentials, endpoint, proxies and
-certificates are the SDK's; see `credentials`. A version is a generation.
+Built on google-cloud-storage, which the first request loads. The SDK determines credentials,
+endpoint, proxies and certificates; see `credentials`. A version is a generation.
 
 Conditional writes are sent once: a repetition could find the effect of the first attempt, and
 report a successful write as failed. Their callers read the object back. Every other request is
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
     from lakecli.stores.gs.client import GsClient, ObjectPiece
 
 LONGEST_NAME = 1_024
-"""Bytes in the name of an object."""
+"""Longest name of an object, in bytes."""
 
 _LONGEST_CHARACTER = 4
-"""Bytes of a character."""
+"""Largest size of a character, in bytes."""
 
 VERSION_TRIES = 5
-"""Reads of an object that is replaced again and again."""
+"""Number of attempts to read an object that others replace repeatedly."""
 
 
 class GsStore(MatchingCloudStore["GsClient"]):
@@ -72,7 +72,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
 
     Args:
         prefix: prefix of every key, without a trailing slash; may be empty.
-        access: how slowly servers may answer, and what buckets demand.
+        access: how slowly servers may answer, and what buckets require.
     """
 
     cloud = "Google Cloud Storage"
@@ -107,8 +107,8 @@ class GsStore(MatchingCloudStore["GsClient"]):
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version.
 
-        If the response does not name the generation, the current generation is requested, and then
-        read by its number.
+        If the response does not name the generation, the number of the current generation is
+        requested, and this generation is read.
 
         Raises:
             IntegrityError: the bytes do not have the checksum that the store keeps.
@@ -129,8 +129,8 @@ class GsStore(MatchingCloudStore["GsClient"]):
     ) -> ObjectPiece:
         """Return bytes ``[start, end)`` of an object, after comparing its ETag or MD5.
 
-        Google compares ETags itself. If the response lacks the tag to compare, the object's
-        properties are requested, and the generation that they describe is read.
+        Google itself can compare ETags. If the response lacks the tag to compare, the object's
+        properties are requested, and the generation that they name is read.
 
         Args:
             matching: the ETag or MD5 that the object must have, as for `ObjectStore.get`.
@@ -186,14 +186,14 @@ class GsStore(MatchingCloudStore["GsClient"]):
             yield info
 
     def check_versions(self) -> None:
-        """Make sure that the bucket has versioning enabled; see `capabilities.VersionedStore`."""
+        """Check that the bucket has versioning enabled; see `capabilities.VersionedStore`."""
         with self.translated():
             is_enabled = self.sdk().keeps_versions()
         if not is_enabled:
             raise not_versioned(self.root, "is not enabled")
 
     def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
-        """Yield objects like `list`, each with the ID of its current version."""
+        """Yield objects as `list` does, each with the ID of its current version."""
         return ((info, str(info.version)) for info in self.list(after=after))
 
     def copy(self, source: str, key: str) -> None:
@@ -205,7 +205,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
     def copy_from(
         self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
-        """Copy an object of any bucket."""
+        """Copy an object of any bucket into this namespace."""
         if not isinstance(source, GsStore):
             return False
         if not attributes.content_type:
@@ -223,7 +223,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         """Sign a URL: offline with a service account's key, otherwise by Google's IAM.
 
         Raises:
-            Unsupported: the credentials are a user's, and a user cannot sign.
+            Unsupported: the credentials are those of a user, and a user cannot sign.
         """
         if self.translator.anonymous:
             path = f"{self.bucket}/{quoted_path(self.full(key))}"
@@ -280,7 +280,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
             return describe(self._login)
 
     def uploads(self) -> GsUploads:
-        """Return the uploads in parts; see `lakecli.stores.capabilities`."""
+        """Return the interface for multipart uploads."""
         return GsUploads(self)
 
     def _new_client(self) -> GsClient:
@@ -314,11 +314,10 @@ class GsStore(MatchingCloudStore["GsClient"]):
         return full
 
     def _info_of(self, blob: Blob) -> ObjectInfo:
-        """Describe an object.
+        """Return the properties of an object.
 
-        Its ``etag`` is the MD5 of its bytes, which lakeFS records, too, and which stays the same
-        when the metadata changes. A composed object has no MD5, so its ``etag`` is the store's
-        ETag.
+        Its ``etag`` is the MD5 of its bytes, which lakeFS also records, and which does not change
+        with the metadata. A composed object has no MD5, so its ``etag`` is the store's ETag.
         """
         from lakecli.stores.gs.client import md5_of
 
@@ -341,7 +340,7 @@ class _ObjectStream(PieceStream):
 
     The constructor raises the errors of `ObjectStore.open`. Reading raises `Unreachable` if the
     connection broke in each attempt, `IntegrityError` for bytes without the checksum that the store
-    keeps, and `ConditionFailed` if the object was replaced meanwhile.
+    keeps, and `ConditionFailed` if the object was replaced during reading.
     """
 
     def __init__(self, store: GsStore, key: str, matching: str, generation: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Uploads in parts that outlive a process, on Google Cloud Storage.
+"""Multipart uploads on Google Cloud Storage, which another process can resume.
 
 The XML API has the multipart uploads of S3, with two differences: parts are joined without a
 condition, and unfinished uploads are kept and billed until a lifecycle rule deletes them.
@@ -45,7 +45,7 @@ class GsUploads:
         self._store = store
 
     def start(self, key: str, *, by_urls: bool = False) -> UploadId:
-        """Begin an upload; raise `Unsupported` if a server in Google's place has no uploads."""
+        """Begin an upload; raise `Unsupported` if the server is an emulator without this feature."""
         del by_urls  # any part may come without a checksum
         with self._store.translated(key, may_be_absent=True) as full:
             answer = self._store.sdk().ask_xml("POST", full, {"uploads": ""})
@@ -77,7 +77,7 @@ class GsUploads:
         return UploadedPart(number, len(sent), tag, crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
-        """Yield the parts that have arrived, without checksums, which listings lack."""
+        """Yield the parts that the store has; listings have no checksums of them."""
         for item in self._list(key, upload):
             with self._store.translated(key):
                 part = UploadedPart(
@@ -88,7 +88,7 @@ class GsUploads:
             yield part
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
-        """Return when the last part arrived."""
+        """Return when the store received the last part."""
         with self._store.translated(key):
             times = (_time(item, "LastModified") for item in self._list(key, upload))
             return max(times, default=None)
@@ -123,8 +123,8 @@ class GsUploads:
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix`, a page at a time.
 
-        Nothing is yielded for a server in Google's place that has no uploads in parts: it refuses
-        the request, or lists its objects instead.
+        An emulator of Google's server may have no multipart uploads: it refuses the request, or
+        lists its objects instead. Then nothing is yielded.
         """
         full, start = self._store.start + prefix, len(self._store.start)
         wanted = {"uploads": "", "prefix": full, "encoding-type": "url"}
@@ -170,7 +170,7 @@ class GsUploads:
 
 
 class _Body:
-    """A stream that each attempt sends from its beginning: the SDK may have to log in again."""
+    """A stream that can be sent again from its beginning: the SDK may have to log in and repeat."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream

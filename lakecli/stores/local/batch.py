@@ -4,15 +4,15 @@ Staging directories contain unfinished files, and can become the final directori
 
     <root>/_lakecli/tmp/<name>/<number>/<last component of the key>
 
-Each numbered directory has the new files of one final directory. If that does not exist yet, the
-staging directory is renamed to it: one operation instead of two for every file. Only this user may
-enter the directory above them, so that no one else can put a symbolic link there.
+Each numbered directory has the new files of one final directory. If the final directory does not
+exist yet, the staging directory is renamed to it: one operation instead of two for every file. Only
+this user may enter the directory ``<name>``, so that no one else can put a symbolic link there.
 
 Temporary files that killed processes left behind are found by their age and by their locks. A
 process has a shared lock on each temporary file that it writes, and on each directory of such files
-that it has made; the lock ends with the process. A file that is older than a day and not locked is
-a leftover. On a file system without such locks nothing is removed, because it cannot be known
-whether a file is in use.
+that it has created; the lock ends with the process. A file that is older than a day and not locked
+is a leftover. On a file system without such locks nothing is removed, because it is unknown whether
+a file is in use.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from lakecli.stores.local.files import (
 )
 
 EARLY = 64 << 20
-"""Bytes of small files after which the system is asked to start writing them to disk."""
+"""After this many bytes of small files, the system is asked to start writing them to disk."""
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -60,11 +60,12 @@ _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 
 
 class LocalBatch:
-    """A batch on a directory; see `contract.WriteBatch`.
+    """A batch of writes to a directory; see `contract.WriteBatch`.
 
-    Files are written to temporary names without a sync. `flush` syncs them all at once, gives them
-    their final names and syncs the names, so a crash leaves only temporary files and whole objects.
-    Only one thread at a time writes a small file: on one file system several threads are no faster.
+    Files are written to temporary names without a sync. `flush` syncs all of them together, gives
+    them their final names and syncs the names, so a crash leaves only temporary files and whole
+    objects. Only one thread at a time writes a small file: on one file system several threads are
+    no faster.
     """
 
     def __init__(self, files: RootDirectory) -> None:
@@ -72,17 +73,17 @@ class LocalBatch:
         with files.translated("temporary files"):
             self._temporaries = files.open_directory(TEMPORARY, create=True)
         self._lock = Lock()
-        """Guards all below, and is held while a small file is written."""
+        """Protects all attributes below; also locked while a small file is written."""
         self._written = 0
         self._flushing = Lock()
         self._open_dirs: dict[bool, StagingDirs] = {}
-        """The staging directories of `put_new`, and (``True``) of `put_content`, for writing."""
+        """The staging directories to write to: of `put_content` (``True``) and of `put_new`."""
         self._unpublished_dirs: list[StagingDirs] = []
-        """All staging directories that are not published."""
+        """All staging directories whose files do not have their final names yet."""
         self._own: StagingDirs | None = None
-        """One of these, for spools; it stays until no spool waits for its key."""
+        """The staging directory for temporary objects, kept until all of them have final keys."""
         self._spools: set[str] = set()
-        """The spools that wait for their keys."""
+        """The temporary objects that have no final key yet."""
         weakref.finalize(self, _clean_up, os.getpid(), self._temporaries, self._unpublished_dirs)
 
     def put_new(self, key: str, body: bytes) -> None:
@@ -103,7 +104,7 @@ class LocalBatch:
             raise self._files.translate(error, key) from error
 
     def put_contents(self, keys: Sequence[str], bodies: list[bytes]) -> list[bool]:
-        """Write many objects like `put_content`; return for each whether it was written."""
+        """Write many objects as `put_content` does; return for each whether it was written."""
         with self._files.translated("new objects"), self._lock:
             staging_dirs = self._open(is_content=True)
             written = staging_dirs.write_together(list(map(str.encode, keys)), bodies)
@@ -111,7 +112,7 @@ class LocalBatch:
         return written
 
     def _count(self, size: int) -> None:
-        """Count written bytes; from time to time, start writing them to disk in the background."""
+        """Count written bytes; after every `EARLY` bytes, start to write to disk in the background."""
         before, self._written = self._written, self._written + size
         if before // EARLY != self._written // EARLY:
             Thread(target=self._write_out, name="write-out", daemon=True).start()
@@ -119,13 +120,14 @@ class LocalBatch:
     def _write_out(self) -> None:
         """Sync the file system, so that the next flush has less to wait for.
 
-        The next flush sees errors of this sync, too: it syncs a descriptor that was opened before.
+        If this sync fails, the next flush reports the error, too, because it syncs a descriptor
+        that was opened before.
         """
         with suppress(OSError, LakeError), closing(self._files.open_root()) as root:
             sync_file_system(root)
 
     def _open(self, *, is_content: bool) -> StagingDirs:
-        """Return the open staging directories of one kind; the caller has locked the batch."""
+        """Return the staging directories that receive files of one kind; the caller has the lock."""
         if is_content not in self._open_dirs:
             self._open_dirs[is_content] = self._new_dirs(is_content=is_content)
         return self._open_dirs[is_content]
@@ -136,7 +138,7 @@ class LocalBatch:
         return made
 
     def spool(self) -> tuple[str, BinaryIO]:
-        """Open a temporary file."""
+        """Open a temporary file for an object whose key is still unknown."""
         with self._files.translated("temporary files"), self._lock:
             self._own = self._own or self._new_dirs(is_content=True)
             temporary, descriptor = self._files.create_temporary(self._own.descriptor)
@@ -144,7 +146,7 @@ class LocalBatch:
         return temporary, os.fdopen(descriptor, "wb")
 
     def adopt(self, key: str, temporary: str) -> None:
-        """Give a closed spool its final key: it becomes a file like those of `put_content`."""
+        """Give a closed temporary file its final key; `flush` then publishes it."""
         names = split_key(key)
         with self._files.translated(key), self._lock:
             if self._own is None or temporary not in self._spools:
@@ -156,8 +158,8 @@ class LocalBatch:
     def flush(self) -> Collection[str]:
         """Make everything written so far durable, then visible, then durably visible.
 
-        After an error, unpublished files are kept for another flush. After a failed sync they are
-        dropped, because the next sync could succeed although data was lost.
+        After an error, files without their final names are kept for another flush. After a failed
+        sync they are dropped, because the next sync could succeed although data was lost.
         """
         with self._flushing:
             with self._lock:
@@ -194,7 +196,7 @@ class LocalBatch:
 
 
 def _clean_up(owner: int, temporaries: int, all_dirs: Sequence[StagingDirs]) -> None:
-    """Remove the unpublished files of a dropped batch."""
+    """Remove the files of a dropped batch that do not have their final names."""
     if os.getpid() != owner:
         return  # a forked child; the files are its parent's
     for staging_dirs in all_dirs:
@@ -203,7 +205,7 @@ def _clean_up(owner: int, temporaries: int, all_dirs: Sequence[StagingDirs]) -> 
 
 
 class StagingDirs:
-    """The new files of a batch until its next flush.
+    """The new files of a batch until its next flush, in staging directories.
 
     Args:
         is_content: whether the keys determine the contents, so that an object of another size is
@@ -223,11 +225,11 @@ class StagingDirs:
 
     @property
     def count(self) -> int:
-        """Number of finished files that are not published."""
+        """Number of finished files that do not have their final names yet."""
         return sum(map(len, self._names.values()))
 
     def write(self, parent: bytes, name: bytes, body: bytes) -> None:
-        """Write a file for the directory `parent`, unless its name is already taken."""
+        """Write a new file whose final directory is `parent`, unless its name is already taken."""
         path = self._place(parent) + b"/" + name
         try:
             descriptor = os.open(path, CREATE_NEW, FILE_MODE, dir_fd=self.descriptor)
@@ -243,7 +245,7 @@ class StagingDirs:
         self._names.setdefault(parent, []).append(name)
 
     def take(self, parent: bytes, name: bytes, temporary: str, source: int) -> None:
-        """Move a finished file from the directory `source`, unless its name is already taken."""
+        """Move a finished file here from the directory `source`, unless its name is taken."""
         path = self._place(parent) + b"/" + name
         if status_of(self.descriptor, path) is not None:
             os.unlink(temporary, dir_fd=source)
@@ -252,7 +254,7 @@ class StagingDirs:
         self._names.setdefault(parent, []).append(name)
 
     def write_together(self, keys: Sequence[bytes], bodies: list[bytes]) -> list[bool]:
-        """Write many small files like `write`; return for each whether it was written."""
+        """Write many small files as `write` does; return for each whether it was written."""
         core = native.core()
         if core is None:
             return [False] * len(keys)
@@ -264,7 +266,7 @@ class StagingDirs:
         return list(map(bool, written))
 
     def _place(self, parent: bytes) -> bytes:
-        """Return the name of the staging directory for `parent`; create it if it is missing."""
+        """Return the name of the staging directory for `parent`, a final directory; create it if new."""
         place = self._places.get(parent)
         if place is None:
             place = b"%x" % len(self._places)
@@ -282,9 +284,9 @@ class StagingDirs:
                     sync_file(descriptor)
 
     def publish(self, *, sync: bool) -> None:
-        """Give all files their final names, like `RootDirectory.publish`.
+        """Give all files their final names, as `RootDirectory.publish` does.
 
-        After an error, the unpublished files are kept.
+        After an error, the files without their final names are kept.
 
         Args:
             sync: whether to make the names durable, directory by directory.
@@ -330,7 +332,7 @@ class StagingDirs:
         return True
 
     def remove(self) -> None:
-        """Remove all unpublished files and their directory."""
+        """Remove all files that do not have their final names, and their directory."""
         with suppress(OSError):
             remove_all(self.descriptor)
         os.close(self.descriptor)
@@ -339,7 +341,7 @@ class StagingDirs:
 
 
 def clear_temporaries(files: RootDirectory, *, before_ns: int) -> int:
-    """Remove leftovers that did not change since `before_ns` (unix nanoseconds).
+    """Remove leftovers that have not changed since `before_ns` (unix nanoseconds); return how many.
 
     Files that cannot be locked or removed are kept: another process may use them, the file system
     may have no locks, or they may belong to another user.
@@ -371,7 +373,7 @@ def _clear(parent: int, name: bytes, before_ns: int) -> int:
 
 
 def _changed_at(descriptor: int) -> int:
-    """Return when a directory, or anything in it, changed last."""
+    """Return the time of the last change of a directory, or of anything in it, in nanoseconds."""
     times = [os.fstat(descriptor).st_mtime_ns]
     with os.scandir(descriptor) as entries:
         times += [entry.stat(follow_symlinks=False).st_mtime_ns for entry in entries]

@@ -8,7 +8,8 @@
     <root>/_lakecli/tmp/lock     locked during a compare-and-rename; never removed
 
 Directories below the root are opened by descriptor, one component at a time, without following
-symbolic links. So nobody who can write into the namespace can make a key point outside of it.
+symbolic links. So nobody who can write into the namespace can make a key refer to a file outside of
+it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from lakecli.stores.local.files import (
 TEMPORARY = (b"_lakecli", b"tmp")
 LOCK_NAME = b"lock"
 MAX_NAME_SIZE = 255
-"""Bytes in one component of a key, as all common file systems allow."""
+"""Longest component of a key, in bytes: the limit of all common file systems."""
 
 
 _SPECIAL = frozenset({b"", b".", b".."})
@@ -78,7 +79,7 @@ def split_key(key: str) -> list[bytes]:
 
 
 def is_possible_path(path: bytes) -> bool:
-    """Return whether directories and a file can have the names between the slashes of a path."""
+    """Return whether the components of a path are possible names of directories and a file."""
     names = path.split(b"/")
     is_short = len(path) <= MAX_NAME_SIZE or max(map(len, names)) <= MAX_NAME_SIZE
     return is_short and _SPECIAL.isdisjoint(names) and b"\0" not in path
@@ -88,9 +89,9 @@ class RootDirectory:
     """The root of a local namespace.
 
     Args:
-        root: absolute path; may be a symbolic link itself, since the user named it.
-        clock_ns: returns nanoseconds since the epoch, which become part of an object's version; see
-            `stamp`.
+        root: absolute path; may itself be a symbolic link, since the user named it.
+        clock_ns: a function that returns nanoseconds since the epoch. They become part of an
+            object's version; see `stamp`.
     """
 
     def __init__(self, root: str, *, clock_ns: Callable[[], int]) -> None:
@@ -101,7 +102,7 @@ class RootDirectory:
 
     @contextmanager
     def translated(self, what: str) -> Iterator[None]:
-        """Translate `OSError` into lakecli's errors; `what` names the file in messages."""
+        """Convert `OSError` to lakecli's errors; `what` names the file in messages."""
         try:
             yield
         except OSError as error:
@@ -135,7 +136,7 @@ class RootDirectory:
         return Unreachable(where, hint=hint)
 
     def open_root(self) -> int:
-        """Open the root directory; raise `BucketNotFound` if there is none."""
+        """Open the root directory; raise `BucketNotFound` if it does not exist."""
         try:
             return os.open(self.root, OPEN_DIRECTORY)
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -150,7 +151,7 @@ class RootDirectory:
         """Create the root and its missing parents, durably.
 
         Raises:
-            BucketNotFound: a file has the name of one of them.
+            BucketNotFound: a file has the name of the root or of a parent.
         """
         with self.translated("the root"):
             with suppress(FileExistsError, NotADirectoryError):
@@ -168,7 +169,7 @@ class RootDirectory:
         """Open a directory below the root; the caller closes the descriptor.
 
         Args:
-            names: the components of its path, without ``.`` and ``..``.
+            names: the components of the directory's path, without ``.`` and ``..``.
             sync: whether to make created directories durable.
 
         Raises:
@@ -202,7 +203,7 @@ class RootDirectory:
             return _open_regular(parent, names[-1])
 
     def create_temporary(self, parent: int) -> tuple[str, int]:
-        """Create an empty temporary file in the opened directory `parent`, and lock it."""
+        """Create an empty temporary file in the open directory `parent`, and lock it."""
         while True:
             name = f"{self._series}-{next(self._numbers):x}"
             with suppress(FileExistsError):  # a fork or another machine may count the same
@@ -225,16 +226,16 @@ class RootDirectory:
         return self._clock_ns()
 
     def stamp(self, descriptor: int, *, later_than: int = 0) -> None:
-        """Set a file's modification time to now, finer than the kernel's own clock.
+        """Set a file's modification time to now, with a finer resolution than the kernel's clock.
 
-        The kernel's clock has ticks of up to 4 ms, and inode numbers are reused at once, so two
+        The kernel's clock has ticks of up to 4 ms, and inode numbers are reused immediately, so two
         versions of a small object could otherwise look the same.
         """
         now = max(self._clock_ns(), later_than + 1)
         os.utime(descriptor, ns=(now, now))
 
     def stamp_object(self, parent: int, name: bytes, current: os.stat_result) -> None:
-        """Set the modification time of a published file, like `stamp`."""
+        """Set the modification time of a published file, as `stamp` does."""
         now = max(self._clock_ns(), current.st_mtime_ns + 1)
         os.utime(name, ns=(now, now), dir_fd=parent, follow_symlinks=False)
 
@@ -249,7 +250,7 @@ class RootDirectory:
             yield
 
     def remove_own(self) -> None:
-        """Remove the directory of temporary files and its lock if lakecli has no other files here.
+        """Remove the lock and the directory of temporary files, if lakecli has no other files here.
 
         Never call this in a repository's namespace: another process could then lock the removed
         file.
@@ -271,7 +272,7 @@ class RootDirectory:
     def publish_new(
         self, temporaries: int, temporary: str | bytes, parent: int, name: bytes, *, source: int
     ) -> None:
-        """Rename a finished temporary file to `name`, unless that name exists.
+        """Rename a finished temporary file to `name`, unless `name` exists.
 
         Raises:
             FileExistsError: the name exists; the temporary file is unchanged.
@@ -292,7 +293,7 @@ class RootDirectory:
     def publish(
         self, temporaries: int, name: bytes, parent: int, *, source: int, is_content: bool
     ) -> bool:
-        """Move a finished file to `parent` under its name, or remove it if the object exists.
+        """Move a finished file to `parent` under its name, or remove the file if the object exists.
 
         Args:
             is_content: whether the name determines the bytes, so that an object of another size is
@@ -325,9 +326,9 @@ class RootDirectory:
 class KeptDirectory(RootDirectory):
     """A root for reading in one thread, which keeps the directory of the last file open.
 
-    When files are read in key order, each directory is opened only once. If a directory is replaced
-    meanwhile, files of the old one are read: use this only for files that never change. The caller
-    must close it.
+    If files are read in key order, each directory is opened only once. If a directory is replaced
+    during the reading, files of the old one are read: use this only for files that never change.
+    The caller must close it.
     """
 
     _parent = -1

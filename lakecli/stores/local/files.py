@@ -14,13 +14,13 @@ from lakecli.base.os_errors import CANNOT_SYNC
 from lakecli.stores.contract import ObjectInfo, Version
 
 _SYNCFS = "syncfs"
-"""A call of Linux; tests name one that does not exist."""
+"""The name of a system call of Linux; tests replace it by a name that does not exist."""
 
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
 PRIVATE = 0o700
 FEW = 32
-"""Files or directories that are synced one by one, at most.
+"""Largest number of files or directories that are synced one by one.
 
 One sync of the file system costs less than a thousand syncs of files, but also waits for the recent
 writes of other programs.
@@ -44,7 +44,7 @@ class closing:  # noqa: N801 - as in contextlib, which closes objects
 
 
 def object_status(parent: int, name: bytes) -> os.stat_result | None:
-    """Return the status of an object's file in an opened directory, ``None`` without such a file.
+    """Return the status of an object's file in an open directory; ``None`` without such a file.
 
     Raises:
         OSError: a directory (``EISDIR``) or a link (``ELOOP``) has the name.
@@ -57,7 +57,7 @@ def object_status(parent: int, name: bytes) -> os.stat_result | None:
 
 
 def status_of(parent: int, name: bytes | str) -> os.stat_result | None:
-    """Return the status of a name in an opened directory, without following links, or ``None``."""
+    """Return the status of a name in an open directory, or ``None``; links are not followed."""
     try:
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -86,13 +86,13 @@ def hold(descriptor: int) -> None:
 
 
 def names_in(descriptor: int) -> set[bytes]:
-    """Return the names in an opened directory."""
+    """Return the names in an open directory."""
     with os.scandir(descriptor) as entries:
         return {os.fsencode(entry.name) for entry in entries}
 
 
 def read_range(descriptor: int, start: int, size: int) -> bytes:
-    """Return a range of a file, fewer bytes at its end: one system call reads 2 GiB at most."""
+    """Return a range of a file, fewer bytes at its end; repeats calls, which read 2 GiB at most."""
     pieces = []
     while size and (piece := os.pread(descriptor, size, start)):
         pieces.append(piece)
@@ -102,7 +102,7 @@ def read_range(descriptor: int, start: int, size: int) -> bytes:
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write every byte: one system call writes 2 GiB at most, and less on a full disk."""
+    """Write every byte: a system call writes at most 2 GiB, and possibly less on a full disk."""
     written = os.write(descriptor, data)
     while written < len(data):
         data = memoryview(data)[written:]
@@ -110,9 +110,9 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 
 class SyncError(OSError):
-    """A write to the disk failed and may be lost, although another sync could succeed.
+    """A write to the disk failed, so data may be lost, although the next sync may succeed.
 
-    Kernels report a failed write once and then treat the page as clean.
+    Kernels report a failed write once, and afterwards treat the page as written.
     """
 
 
@@ -129,7 +129,7 @@ def sync_file(descriptor: int) -> None:
 
 
 def sync_names(descriptor: int) -> None:
-    """Make the names in an opened directory durable, if its file system can; see `sync_file`."""
+    """Make the names in an open directory durable, if its file system can; see `sync_file`."""
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -140,8 +140,8 @@ def sync_names(descriptor: int) -> None:
 def sync_file_system(descriptor: int) -> None:
     """Make all writes to the file system of `descriptor` durable, by one call; see `sync_file`.
 
-    Linux's ``syncfs`` syncs this file system only and reports failed writes. Other systems have
-    only ``sync``, which does neither.
+    Linux's ``syncfs`` syncs only this file system, and reports failed writes. Other systems have
+    only ``sync``, which syncs all file systems and reports nothing.
     """
     import ctypes
 
@@ -168,7 +168,7 @@ def sync_published(root: str, key: str) -> None:
 
 
 def sync_all_published(root: str, keys: Sequence[str]) -> None:
-    """Make objects durable like `sync_published`; many objects by one sync of the file system."""
+    """Make objects durable as `sync_published` does; if many, by one sync of the file system."""
     if len(keys) > FEW:
         _sync_path(root, OPEN_DIRECTORY, sync_file_system)
         return
@@ -182,7 +182,7 @@ def _sync_path(path: str, flags: int, sync: Callable[[int], None]) -> None:
 
 
 def open_below(parent: int, name: bytes, *, create: bool, sync: bool) -> int:
-    """Open a directory inside an opened one; see `RootDirectory.open_directory`."""
+    """Open a directory inside an open one; see `RootDirectory.open_directory`."""
     try:
         return os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     except FileNotFoundError:

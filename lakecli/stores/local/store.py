@@ -1,9 +1,10 @@
 """A directory as a bucket: one file per object, written to a temporary name and moved.
 
-A directory cannot keep content types and metadata (the entries of a tree contain them), nor objects
-with keys that are not file names; see `directory.split_key`. An object's version consists of its
-modification time in nanoseconds, its inode and its size: these need no read of the file, each put
-makes a new inode, and `RootDirectory.stamp` keeps the times of one key strictly ascending.
+A directory cannot keep content types and metadata, which the entries of a tree have anyway. It
+cannot keep objects with keys that are not file names; see `directory.split_key`. An object's
+version consists of its modification time in nanoseconds, its inode and its size: they are known
+without reading the file, each put creates a new inode, and `RootDirectory.stamp` keeps the times of
+one key strictly ascending.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
 
 
 RESERVED = b"/".join((*TEMPORARY, b""))
-"""What the keys of temporary files begin with, which are no objects."""
+"""The prefix of the keys of temporary files, which are not objects."""
 
 COPY_SIZE = 1 << 20
 COPY_LIMIT = 1 << 30
@@ -75,8 +76,8 @@ COPY_LIMIT = 1 << 30
 class DirectoryStore:
     """A namespace in a directory of this machine.
 
-    It has the methods of its capabilities, but not their protocols as base classes: short commands
-    do not need them, and should not have to import `capabilities`.
+    The class has the methods of its capabilities, but not their protocols as base classes: short
+    commands do not need the protocols, and should not have to import `capabilities`.
 
     Args:
         root: absolute path of an existing directory.
@@ -116,7 +117,7 @@ class DirectoryStore:
         return data
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
-        """Return an object and its version. They match, since a published file never changes."""
+        """Return an object and its version, which match because a published file never changes."""
         descriptor, status = self._open_file(key)
         with os.fdopen(descriptor, "rb") as file, self._directory.translated(key):
             return file.read(length), version_of(status)
@@ -142,7 +143,7 @@ class DirectoryStore:
         )
 
     def put_new(self, key: str, body: bytes) -> bool:
-        """Write `body` unless the key exists; return whether it was absent.
+        """Write `body` unless the key exists; return whether the key was absent.
 
         An existing object is synced, since its writer may not have synced it yet.
         """
@@ -178,7 +179,7 @@ class DirectoryStore:
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects under `prefix` in byte order of whole keys.
 
-        Directories are read one at a time; symbolic links and special files are not objects.
+        Directories are read one at a time. Symbolic links and special files are skipped.
         """
         wanted, floor = key_bytes(prefix), key_bytes(after)
         above, slash, _ = wanted.rpartition(b"/")
@@ -194,19 +195,18 @@ class DirectoryStore:
             yield from _walk(descriptor, above + slash, wanted, floor)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects; a missing one is ignored. Directories stay, as writers may use them."""
+        """Delete objects; a missing one is ignored. Directories are kept: writers may use them."""
         _delete(self._directory, ((key, None) for key in keys))
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
-        """Delete objects that still have these versions; see `DeletesMatching`."""
+        """Delete the objects that still have the given versions; see `DeletesMatching`."""
         return _delete(self._directory, objects)
 
     def renew(self, key: str) -> None:
-        """Give an object a new time and version.
+        """Give an object a new time and version, under the lock of the namespace.
 
-        This is done under the lock of the namespace. So `delete_matching` either finds the new
-        version and keeps the object, or deletes the object before, which raises `ObjectNotFound`
-        here.
+        Because of the lock, `delete_matching` either finds the new version and keeps the object, or
+        deletes the object first, which raises `ObjectNotFound` here.
         """
         names = split_key(key)
         files = self._directory
@@ -241,7 +241,7 @@ class DirectoryStore:
         )
 
     def access(self) -> Access:
-        """Return the user who opens the files."""
+        """Return the name of the user who opens the files, as credentials."""
         from lakecli.stores.capabilities import Access
 
         user = os.geteuid()
@@ -269,7 +269,7 @@ class DirectoryStore:
                 self._directory.remove_own()
 
     def clear_temporaries(self, *, older_than: timedelta) -> int:
-        """Remove the temporary files of killed processes; see `clear_temporaries`."""
+        """Remove the temporary files of killed processes; see `batch.clear_temporaries`."""
         with self._directory.translated("temporary files"):
             from lakecli.stores.local.batch import clear_temporaries
 
@@ -283,7 +283,7 @@ class DirectoryStore:
         return os.path.join(self._directory.root, os.fsdecode(key_bytes(key)))
 
     def batch(self) -> LocalBatch:
-        """Start a batch, made durable by one sync of the file system."""
+        """Start a batch of writes that one sync of the file system makes durable."""
         from lakecli.stores.local.batch import LocalBatch
 
         return LocalBatch(self._directory)
@@ -292,7 +292,7 @@ class DirectoryStore:
     def reading_in_order(self) -> Iterator[DirectoryStore]:
         """Yield a store for one thread that reads data objects in the order of their keys.
 
-        The store opens each directory once; see `KeptDirectory`.
+        This store opens each directory once; see `KeptDirectory`.
         """
         kept = KeptDirectory(self._directory.root, clock_ns=self._directory.now_ns)
         reader = DirectoryStore(kept.root)
@@ -307,7 +307,7 @@ class DirectoryStore:
     ) -> Sequence[bytes | None]:
         """Return many objects of at most `limit` bytes, in the order of `keys`.
 
-        The result has ``None`` for an object that the caller must read by itself.
+        The result is ``None`` for each object that the caller must read separately.
 
         Args:
             keys: content addresses, sorted.
@@ -336,13 +336,13 @@ class DirectoryStore:
 
 
 def _walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterator[ObjectInfo]:
-    """Yield the objects below an opened directory, and close it.
+    """Yield the objects below an open directory, and close the directory.
 
     Args:
         descriptor: descriptor of the directory; this function closes it.
         above: the directory's key, with a trailing slash; empty for the root.
         wanted: the prefix of every key to yield.
-        floor: every key to yield is greater.
+        floor: the key after which the listing begins.
     """
     try:
         # With the slash in its name a directory sorts where its keys do: "a-b" before "a/b".
@@ -373,7 +373,7 @@ def _walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterato
 
 
 def _delete(files: RootDirectory, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:
-    """Delete objects that have these versions (``None``: any); return the keys of the others."""
+    """Delete objects that have these versions (``None``: any); return the keys of the kept ones."""
     kept = []
     with files.translated("temporary files"):
         opened = files.open_directory(TEMPORARY, create=True)
@@ -445,7 +445,7 @@ def _check(condition: Condition, current: os.stat_result | None, key: str) -> No
 
 
 def _write_body(descriptor: int, body: bytes | BinaryIO) -> None:
-    """Write bytes, or the rest of an opened file."""
+    """Write bytes, or the rest of an open file."""
     if isinstance(body, bytes | bytearray | memoryview):
         write_all(descriptor, body)
         return
