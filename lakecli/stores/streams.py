@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Seekable(RawIOBase):
-    """A seekable stream that keeps its position; subclasses read from there.
+    """A seekable stream that keeps its position; subclasses read from this position.
 
     Args:
         size: size of the stream in bytes.
@@ -57,7 +57,7 @@ Part = TypeVar("Part")
 Answer = TypeVar("Answer")
 
 PART_WORKERS = 4
-"""Parts in flight; with the one being read, an upload holds five parts in memory."""
+"""Parts that are sent at the same time; an upload also reads one part, so five are in memory."""
 
 
 def read_exactly(body: BinaryIO, size: int) -> bytes:
@@ -74,7 +74,7 @@ def read_exactly(body: BinaryIO, size: int) -> bytes:
 
 
 def size_left(body: BinaryIO) -> int | None:
-    """Return the bytes left in a stream, or ``None`` if it cannot seek."""
+    """Return the number of bytes left in a stream, or ``None`` if it cannot seek."""
     if not getattr(body, "seekable", bool)():
         return None
     here = body.seek(0, SEEK_CUR)
@@ -84,7 +84,7 @@ def size_left(body: BinaryIO) -> int | None:
 
 
 def spooled(body: BinaryIO) -> BinaryIO:
-    """Copy a stream to a temporary file, so that one request can send it."""
+    """Copy a stream to a temporary file, so that a single request can send it."""
     from shutil import copyfileobj
     from tempfile import TemporaryFile
 
@@ -108,7 +108,7 @@ def groups_of(
     """Yield lists of consecutive items with at most `most` bytes together, or of one larger item.
 
     Args:
-        count: number of items in a list, at most.
+        count: largest number of items in a list.
     """
     group: list[Part] = []
     total = 0
@@ -124,7 +124,7 @@ def groups_of(
 
 
 def parts_of(first: bytes, body: BinaryIO) -> Iterator[bytes]:
-    """Yield the parts of a stream whose beginning, `first`, has been read already.
+    """Yield the parts of a stream whose beginning, `first`, has already been read.
 
     The part size doubles after every 1,000 parts, so 10,000 parts have 8 TiB.
     """
@@ -139,8 +139,8 @@ def send_all(parts: Iterable[Part], send: Callable[[int, Part], Answer]) -> list
     """Send parts in parallel; return the results of `send` in the order of the parts.
 
     Args:
-        parts: the parts, requested one by one, so that only those in flight are in memory.
-        send: takes the number of a part, from 1, and the part.
+        parts: the parts, requested one by one, so that only parts being sent are in memory.
+        send: a function whose arguments are the number of a part, from 1, and the part.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -170,14 +170,14 @@ class ReadStream(RawIOBase):
 
 
 READ_SIZE: Final = 4 << 20
-"""Bytes in one request to a store that does not stream ranges."""
+"""Bytes in one request to a store that cannot stream ranges."""
 
 
 def open_range(store: ObjectStore, key: str, *, start: int, length: int) -> BinaryIO:
     """Open bytes ``[start, start + length)`` of an object for one pass; the caller closes it.
 
-    A store with `OpensRanges` streams them by a single request that is not repeated. From other
-    stores they are read piece by piece. Both need little memory.
+    A store with `OpensRanges` streams the bytes by a single request that is not repeated. From
+    other stores they are read piece by piece. Both ways need little memory.
 
     Raises:
         ObjectNotFound: no such key.
@@ -192,13 +192,13 @@ class PieceStream(ReadStream):
     """A stream that is read piece by piece; subclasses implement `next_piece`.
 
     Attributes:
-        ahead: bytes that were read from the store, but not yet by the caller.
+        ahead: bytes that were read from the store, but that the caller has not read yet.
     """
 
     ahead = memoryview(b"")
 
     def read(self, size: int = -1) -> bytes:
-        """Read up to `size` bytes; with -1 all that are left."""
+        """Read up to `size` bytes; with -1, all bytes that are left."""
         if size < 0:
             return b"".join(iter(lambda: self.read(READ_SIZE), b""))
         if not self.ahead:
@@ -208,7 +208,7 @@ class PieceStream(ReadStream):
         return data
 
     def next_piece(self) -> bytes:
-        """Return the next piece, ``b""`` at the end."""
+        """Return the next piece; ``b""`` at the end."""
         raise NotImplementedError
 
 
@@ -231,8 +231,8 @@ class _Range(PieceStream):
 class PieceReader:
     """A stream of pieces that withholds the last piece until the iterator has ended.
 
-    The iterator may check all pieces after the last one. If this check raises an error, a request
-    that sends the stream is never complete.
+    After the last piece, the iterator may still check the whole. If this check raises an error, a
+    request that sends the stream is never complete.
     """
 
     def __init__(self, pieces: Iterator[bytes]) -> None:

@@ -4,9 +4,9 @@
 
     s3://bucket/prefix               a prefix in a bucket of S3
     gs://bucket/prefix               … of Google Cloud Storage
-    az://account/container/prefix    … in a container of an Azure storage account; also typed
+    az://account/container/prefix    … in a container of an Azure storage account; also accepted:
                                      https://account.blob.core.windows.net/container/prefix
-    local:///absolute/path           a directory of this machine; also typed file:///… or /…
+    local:///absolute/path           a directory of this machine; also accepted: file:///… or /…
     memory://bucket/prefix           a bucket in the memory of this process, for tests and examples
                                      of the library (`lakecli.stores.memory`)
 
@@ -38,7 +38,7 @@ _AZURE_HOST = ".blob.core.windows.net"
 
 
 class NamespaceUri(NamedTuple):
-    """A parsed namespace.
+    """A parsed URI of a storage namespace.
 
     Attributes:
         scheme: ``s3``, ``gs``, ``az``, ``local`` or ``memory``.
@@ -59,7 +59,7 @@ class NamespaceUri(NamedTuple):
 
 
 def parse(text: str) -> NamespaceUri:
-    """Parse a storage namespace.
+    """Parse the URI of a storage namespace.
 
     Raises:
         UsageError: the text is malformed, or the scheme is not supported.
@@ -89,12 +89,12 @@ def parse(text: str) -> NamespaceUri:
 
 
 def normalise(text: str) -> str:
-    """Return the canonical spelling, in which namespaces are compared and stored; see `parse`."""
+    """Return the canonical spelling of a URI, in which namespaces are stored and compared."""
     return str(parse(text))
 
 
 def as_url(uri: str) -> str:
-    """Return a normalised URI in lakeFS's spelling, which names an Azure container by its URL."""
+    """Return a normalised URI in lakeFS's spelling, in which an Azure container is an HTTPS URL."""
     from urllib.parse import quote
 
     parsed = parse(uri)

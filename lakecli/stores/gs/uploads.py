@@ -45,7 +45,7 @@ class GsUploads:
         self._store = store
 
     def start(self, key: str, *, by_urls: bool = False) -> UploadId:
-        """Begin an upload; raise `Unsupported` if the server is an emulator without this feature."""
+        """Begin an upload; raise `Unsupported` if the server is an emulator without uploads."""
         del by_urls  # any part may come without a checksum
         with self._store.translated(key, may_be_absent=True) as full:
             answer = self._store.sdk().ask_xml("POST", full, {"uploads": ""})

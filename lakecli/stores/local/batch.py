@@ -112,7 +112,7 @@ class LocalBatch:
         return written
 
     def _count(self, size: int) -> None:
-        """Count written bytes; after every `EARLY` bytes, start to write to disk in the background."""
+        """Count written bytes; after every `EARLY` bytes, let a thread write them to disk."""
         before, self._written = self._written, self._written + size
         if before // EARLY != self._written // EARLY:
             Thread(target=self._write_out, name="write-out", daemon=True).start()
@@ -127,7 +127,7 @@ class LocalBatch:
             sync_file_system(root)
 
     def _open(self, *, is_content: bool) -> StagingDirs:
-        """Return the staging directories that receive files of one kind; the caller has the lock."""
+        """Return the staging directories that receive files of one kind; call with the lock."""
         if is_content not in self._open_dirs:
             self._open_dirs[is_content] = self._new_dirs(is_content=is_content)
         return self._open_dirs[is_content]
@@ -266,7 +266,7 @@ class StagingDirs:
         return list(map(bool, written))
 
     def _place(self, parent: bytes) -> bytes:
-        """Return the name of the staging directory for `parent`, a final directory; create it if new."""
+        """Return the name of the staging directory for `parent`; create it if it is missing."""
         place = self._places.get(parent)
         if place is None:
             place = b"%x" % len(self._places)

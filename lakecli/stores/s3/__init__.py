@@ -1,4 +1,4 @@
-"""Amazon S3, and servers that speak its protocol.
+"""Amazon S3, and servers with the same protocol.
 
 ::
 
@@ -9,9 +9,9 @@
     connection       what the requests of one store share: settings, credentials, clients and clock
     settings         endpoint, region and static keys, from the places that AWS's tools read
     client           the SDK's client, which reads answers within limits
-    uploads          uploads in parts: those that outlive a process, streams, and large copies
+    uploads          multipart uploads, which another process can resume; streams and large copies
     signing          Signature Version 4: of URLs, and in the headers of requests
-    errors           translates the SDK's errors into lakecli's
+    errors           converts the SDK's errors to lakecli's
 
 May import the modules of `lakecli.stores` and what is below, but no other adapter.
 """

@@ -1,6 +1,6 @@
 """The SDK's client, with an HTTP client that reads answers within limits.
 
-The SDK itself reads an answer whole, however long it is, and reads any XML as an empty listing. Its
+The SDK itself reads a whole answer, however long it is, and takes any XML for an empty listing. Its
 event ``before-send`` lets another function send a request; see `SdkHttp.answer_to`.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from botocore.session import Session
 
 CONNECTIONS: Final = 32
-"""In a client's pool: more threads than that open and close their own."""
+"""Number of connections in a client's pool; if more threads send requests, they open their own."""
 
 _LISTINGS: Final = {
     "ListObjectVersions": ("ListVersionsResult", "ListBucketVersionsResult", "ListBucketResult"),
@@ -39,7 +39,7 @@ _LISTINGS: Final = {
 }
 """The root elements of listings of objects, which must say whether another page follows.
 
-The first is that of S3, the others are those of servers.
+The first name is that of S3; the other names are those of other servers.
 """
 
 _ANSWERS: Final = {
@@ -51,10 +51,10 @@ _ANSWERS: Final = {
     "ListParts": "ListPartsResult",
     "UploadPartCopy": "CopyPartResult",
 }
-"""The root elements of other answers; a started upload has an ID."""
+"""The root elements of other answers. The answer that starts an upload is checked by its ID."""
 
 _WORK: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "UploadPartCopy"})
-"""S3 begins to answer these with status 200, and sends blanks until it has done them."""
+"""Operations that S3 answers with status 200 first, then with blanks until they are done."""
 
 
 def new_client(
@@ -70,9 +70,9 @@ def new_client(
     """Return a client of S3.
 
     Args:
-        attempts: number of attempts at most for each request.
-        note: called after each response.
-        prepare: called with each request before it is signed.
+        attempts: largest number of attempts for each request.
+        note: a function that is called after each response.
+        prepare: a function that is called with each request before it is signed.
         is_anonymous: whether requests are sent without a signature.
         ignores_endpoints: whether to ignore configured endpoints; `config` has the one to use.
     """
@@ -97,7 +97,7 @@ def new_client(
 
 
 def _stay(*, context: dict[str, Any], **_: object) -> None:
-    """Make the SDK believe that it has followed a redirect to the bucket's region already.
+    """Make the SDK believe that it has already followed a redirect to the bucket's region.
 
     Otherwise it would loop on a server that answers every request with a redirect, as a proxy from
     http to https does.
@@ -106,13 +106,13 @@ def _stay(*, context: dict[str, Any], **_: object) -> None:
 
 
 def _stop_waiting(*, attempts: int, caught_exception: Exception | None = None, **_: object) -> None:
-    """Raise the error of a server that was too slow twice, instead of trying once more."""
+    """If a server was too slow twice, raise its error instead of trying again."""
     if caught_exception is not None and attempts > 1 and slow_answer_of(caught_exception):
         raise caught_exception
 
 
 def bound_answers(session: Session, limits: AnswerLimits) -> None:
-    """Limit the answers to all requests of an SDK session, also to requests for credentials."""
+    """Limit the answers to all requests of an SDK session, including requests for credentials."""
     session.register_component("response_parser_factory", CheckedParsers())
     ca_bundle = session.get_config_variable("ca_bundle")
     session.register("before-send", SdkHttp(ca_bundle, limits).answer_to)
@@ -136,7 +136,7 @@ class _BoundedSession(URLLib3Session):  # type: ignore[misc] # the SDK is not ty
 
 
 class _ReadAnswer(AWSResponse):  # type: ignore[misc] # the SDK is not typed
-    """An answer whose body was read already."""
+    """An answer whose body is read already."""
 
     def __init__(self, answer: AWSResponse, body: bytes) -> None:
         super().__init__(answer.url, answer.status_code, answer.headers, answer.raw)
@@ -144,15 +144,15 @@ class _ReadAnswer(AWSResponse):  # type: ignore[misc] # the SDK is not typed
 
     @property
     def content(self) -> bytes:
-        """The body."""
+        """The body of the answer."""
         return self._body
 
 
 class CheckedParsers(ResponseParserFactory):  # type: ignore[misc] # the SDK is not typed
-    """Makes a session's parsers, for which a malformed number or time is an unusable answer."""
+    """Creates parsers of answers; a malformed number or time makes an answer unusable."""
 
     def create_parser(self, protocol_name: str) -> ResponseParser:
-        """Return the parser for the answers of a protocol."""
+        """Return the parser for the answers of a protocol of AWS."""
         parser = super().create_parser(protocol_name)
         parse = parser.parse
 
@@ -172,9 +172,9 @@ class SdkHttp:
     """Sends the requests of a session of the SDK; safe to share between threads.
 
     Args:
-        ca_bundle: the file of trusted certificates that is configured for AWS.
-        timeout: seconds to connect and for each pause, instead of those of `limits`.
-        proxies: URLs of proxies by scheme; ``None``: those of the environment.
+        ca_bundle: the file of trusted certificates in AWS's configuration.
+        timeout: seconds for connecting and for each pause, instead of the values in `limits`.
+        proxies: URLs of proxies by scheme; ``None``: the proxies in the environment.
     """
 
     def __init__(
@@ -195,10 +195,10 @@ class SdkHttp:
     def answer_to(
         self, *, request: AWSPreparedRequest, event_name: str, **_: object
     ) -> AWSResponse:
-        """Send a request of the SDK's client; `event_name` ends with the name of its operation.
+        """Send a request of the SDK's client; `event_name` ends with the name of the operation.
 
         Raises:
-            UnusableAnswerError: the answer is too long, or does not fit the operation.
+            UnusableAnswerError: the answer is too long, or does not match the operation.
         """
         operation = event_name.rpartition(".")[2]
         answer = self.send(request, is_work=operation in _WORK)
@@ -207,13 +207,13 @@ class SdkHttp:
         return answer
 
     def send(self, request: AWSPreparedRequest, *, is_work: bool = False) -> AWSResponse:
-        """Send a request; read the answer, unless it is an object that is to be streamed.
+        """Send a request; read the answer, unless it is an object that the caller streams.
 
         Args:
             is_work: whether the answer may begin long before the server has finished its work.
 
         Raises:
-            botocore.exceptions.HTTPClientError: there is no connection, or it broke.
+            botocore.exceptions.HTTPClientError: the connection failed or broke.
             UnusableAnswerError: the answer is too long.
         """
         is_stream, request.stream_output = request.stream_output, True
@@ -256,7 +256,7 @@ class SdkHttp:
 
 
 def _check(operation: str, body: bytes) -> None:
-    """Refuse an answer that does not fit its operation."""
+    """Refuse an answer that does not match its operation."""
     # The SDK takes an `Error` for one, whatever the status says.
     also = frozenset({f"{operation}Result", f"{operation}Response", "Error"})
     if operation in _LISTINGS:

@@ -1,4 +1,4 @@
-"""What the requests of one S3 store share; each part is made when it is first needed.
+"""Settings, credentials and clients of one S3 store; each part is created when first needed.
 
 The SDK is botocore, the core of boto3. boto3 itself would delay the start of every command, and has
 nothing more that lakecli uses.
@@ -44,21 +44,22 @@ _SOURCES: Final = {
     "container-role": "the role of this container",
     "iam-role": "the role of this machine",
 }
-"""The SDK's names of the sources of credentials, in words."""
+"""The text for each source of credentials, by the SDK's name of the source."""
 
 
 _BEGIN_OBJECTS: Final = frozenset({"CopyObject", "CreateMultipartUpload", "PutObject"})
-"""These say how an object is encrypted; S3 refuses it in other requests, as for a part."""
+"""Operations whose requests say how an object is encrypted; S3 refuses this in other requests."""
 
 
 class S3Connection:
     """Session, configuration, clients and clock of one store. Safe to share between threads.
 
     Args:
-        region: region of the bucket; ``""`` leaves it to the SDK's configuration.
+        region: region of the bucket; ``""``: the region in the SDK's configuration.
         account: the profile, endpoint and region to use instead of the configured ones, how slowly
-            servers may answer, and what buckets demand.
-        check_writes: called with the method of each request; raises an error to refuse it.
+            servers may answer, and what buckets require.
+        check_writes: a function that is called with the method of each request, and raises an error
+            to refuse the request.
 
     Raises:
         IntegrityError: `region` is not the name of a region, so it did not come from AWS.
@@ -81,7 +82,7 @@ class S3Connection:
         self._clients: dict[int, Any] = {}
 
     def find_region(self, bucket: str) -> str:
-        """Ask the store for a bucket's region, and use that region from now on.
+        """Request a bucket's region from the store, and use that region from now on.
 
         For AWS, the answer is used. Other endpoints often answer with a placeholder, so for them a
         configured region takes precedence.
@@ -110,7 +111,7 @@ class S3Connection:
 
     @property
     def plain_access(self) -> PlainAccess | None:
-        """Static keys and the configuration, if they can be found without the SDK."""
+        """Static keys and the configuration; ``None`` if only the SDK can find them."""
         with self._lock:
             if not self._is_plain_sought and not self.demands.anonymous:
                 self._plain = find_plain_access(
@@ -143,8 +144,8 @@ class S3Connection:
         """The resolved endpoint, region and addressing style.
 
         Raises:
-            UsageError: an endpoint that is not the URL of a server.
-            botocore.exceptions.BotoCoreError: see `resolve_config`.
+            UsageError: an endpoint is not the URL of a server.
+            botocore.exceptions.BotoCoreError: as raised by `resolve_config`.
         """
         with self._lock:
             if self._config is None:
@@ -156,10 +157,10 @@ class S3Connection:
         return resolve_config(self.session, region=self.region, account=self._account)
 
     def client(self, *, max_attempts: int | None = None) -> Any:  # noqa: ANN401 - the SDK is not typed
-        """Return the client that sends each request up to a number of times.
+        """Return a client that sends each request up to a given number of times.
 
         Args:
-            max_attempts: number of attempts at most; the default is ``AWS_MAX_ATTEMPTS``, the
+            max_attempts: largest number of attempts; the default is ``AWS_MAX_ATTEMPTS``, the
                 profile's number, or that of `retry.REQUESTS`.
         """
         with self._lock:
@@ -179,7 +180,7 @@ class S3Connection:
         log_response(model.http["method"], http_response.url, http_response.status_code)
 
     def _prepare(self, *, model: Any, params: dict[str, Any], **_: object) -> None:  # noqa: ANN401
-        """Add the headers that the bucket demands to a request of the SDK."""
+        """Add the headers that the bucket requires to a request of the SDK."""
         self._check_writes(params["method"])
         params["headers"].update(self.demands.of_all)
         if model.name in _BEGIN_OBJECTS:
@@ -202,7 +203,7 @@ class S3Connection:
         )
 
     def find_keys(self) -> tuple[AccessKeys, datetime | None]:
-        """Return the credentials, and when temporary ones expire.
+        """Return the credentials, and the time at which temporary ones expire.
 
         This reads files and variables, and sends a request only if the credentials come from a
         server (single sign-on, instance roles). Without credentials it raises the SDK's error.
@@ -243,11 +244,11 @@ class S3Connection:
         )
 
     def loaded_credentials(self) -> Any:  # noqa: ANN401 - the SDK is not typed
-        """Return the SDK's credentials, parsed and fresh; ``None`` if there are none.
+        """Return the SDK's credentials, parsed and not expired; ``None`` if there are none.
 
         Raises:
             PermissionDenied: the credentials, or their expiry, are malformed.
-            botocore.exceptions.BotoCoreError: they cannot be loaded.
+            botocore.exceptions.BotoCoreError: the credentials cannot be loaded.
         """
         with reading_settings():
             credentials = self.session.get_credentials()
@@ -270,7 +271,7 @@ def _said_region(answer: Mapping[str, Any]) -> str:
 
 
 def _recorded(region: str) -> str:
-    """Check and return a recorded region, which becomes part of the host that gets credentials."""
+    """Check and return a recorded region: it becomes part of the host that receives credentials."""
     try:
         return region_of(region)
     except UnusableAnswerError as error:

@@ -27,16 +27,17 @@ from lakecli.stores.proxies import proxy_of
 from lakecli.stores.responses import MAX_REFUSAL
 
 _IDLE: Final = 32
-"""Connections that are kept for the next requests, at most."""
+"""Largest number of idle connections that are kept for later requests."""
 
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class HttpResponse(NamedTuple):
-    """An answer that was read whole.
+    """An answer that was read completely.
 
     Attributes:
-        headers: the headers by names in lower case; repeated ones are joined by a comma.
+        headers: the headers, by names in lower case; the values of repeated headers are joined by a
+            comma.
     """
 
     status: int
@@ -48,8 +49,7 @@ class DirectHttp:
     """Sends requests to one server; safe to share between threads.
 
     Args:
-        ca_bundle: the file of trusted certificates, or ``None`` for the one that comes with the
-            SDK.
+        ca_bundle: the file of trusted certificates; ``None``: the file that comes with the SDK.
 
     Raises:
         OSError: the certificates cannot be read.
@@ -95,11 +95,12 @@ class DirectHttp:
         Args:
             target: path and query, percent-encoded.
             headers: headers of the request, including the host; the body's length is added.
-            limit: bytes in the body of a success, at most; ``None`` for an object of any size.
+            limit: largest body of a success, in bytes; ``None`` for an object of any size.
 
         Returns:
-            The answer; ``None`` if there is no connection, or it broke, or if the answer is too
-            long or too slow, or does not say where it ends.
+            The answer. ``None`` if the connection failed or broke, or if the answer is too long or
+            too
+            slow, or does not say where it ends.
         """
         if self._process != os.getpid():  # a fork shares its parent's connections
             _close_all(self._idle)  # first: another thread takes none of them either
@@ -141,7 +142,7 @@ class DirectHttp:
         return HttpResponse(response.status, found, data)
 
     def _next_connection(self) -> HTTPConnection:
-        """Return a connection that is not in use; it may be closed."""
+        """Return a connection that is not in use, open or closed."""
         try:
             connection = self._idle.pop()
         except IndexError:

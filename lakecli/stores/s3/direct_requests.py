@@ -1,13 +1,13 @@
 """Plain requests to S3 without the SDK's client, signed by Signature Version 4.
 
 The SDK's client takes longer to load than the rest of ``fs cat`` of one object, and far more
-processor time for each small object and each page of a listing. So single objects are read,
-described and created, and buckets are listed, by requests made here, with the SDK's configuration,
-credentials, proxies and certificates. With static keys, these are found without the SDK, too. Tests
-compare signatures and settings with the SDK's.
+processor time for each small object and each page of a listing. So this module reads, describes and
+creates single objects, and lists buckets, by its own requests, with the SDK's configuration,
+credentials, proxies and certificates. With static keys, this configuration is found without the
+SDK, too. Tests compare signatures and settings with the SDK's.
 
-A method returns ``None`` for any answer except a plain success or the plain answer that there is no
-such key. The SDK then sends the request again with its retries, so that it handles every error and
+A method returns ``None`` unless the answer is a plain success, or plainly says that the key does
+not exist. The SDK then sends the request again with its retries, so that it handles every error and
 every special case.
 """
 
@@ -44,14 +44,14 @@ _VARIABLES: Final = {
     "use_dualstack_endpoint": "AWS_USE_DUALSTACK_ENDPOINT",
     "use_fips_endpoint": "AWS_USE_FIPS_ENDPOINT",
 }
-"""Settings of the SDK that matter here, and their variables."""
+"""Settings of the SDK that affect direct requests, and the environment variable of each."""
 
 _OTHER_ENDPOINTS: Final = ("use_dualstack_endpoint", "use_fips_endpoint")
 _DIRECTORY_BUCKET: Final = "--x-s3"
 _HOST: Final = re.compile("[0-9A-Za-z:][0-9A-Za-z.:_-]*", re.ASCII)
 
 _PLAIN_KEY = re.compile(r"\w[\w.-]*(?:/[\w-][\w.-]*)*/?", re.ASCII)
-"""Keys that every HTTP client sends unchanged, as all of lakecli's own."""
+"""Keys that every HTTP client sends unchanged; all of lakecli's own keys match."""
 
 _EMPTY_SHA256 = sha256().hexdigest()
 _WITH_CHECKSUMS = {"x-amz-checksum-mode": "ENABLED"}
@@ -63,17 +63,17 @@ _ANSWERS = frozenset(
         HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
     }
 )
-"""Refusals that say something about the object, and nothing about requests as such."""
+"""Statuses of refusals that are about the object, not about direct requests in general."""
 
 _CREATED: dict[int, bool] = {HTTPStatus.OK: True, HTTPStatus.PRECONDITION_FAILED: False}
 _SERVER_FAULT = 500
 
 _NO_SUCH_KEY = re.compile(rb"(?s:.{0,200}?)<Error>\s*<Code>NoSuchKey</Code>")
-"""How S3 says, in the body of a 404, that the bucket is there and the key is not."""
+"""The body of a 404 by which S3 says that the bucket exists, but the key does not."""
 
 
 _Source = tuple[Callable[[], AccessKeys], Callable[[str], str | None]]
-"""What returns the keys that sign, and what returns a setting of the SDK by its name."""
+"""Two functions: one returns the keys that sign, the other a setting of the SDK by its name."""
 
 
 class DirectSettings(NamedTuple):
@@ -81,9 +81,10 @@ class DirectSettings(NamedTuple):
 
     Attributes:
         start: prefix of the path of each object.
-        keys: returns the keys to sign with, which may change.
+        keys: a function that returns the keys that sign; they may change.
         sends_checksums: whether objects are sent with a checksum.
-        wants_checksums: whether objects are requested with their checksums, which are compared.
+        wants_checksums: whether objects are requested with their checksums, which are then
+            compared.
     """
 
     config: S3Config
@@ -147,7 +148,7 @@ def _settings_of_sdk(connection: S3Connection) -> _Source | None:
 
 
 def _is_default(setting: str | None) -> bool:
-    """Return whether a setting makes the SDK use checksums that a request does not need."""
+    """Return whether the SDK uses checksums even if a request does not require them."""
     return setting is None or setting.lower() == "when_supported"
 
 
@@ -185,7 +186,7 @@ class DirectRequests:
             ``None`` if the SDK has to send the request.
 
         Raises:
-            ObjectNotFound: the server says that the key is absent.
+            ObjectNotFound: the server says that the key does not exist.
         """
         settings = self._prepared(full)
         if settings is None:
@@ -216,7 +217,7 @@ class DirectRequests:
             ``None`` if the SDK has to send the request.
 
         Raises:
-            ObjectNotFound: the server says that the key, or the bucket, is absent.
+            ObjectNotFound: the server says that the key, or the bucket, does not exist.
         """
         settings = self._prepared(full)
         if settings is None:
@@ -243,7 +244,7 @@ class DirectRequests:
         return answer.body if answer is not None and answer.status == HTTPStatus.OK else None
 
     def create(self, full: str, body: bytes) -> bool | None:
-        """Write an object unless it exists; return whether it was absent.
+        """Write an object unless its key exists; return whether the key was absent.
 
         Returns:
             ``None`` if the SDK has to send the request.
@@ -301,7 +302,7 @@ class DirectRequests:
         return answer
 
     def _prepared(self, full: str) -> DirectSettings | None:
-        """Return the settings for a request about a key, or ``None`` if the SDK has to send it."""
+        """Return the settings for a request about a key; ``None`` if the SDK has to send it."""
         if _PLAIN_KEY.fullmatch(full) is None:
             return None
         return self._usable_settings()
@@ -318,7 +319,7 @@ class DirectRequests:
 
 
 def _is_undamaged(body: bytes, headers: Mapping[str, str]) -> bool:
-    """Return whether a body matches the checksums that came with it; the SDK reports a mismatch."""
+    """Return whether a body matches the checksums in its headers; the SDK reports a mismatch."""
     for name, compute in _CHECKSUMS.items():
         expected = headers.get(name)
         # With a hyphen it is a checksum of the checksums of parts.

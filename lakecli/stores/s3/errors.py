@@ -1,4 +1,4 @@
-"""Translates the S3 SDK's errors into lakecli's."""
+"""Converts the S3 SDK's errors to lakecli's."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ _MISCONFIGURED = Words(
 
 @contextmanager
 def reading_settings() -> Iterator[None]:
-    """Translate the SDK's errors about settings that it cannot parse.
+    """Convert the SDK's errors about settings that it cannot parse.
 
     Raises:
-        PermissionDenied: a variable, a file or a program has a value of another form.
+        PermissionDenied: a variable, a file or the output of a program has an invalid value.
     """
     try:
         yield
@@ -169,7 +169,7 @@ def status_of(error: ClientError) -> int:
 
 
 class S3Translator(Translator):
-    """Turns the SDK's errors about one bucket into lakecli's."""
+    """Converts the SDK's errors about one bucket to lakecli's."""
 
     again = "wait and repeat the command, or check AWS_ENDPOINT_URL and the network"
     by_class = _BY_CLASS
@@ -180,13 +180,13 @@ class S3Translator(Translator):
     bundle = "AWS_CA_BUNDLE"
 
     def refused_object(self, code: str, key: str, text: str) -> LakeError:
-        """Return the error for one object that a batch delete could not delete."""
+        """Return the error for one object that a batch of deletions could not delete."""
         words = _DENIED if code == "AccessDenied" else _BY_CODE.get(code, BUSY)
         text = one_line(text)
         return self.error(words, key, text=text, **_explained("DeleteObjects", code, text))
 
     def _of_answer(self, error: Any, key: str, *, may_be_absent: bool) -> LakeError | None:  # noqa: ANN401 - its class is the SDK's
-        """Return the error for an answer; `may_be_absent` is set by conditional writes only."""
+        """Return the error for an answer; only conditional writes set `may_be_absent`."""
         if not isinstance(getattr(error, "response", None), dict):
             return None  # not a `ClientError`
         status = status_of(error)

@@ -1,9 +1,9 @@
 """Reading objects from S3, whole, in part, and as files; listing a bucket; and versions.
 
-Plain requests are tried first, for the reasons in `direct_requests`. If they do not suffice, the
-SDK sends the request again.
+Plain requests are tried first, for the reasons in `direct_requests`. If a plain request is not
+enough, the SDK sends the request again.
 
-Versions for conditions are ETags. Versions with IDs are kept by buckets that have versioning
+The versions in conditions are ETags. Versions with IDs are kept by buckets that have versioning
 enabled.
 """
 
@@ -59,24 +59,24 @@ _SIZE: Final = re.compile("[0-9]{1,18}", re.ASCII)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
 _OF_OBJECTS: Final = frozenset({"Key", "Size", "LastModified", "ETag", "StorageClass"})
 _ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE", "ARCHIVE_ACCESS", "DEEP_ARCHIVE_ACCESS"})
-"""Storage classes, and tiers of intelligent tiering, in which an object cannot be read."""
+"""Storage classes and tiers of intelligent tiering whose objects cannot be read."""
 
 _OF_PAGES: Final = frozenset({"IsTruncated", "NextContinuationToken", "EncodingType"})
 
 PAGE_SIZE: Final = 1_000
-"""Objects in one page of a listing or one batch of deletions, at most."""
+"""Largest number of objects in one page of a listing, or in one batch of deletions."""
 
 _DOUBTFUL: Final = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.PRECONDITION_FAILED, HTTPStatus.NOT_IMPLEMENTED}
 )
-"""How servers answer that do not implement If-Match for reading, or for ETags in quotes."""
+"""Statuses of servers that do not implement If-Match for reading, or for ETags in quotes."""
 
 READ_TRIES = 3
-"""Responses that may break off before an object counts as unreachable."""
+"""After this many responses that broke off, an object counts as unreachable."""
 
 
 class Page(NamedTuple):
-    """Objects by their full names, and the token of the next page, which is empty at the end."""
+    """Objects with their full names, and the token of the next page, which is empty at the end."""
 
     objects: list[ObjectInfo]
     next_token: str
@@ -97,13 +97,13 @@ def version_of(answer: Mapping[str, Any]) -> Version:
     """Return the version that a response names, or ``""``.
 
     Raises:
-        UnusableAnswerError: the ETag could not be sent back in a header.
+        UnusableAnswerError: the ETag is not valid in a header of a later request.
     """
     return Version(etag_of(str(answer.get("ETag", ""))))
 
 
 def _wanted(version_id: str) -> dict[str, str]:
-    """Return the parameters of a request for a version; none for the current object."""
+    """Return the parameters of a request for a version; empty for the current object."""
     return {"VersionId": version_id} if version_id else {}
 
 
@@ -155,15 +155,15 @@ class S3Reader:
         return self._read(full, start, length, matching, wanted)
 
     def _if_match(self, matching: str) -> str:
-        """Return the value of the header ``If-Match``, or ``""``."""
+        """Return the value of the header ``If-Match``, or ``""`` if it cannot be sent."""
         tag = tag_to_send(matching) if self._sends_if_match else ""
         return f'"{tag}"' if tag else ""
 
     def _request(self, full: str, matching: str, wanted: Mapping[str, str]) -> dict[str, Any]:
-        """Request an object, and compare the answer's ETag with `matching`.
+        """Request an object, and compare the ETag in the answer with `matching`.
 
-        If a server refuses the request with If-Match, it is sent again without it, and only the
-        answer's ETag is compared: not every server implements that header correctly for reading.
+        Not every server correctly implements If-Match for reading. If a server refuses the request,
+        the request is sent again without this header, and only the ETag in the answer is compared.
         """
         from botocore.exceptions import ClientError
 
@@ -292,7 +292,7 @@ class S3Reader:
 
         Args:
             prefix: prefix of the full names, which is removed from the keys.
-            after: the full name after which the listing begins; some servers include it.
+            after: the full name after which the listing begins; some servers include this name.
         """
         page = self._connection.client().list_object_versions(
             Bucket=self._bucket, Prefix=prefix, MaxKeys=PAGE_SIZE, **position
@@ -312,7 +312,7 @@ class S3Reader:
         return found, following
 
     def _plain_page(self, prefix: str, after: str, token: str) -> Page | None:
-        """Return a page, or ``None`` if the SDK has to send the request."""
+        """Return a page of a listing, or ``None`` if the SDK has to send the request."""
         parameters = {
             "continuation-token": token,
             "encoding-type": "url",
@@ -381,10 +381,11 @@ def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
 
 
 def _size_of(answer: Mapping[str, Any]) -> int | None:
-    """Return the announced length of a body; ``None`` if it comes in chunks.
+    """Return the announced length of a body; ``None`` if the body is chunked.
 
     Raises:
-        UnusableAnswerError: neither is the case, so a broken connection would look like the end.
+        UnusableAnswerError: the body has no length and is not chunked, so a broken connection would
+            look like the end of the body.
     """
     size = answer.get("ContentLength")
     headers = answer["ResponseMetadata"]["HTTPHeaders"]
@@ -395,7 +396,7 @@ def _size_of(answer: Mapping[str, Any]) -> int | None:
 
 
 def _read_exactly(body: StreamingBody, size: int) -> bytes:
-    """Return a body, which must have the announced size."""
+    """Read and return a body, which must have the announced size."""
     data = read_exactly(cast("BinaryIO", body), size + 1)
     if len(data) != size:
         raise UnusableAnswerError(f"its body has not the {size:,} bytes that it announces")

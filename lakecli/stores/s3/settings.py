@@ -1,11 +1,12 @@
 """Endpoint, region, addressing style and static keys, from the places that AWS's tools read.
 
-Unambiguous settings are found without the SDK, which takes longer to load than the rest of ``fs
-presign``: keys in the environment, or a profile with keys, a region and no other setting about
+The SDK takes longer to load than the rest of ``fs presign``. So unambiguous settings are found
+without it: keys in the environment, or a profile with keys, a region and no other setting about
 identity or endpoint. Everything else is left to the SDK and its rules, except the endpoint: signing
-a URL needs it, and the SDK finds it only for a client, which takes longest to make.
+a URL needs it, and the SDK determines it only for a client, which takes longest to create.
 
-The places are the ``AWS_…`` variables, profiles and ``services`` sections of ``~/.aws/config``.
+The settings come from the ``AWS_…`` variables, and from profiles and ``services`` sections of
+``~/.aws/config``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from botocore.session import Session
 
 DEFAULT_REGION = "us-east-1"
-"""The default of AWS's tools, which servers without regions accept."""
+"""The default region of AWS's tools; servers without regions accept it."""
 
 
 _VIRTUAL_HOST = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", re.ASCII)
@@ -42,7 +43,7 @@ _BEFORE_PROFILES = (
     *("AWS_DEFAULT_PROFILE", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION"),
     "AWS_DEFAULT_REGION",
 )
-"""Variables that would count before, or instead of, what a profile says."""
+"""Variables that take precedence over a profile, or replace it."""
 
 
 _OF_KEYS: Final = frozenset({"aws_access_key_id", "aws_secret_access_key", "aws_session_token"})
@@ -59,7 +60,7 @@ _NOT_PLAIN: Final = (
 )
 _PROFILES: Final = ("AWS_DEFAULT_PROFILE", "AWS_PROFILE")
 _ONE_SPELLING: Final = re.compile(r"[\w.@:/+-]+( [\w.@:/+-]+)?", re.ASCII)
-"""A section's name that has one spelling only; with quotes or blanks it has several."""
+"""A section name with a single spelling; names with quotes or more blanks have several."""
 
 _MAY_NOT_BE_EMPTY: Final = ("AWS_DEFAULT_REGION", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 
@@ -76,7 +77,7 @@ class S3Config(NamedTuple):
 
     Attributes:
         endpoint: URL of a store that is not AWS, or ``""``.
-        is_region_configured: whether the region is configured, not the default.
+        is_region_configured: whether the region was configured; otherwise it is the default.
         addressing_style: ``path``, ``virtual`` or, for AWS only, ``auto``.
         variant: URL of the configured FIPS, dual-stack or accelerate endpoint of AWS, or ``""``.
     """
@@ -89,15 +90,15 @@ class S3Config(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The host that requests go to, without path and credentials, for messages."""
+        """The host that receives requests, without path and credentials, for messages."""
         return urlsplit(self.endpoint or self.aws_endpoint()).netloc.rpartition("@")[2]
 
     def object_url(self, bucket: str, key: str) -> str:
-        """Return the plain URL of an object, percent-encoded as it is signed."""
+        """Return the plain URL of an object, percent-encoded as required for signing."""
         return f"{_bucket_url(self, bucket)}/{quoted_path(key)}"
 
     def is_virtual_host(self, bucket: str) -> bool:
-        """Return whether the bucket is part of the host instead of the path."""
+        """Return whether URLs have the bucket in the host name instead of the path."""
         if self.addressing_style == "auto":
             # The wildcard of the certificate does not match a dot in the name.
             return _VIRTUAL_HOST.fullmatch(bucket) is not None
@@ -109,7 +110,7 @@ class S3Config(NamedTuple):
 
 
 class AccessKeys(NamedTuple):
-    """The keys that sign requests; `token` is empty unless they are temporary."""
+    """The keys that sign requests; `token` is empty unless the keys are temporary."""
 
     access_key: str
     secret_key: str
@@ -117,7 +118,7 @@ class AccessKeys(NamedTuple):
 
 
 class S3Demands(NamedTuple):
-    """What a bucket demands of requests.
+    """What a bucket requires of requests.
 
     Attributes:
         anonymous: the setting or variable that makes requests unsigned; ``""``: they are signed.
@@ -131,10 +132,11 @@ class S3Demands(NamedTuple):
 
 
 def demands_of(account: Account, bucket: str, environ: Mapping[str, str]) -> S3Demands:
-    """Return what a bucket demands.
+    """Return what a bucket requires of requests.
 
     Args:
-        environ: the environment, whose variables have GDAL's names; settings override them.
+        environ: the environment, of which the variables that GDAL uses are read; settings override
+            them.
     """
     demand = partial(account.demand, bucket=f"s3://{bucket}")
     key, bucket_key = demand(Demand.S3_KMS_KEY), demand(Demand.S3_BUCKET_KEY)
@@ -154,7 +156,7 @@ def demands_of(account: Account, bucket: str, environ: Mapping[str, str]) -> S3D
 
 
 class PlainAccess(NamedTuple):
-    """Static keys, and the configuration."""
+    """Static keys and the configuration, found without the SDK."""
 
     keys: AccessKeys
     config: S3Config
@@ -191,7 +193,7 @@ def _bucket_url(config: S3Config, bucket: str) -> str:
 
 
 def variables_for(account: Account, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment in which AWS's tools would access S3 with the settings of an account.
+    """Return the environment for AWS's tools that corresponds to the settings of an account.
 
     If the account has a profile, variables with keys, an endpoint or a region are left out.
     """
@@ -227,8 +229,8 @@ def resolve_config(session: Session, *, region: str, account: Account = NO_ACCOU
         region: region of the bucket, if known; it overrides the configured region.
 
     Raises:
-        UsageError: an endpoint that is not the URL of a server.
-        botocore.exceptions.BotoCoreError: a profile that does not exist, a file that is broken.
+        UsageError: an endpoint is not the URL of a server.
+        botocore.exceptions.BotoCoreError: a profile does not exist, or a file is malformed.
     """
     profile = session.get_scoped_config()
     environ = variables_for(account, os.environ)
@@ -314,11 +316,11 @@ def check_region(configured: str) -> str:
 
 
 def check_endpoint(endpoint: str) -> str:
-    """Return an endpoint, which may be empty.
+    """Check and return an endpoint, which may be empty.
 
     Raises:
-        UsageError: it is not the URL of a server, or has a user or a password, which would be part
-            of each presigned URL.
+        UsageError: the endpoint is not the URL of a server, or has a user or a password, which
+            would be part of each presigned URL.
     """
     if not endpoint:
         return ""
@@ -333,21 +335,21 @@ def check_endpoint(endpoint: str) -> str:
 
 
 def ca_bundle_of(configured: str | None) -> str | None:
-    """Return the file of trusted certificates, or ``None`` for the usual ones.
+    """Return the file of trusted certificates, or ``None`` for the default ones.
 
     Args:
-        configured: the file from ``AWS_CA_BUNDLE`` or the profile, which is used first, as by the
-            SDK.
+        configured: the file from ``AWS_CA_BUNDLE`` or the profile; as in the SDK, it takes
+            precedence.
     """
     return os.environ.get("REQUESTS_CA_BUNDLE") if configured is None else configured
 
 
 class _NotPlainError(Exception):
-    """There is a setting that only the SDK understands."""
+    """A setting exists that only the SDK understands."""
 
 
 def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess | None:
-    """Return the keys and the configuration, or ``None`` if only the SDK can find them.
+    """Return static keys and the configuration, or ``None`` if only the SDK can find them.
 
     Args:
         region: region of the bucket; it overrides a configured region.
@@ -410,7 +412,7 @@ def _read_profile(environ: Mapping[str, str], profile: str | None) -> dict[str, 
 
 
 def _read_section(file: str, section: str) -> dict[str, str] | None:
-    """Return a section of one of AWS's files, or ``None``."""
+    """Return a section of one of AWS's configuration files, or ``None``."""
     if not file.startswith(("/", "~/")) or "$" in file:
         raise _NotPlainError
     path = os.path.expanduser(file)

@@ -1,7 +1,7 @@
 """Signature Version 4: of URLs, and in the headers of requests.
 
-Both are computed without the SDK, with which ``fs presign`` would take much longer, for one URL as
-well as for thousands. Tests compare the signatures with the SDK's.
+Signatures are computed without the SDK. With the SDK ``fs presign`` would take much longer, for one
+URL as well as for thousands. Tests compare the signatures with the SDK's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AWS4: Final = V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")
 _PORTS: Final = {"http": 80, "https": 443}
 
 LONGEST_SESSION: Final = timedelta(hours=36)
-"""No temporary credentials of AWS last longer (GetSessionToken, GetFederationToken)."""
+"""The longest lifetime of temporary AWS credentials (GetSessionToken, GetFederationToken)."""
 
 
 def signed_url(
@@ -54,14 +54,14 @@ def signed_url(
     Args:
         keys: the keys that sign; the holder of the URL gets their permissions for this object.
         url: URL of the object, percent-encoded.
-        keys_end: when the keys expire, if they are temporary and it is known. Keys with a token and
-            an unknown end are treated as if they ended after `LONGEST_SESSION`.
+        keys_end: when temporary keys expire, if the time is known. Keys with a token and an unknown
+            time are treated as if they expired after `LONGEST_SESSION`.
         version_id: ID of the version that the URL reads; ``""`` for the current object.
-        parameters: further parameters that the bucket demands.
-        put_headers: headers that the bucket demands of a PUT.
+        parameters: further parameters that the bucket requires.
+        put_headers: headers that the bucket requires for a PUT.
 
     Raises:
-        UsageError: a method other than GET and PUT, or a lifetime under a second.
+        UsageError: the method is not GET or PUT, or the lifetime is shorter than a second.
         PermissionDenied: the credentials have expired.
     """
     at = url.index("/", url.index("://") + 3)
@@ -118,11 +118,11 @@ def signed_form(
 
     Args:
         keys: the keys that sign; the holder of the form gets their permissions for this object.
-        keys_end: when the keys expire, if they are temporary and it is known.
-        demanded: further fields that the bucket demands.
+        keys_end: when temporary keys expire, if the time is known.
+        demanded: further fields that the bucket requires.
 
     Raises:
-        UsageError: a lifetime under a second.
+        UsageError: the lifetime is shorter than a second.
         PermissionDenied: the credentials have expired.
     """
     start, lifetime = _start_and_lifetime(keys, request, now, keys_end)
@@ -150,10 +150,10 @@ def signed_form(
 
 
 UNSIGNED: Final = "UNSIGNED-PAYLOAD"
-"""Stands for the digest of a body that something else protects."""
+"""Replaces the digest of a body that is protected in another way."""
 
 _UNSIGNED_HEADERS: Final = {"Accept-Encoding": "identity", "User-Agent": "lakecli"}
-"""Headers that proxies may change."""
+"""Headers that are not signed, because proxies may change them."""
 
 
 def signed_headers(
@@ -167,7 +167,7 @@ def signed_headers(
     headers: Mapping[str, str],
     payload: str,
 ) -> dict[str, str]:
-    """Return the headers to send with a request, its signature included.
+    """Return the headers to send with a request, including its signature.
 
     Args:
         now: the moment of signing, in seconds since 1970.
@@ -200,7 +200,7 @@ def _signature(secret_key: str, scope: str, text: str) -> str:
 
 @lru_cache(maxsize=4)
 def _signer(secret_key: str, scope: str) -> HMAC:
-    """Return an HMAC object with the signing key of a scope, which is the same for a day."""
+    """Return an HMAC object with the signing key of a scope; the key is the same for a day."""
     key = f"AWS4{secret_key}".encode()
     for part in scope.split("/"):
         key = digest(key, part.encode(), "sha256")
@@ -209,7 +209,7 @@ def _signer(secret_key: str, scope: str) -> HMAC:
 
 @lru_cache(maxsize=4)
 def _host_of(url: str) -> str:
-    """Return the Host header that clients send with a URL."""
+    """Return the Host header that clients send for a URL."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if ":" in host:

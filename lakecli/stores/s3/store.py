@@ -1,12 +1,12 @@
-"""The adapter of Amazon S3, and of servers that speak its protocol.
+"""The adapter of Amazon S3, and of servers with the same protocol.
 
-Credentials, profile, endpoint, proxies and certificates are the SDK's, so lakecli works with
-whatever AWS's own tools work with. A version is an ETag without its quotes. Every server accepts
-this form as a condition; radosgw 16 refuses the form with quotes in If-Match.
+The SDK determines credentials, profile, endpoint, proxies and certificates, so lakecli works with
+the same configuration as AWS's own tools. A version is an ETag without its quotes. Every server
+accepts this form as a condition; radosgw 16 refuses the form with quotes in If-Match.
 
-The SDK repeats every request except conditional writes. These are sent once: a repetition could
-find the effect of the first attempt, and report a successful write as failed. Their callers read
-the object back.
+The SDK repeats every request except conditional writes. Conditional writes are sent once: a
+repetition could find the effect of the first attempt, and report a successful write as failed.
+Their callers read the object back.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class S3Store(CloudStore, OpensRanges):
 
     Args:
         prefix: prefix of every key, without a trailing slash; may be empty.
-        region: region of the bucket, as `prepare` returned it; ``""`` leaves it to the SDK's
+        region: region of the bucket, as `prepare` returned it; ``""``: the region in the SDK's
             configuration.
         account: the profile, endpoint and region to use instead of the configured ones.
     """
@@ -79,7 +79,7 @@ class S3Store(CloudStore, OpensRanges):
         return self._connection.region
 
     def prepare(self) -> str:
-        """Ask the store for the bucket's region, and use that region from now on."""
+        """Request the bucket's region from the store, and use that region from now on."""
         with self.translated():
             return self._connection.find_region(self.bucket)
 
@@ -102,7 +102,7 @@ class S3Store(CloudStore, OpensRanges):
             return self._reader.open(full, matching=matching, version_id=version_id)
 
     def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
-        """Open a part of an object by one request; raise `Unsupported` if there are no ranges."""
+        """Open a part of an object by one request; raise `Unsupported` if the server lacks ranges."""
         with self.translated(key) as full:
             return self._reader.open_range(full, start=start, length=length)
 
@@ -111,9 +111,10 @@ class S3Store(CloudStore, OpensRanges):
     ) -> Version:
         """Write an object; see `ObjectStore.put`.
 
-        A stream of 8 MiB or more is sent in parts. With a condition it is a single request of up to
-        5 GiB, because not every server honours a condition when parts are joined; only the creation
-        of an object that is larger, or of unknown size, is sent in parts.
+        Without a condition, a stream of 8 MiB or more is sent in parts. With a condition, it is
+        sent by a single request of up to 5 GiB, because not every server honours a condition when
+        parts are joined. The exception is a create-only write: it is sent in parts if the object is
+        larger than 5 GiB, or if its size is unknown.
         """
         if isinstance(body, bytes | bytearray | memoryview):
             return self._put_whole(key, bytes(body), condition, attributes)
@@ -153,7 +154,7 @@ class S3Store(CloudStore, OpensRanges):
             yield info._replace(key=info.key[len(self.start) :])
 
     def check_versions(self) -> None:
-        """Make sure that the bucket has versioning enabled; see `capabilities.VersionedStore`."""
+        """Check that the bucket has versioning enabled; see `capabilities.VersionedStore`."""
         with self.translated():
             answer = self._connection.client().get_bucket_versioning(Bucket=self.bucket)
         status = answer.get("Status")
@@ -163,8 +164,8 @@ class S3Store(CloudStore, OpensRanges):
     def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
         """Yield the current versions and their IDs; see `capabilities.VersionedStore`.
 
-        Servers differ in where a listing of versions begins, and an object that it omits would be
-        removed from a branch. So the plain listing decides which objects exist.
+        The plain listing decides which objects exist. Servers differ in where a listing of versions
+        begins, and the caller would remove an omitted object from a branch.
         """
         floor = self.start + after
         listed = self.follow_pages(
@@ -235,13 +236,13 @@ class S3Store(CloudStore, OpensRanges):
 
     @property
     def payer(self) -> dict[str, str]:
-        """The argument that makes the requester pay when another bucket's copy reads an object."""
+        """The argument of a copy that makes the requester pay for reading from this bucket."""
         return {"RequestPayer": "requester"} if self._connection.demands.of_all else {}
 
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
     ) -> PresignedUrl:
-        """Sign a URL offline, or a form if the request limits the size of an upload."""
+        """Sign a URL offline; if the request limits the size of an upload, sign a form instead."""
         demands = self._connection.demands
         with self.translated(key):
             config = self._connection.config
@@ -279,14 +280,14 @@ class S3Store(CloudStore, OpensRanges):
             return self._connection.access()
 
     def uploads(self) -> S3Uploads:
-        """Return the uploads in parts that outlive a process."""
+        """Return the interface for multipart uploads, which another process can resume."""
         return S3Uploads(self, self.bucket, self._connection)
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; a retry is safe, as the key determines the bytes.
 
         Raises:
-            Unreachable: another write of the same key was in progress during all attempts.
+            Unreachable: another write of the same key was in progress during every attempt.
         """
         if self._has_conditions:
             try:
@@ -349,7 +350,7 @@ class S3Store(CloudStore, OpensRanges):
         return self.uploads().send(key, parts, condition, _arguments_of(attributes))
 
     def check_bucket(self) -> None:
-        """Make sure that the bucket exists."""
+        """Check that the bucket exists."""
         with self.translated():
             self._connection.client().head_bucket(Bucket=self.bucket)
 

@@ -1,4 +1,4 @@
-"""Uploads in parts on S3: those that outlive a process, streams, and copies above 5 GiB."""
+"""Multipart uploads on S3, which another process can resume; streams, and copies above 5 GiB."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class S3Uploads:
         """Copy an object, in parts above 5 GiB.
 
         Args:
-            source: ``Bucket`` and ``Key``.
-            arguments: attributes of the copy; if empty, it has those of `source`.
-            payer: further arguments for a `source` whose requester pays.
+            source: a mapping with the names ``Bucket`` and ``Key`` of the original.
+            arguments: attributes of the copy; if empty, the copy gets those of `source`.
+            payer: further arguments if the requester pays for reading `source`.
         """
         from botocore.exceptions import ClientError
 
@@ -102,7 +102,7 @@ class S3Uploads:
         condition: Condition,
         arguments: dict[str, Any],
     ) -> Version:
-        """Send all parts and join them; abort the upload if anything fails."""
+        """Send all parts of an object and join them; if anything fails, abort the upload."""
         upload = self.start(key, arguments)
         try:
             sent = send_all(parts, lambda number, part: send(upload, number, part))
@@ -145,19 +145,19 @@ class S3Uploads:
             return _part_of(number, size, {**answer, **checksum})
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
-        """Yield the parts that have arrived."""
+        """Yield the parts that the store has received."""
         for item in self._list(key, upload):
             yield _part_of(item["PartNumber"], item["Size"], item)
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
-        """Return when the last part arrived."""
+        """Return when the store received the last part."""
         times: list[datetime] = [item["LastModified"] for item in self._list(key, upload)]
         return max(times, default=None)
 
     def complete(
         self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
     ) -> Version:
-        """Join the parts; a conditional request is never repeated."""
+        """Join the parts of an upload; a conditional request is never repeated."""
         described = [
             {"PartNumber": part.number, "ETag": part.tag}
             | ({} if part.crc32c is None else {"ChecksumCRC32C": _encoded(part.crc32c)})
@@ -219,13 +219,13 @@ class S3Uploads:
     def _of(
         self, key: str, upload: UploadId, *, may_be_absent: bool = False
     ) -> Iterator[dict[str, str]]:
-        """Yield the arguments that name an upload; translate errors about the upload or a part."""
+        """Yield the arguments that name an upload; convert errors about the upload or a part."""
         with self._store.translated(key, may_be_absent=may_be_absent) as full:
             yield {"Bucket": self._bucket, "Key": full, "UploadId": upload}
 
 
 def ranges_of(size: int) -> Iterator[str]:
-    """Yield the byte ranges in which an object of `size` is copied."""
+    """Yield the byte ranges in which an object of `size` bytes is copied."""
     for start in range(0, size, COPY_PART_SIZE):
         yield f"bytes={start}-{min(start + COPY_PART_SIZE, size) - 1}"
 
