@@ -102,7 +102,7 @@ class S3Store(CloudStore, OpensRanges):
             return self._reader.open(full, matching=matching, version_id=version_id)
 
     def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
-        """Open a part of an object by one request; raise `Unsupported` if the server lacks ranges."""
+        """Open a part of an object by one request; without HTTP ranges, raise `Unsupported`."""
         with self.translated(key) as full:
             return self._reader.open_range(full, start=start, length=length)
 
