@@ -74,9 +74,9 @@ class Retries(NamedTuple):
     """A policy, with the clock, the sleep function and the random numbers that it uses.
 
     Attributes:
-        sleep: waits for a number of seconds.
-        random: returns a number from 0 to 1.
-        monotonic: returns the seconds of a monotonic clock.
+        sleep: a function that waits for a number of seconds.
+        random: a function that returns a number from 0 to 1.
+        monotonic: a function that returns the seconds of a monotonic clock.
     """
 
     policy: RetryPolicy

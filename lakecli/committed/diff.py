@@ -186,7 +186,7 @@ def _touched_between(
     wanted: Sequence[bytes],
     items: Items,
 ) -> set[bytes]:
-    """Return those of some consecutive items that differ between two trees.
+    """Among consecutive items, return those that differ between two trees.
 
     A range that overlaps no range of the other tree is not opened: everything in it differs.
     """

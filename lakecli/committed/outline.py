@@ -252,7 +252,10 @@ class OutlinedBlocks:
         return self._whole
 
     def ends_at_cut(self, number: int) -> bool:
-        """Return whether the cut rule would end a block after the last record of block `number`."""
+        """Return whether the cut rule would end a block after the last record of block `number`.
+
+        The cut rule decides where lakecli ends blocks; see `lakecli.sstable.format`.
+        """
         stored = self._stored(number, number + 1)
         count = self.outline.counts[number]
         return stored is not None and is_cut(bytes(stored), count, self.block(number)[0][-1])

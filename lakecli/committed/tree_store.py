@@ -330,7 +330,7 @@ class TreeStore:
         """Claim a tree before it is used; return whether the namespace still has it.
 
         Raises:
-            LostRace: garbage collection has just deleted the tree, or is running.
+            LostRace: garbage collection is running, or has just deleted the tree.
         """
         guard = None if self._guard is None else self._guard()
         if guard is None or not guard.begin():

@@ -469,7 +469,7 @@ def canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
     """Return a tree with the same contents, cut as lakecli does; a tree of lakeFS is rebuilt.
 
     Raises:
-        LostRace: garbage collection has just deleted the rebuilt tree, or is running.
+        LostRace: garbage collection is running, or has just deleted the rebuilt tree.
     """
     found = find_canonical(trees, tree)
     if trees.rebuilt is None or trees.cuts_as(found):
@@ -481,7 +481,7 @@ def find_canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
     """Return the tree that `canonical` built from `tree` earlier, else `tree` itself.
 
     Raises:
-        LostRace: garbage collection has just deleted the rebuilt tree, or is running.
+        LostRace: garbage collection is running, or has just deleted the rebuilt tree.
     """
     found = trees.metarange(tree)
     if trees.rebuilt is None or trees.cuts_as(found):

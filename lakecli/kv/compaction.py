@@ -64,7 +64,7 @@ def alone(directory: StrPath) -> Iterator[int]:
 
 @contextmanager
 def _locked(directory: StrPath) -> Iterator[int]:
-    """Lock LMDB's lock file exclusively; processes with the store open have it locked shared."""
+    """Lock LMDB's lock file exclusively; a process with an open store locks it shared."""
     lmdb_environment.allocate_lock_file(directory)
     descriptor = os.open(f"{directory}/lock.mdb", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:

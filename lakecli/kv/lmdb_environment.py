@@ -72,7 +72,7 @@ class LmdbEnvironment:
     """One open LMDB environment.
 
     Attributes:
-        written: number of records that this process has written since `LocalStore.take_written`.
+        written: number of records written by this process since the last `LocalStore.take_written`.
     """
 
     def __init__(

@@ -98,7 +98,7 @@ class Core(Protocol):
     ) -> tuple[str, int, str, int, str, dict[str, str]] | None:
         """Return the fields of `lakecli.base.model.Entry`, with the time in unix seconds.
 
-        The twin is `lakecli.committed.values.decode_entry`, which does the work itself without the
+        The twin is `lakecli.committed.values.decode_entry`, which calls this function if there is a
         core.
         """
 

@@ -361,7 +361,10 @@ class Run(NamedTuple):
         return [self.data[at : at + size] for at, size in pieces]
 
     def ends_at_cut(self, number: int) -> bool:
-        """Return whether the cut rule would end a block after the last record of block `number`."""
+        """Return whether the cut rule would end a block after the last record of block `number`.
+
+        The cut rule decides where lakecli ends blocks; see `lakecli.sstable.format`.
+        """
         end = self.ends[number]
         stored = bytes(self.stored(number, number + 1)[0])
         last_key = self.keys[end - 1] if end else b""  # a block may be empty
@@ -401,7 +404,10 @@ def blocks_between(ends: Sequence[int], start: int, stop: int) -> tuple[int, int
 
 
 def is_cut(stored: bytes, count: int, last_key: bytes) -> bool:
-    """Return whether the cut rule ends a stored block of `count` records after `last_key`."""
+    """Return whether the cut rule ends a stored block of `count` records after `last_key`.
+
+    The cut rule decides where lakecli ends blocks; see `lakecli.sstable.format`.
+    """
     restarts = -(-count // RESTART_INTERVAL)
     size = payload_size(stored) - 4 * restarts - 4
     return size >= BLOCK_SIZE_MIN and (

@@ -100,7 +100,10 @@ class StoredRun(Protocol):
         """
 
     def ends_at_cut(self, number: int) -> bool:
-        """Return whether the cut rule would end a block after the last record of block `number`."""
+        """Return whether the cut rule would end a block after the last record of block `number`.
+
+        The cut rule decides where lakecli ends blocks; see `lakecli.sstable.format`.
+        """
 
     def copied(self, first: int, last: int) -> CopiedBlocks | None:
         """Return the blocks from `first` to before `last`; ``None``: they must be encoded."""

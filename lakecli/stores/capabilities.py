@@ -311,7 +311,7 @@ class Settles(Protocol):
 
 
 def settle(store: ObjectStore, key: str) -> None:
-    """Make an object durable whose write seemed to fail, but which was found afterwards.
+    """Make an object durable that exists although its write seemed to fail.
 
     Raises:
         Unreachable: syncing failed, so the object may be lost.

@@ -92,7 +92,7 @@ def names_in(descriptor: int) -> set[bytes]:
 
 
 def read_range(descriptor: int, start: int, size: int) -> bytes:
-    """Return a range of a file, fewer bytes at its end; repeats calls, which read 2 GiB at most."""
+    """Return up to `size` bytes of a file from `start`; a system call reads at most 2 GiB."""
     pieces = []
     while size and (piece := os.pread(descriptor, size, start)):
         pieces.append(piece)
