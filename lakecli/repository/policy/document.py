@@ -49,7 +49,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 _CLASS: Final = re.compile(r"\[!?[^][!]+\]")
 
 
-class Forbidden(StrEnum):
+class Ban(StrEnum):
     """What a rule may forbid.
 
     Attributes:
@@ -103,7 +103,7 @@ class Rule:
 
     refs: tuple[str, ...]
     who: tuple[str, ...] = ()
-    forbid: frozenset[Forbidden] = frozenset()
+    forbid: frozenset[Ban] = frozenset()
     require: tuple[Check | Approval, ...] = ()
     append_only: tuple[str, ...] = ()
     max_delete: str = ""
@@ -267,8 +267,8 @@ def _requirement(value: object) -> Check | Approval:
     raise Invalid(f"neither check:NAME nor approve:COUNT:ROLE: {found!r}")
 
 
-def _forbidden(value: object) -> frozenset[Forbidden]:
-    return frozenset(list_of(choice(*Forbidden), len(Forbidden))(value))
+def _forbidden(value: object) -> frozenset[Ban]:
+    return frozenset(list_of(choice(*Ban), len(Ban))(value))
 
 
 _DATA: Final = Record(

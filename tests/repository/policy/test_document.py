@@ -11,7 +11,7 @@ from lakecli.errors import UsageError
 from lakecli.repository.policy.document import (
     Approval,
     Check,
-    Forbidden,
+    Ban,
     Policy,
     Rule,
     parse_policy,
@@ -38,7 +38,7 @@ def test_a_whole_document_is_read() -> None:
         Rule(
             refs=("main", "release-*"),
             who=("leads",),
-            forbid=frozenset(Forbidden),
+            forbid=frozenset(Ban),
             require=(Check("schema"), Approval(1, "reviewers")),
             append_only=("raw/",),
             max_delete="1%",
