@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lakecli.errors import UsageError
 from lakecli.repository.policy.document import (
     Approval,
-    Check,
     Ban,
+    Check,
     Policy,
     Rule,
     parse_policy,
