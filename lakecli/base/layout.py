@@ -17,6 +17,8 @@
     _lakecli/reflog/branches/<name>/<sequence>   moves that no longer fit into the ref object
     _lakecli/reflog/tags/<name>/<sequence>       the same for tags
     _lakecli/attest/<subject>/<id>   statements about trees: passed checks, approvals
+    _lakecli/policy                  the rules about refs, changed by compare-and-set
+    _lakecli/policies/<number>       former rules, never changed
     _lakecli/gc/…                    state, rules, keeps, kept dumps and reports of collection
     data/<2 hex>/<62 hex>            objects, named by the BLAKE3 of their bytes
 
@@ -59,6 +61,8 @@ REFS = "_lakecli/refs/"
 COMMITS = "_lakecli/commits/"
 REFLOG = "_lakecli/reflog/"
 ATTESTATIONS = "_lakecli/attest/"
+POLICY = "_lakecli/policy"
+POLICIES = "_lakecli/policies/"
 GC = "_lakecli/gc/"
 GC_STATE = "_lakecli/gc/state"
 
@@ -75,6 +79,9 @@ MAX_SHARING_SIZE: Final = 1 << 20
 
 MAX_ATTESTATION_SIZE: Final = 16 << 10
 """Bytes of one statement about a tree, at most."""
+
+MAX_POLICY_SIZE: Final = 1 << 20
+"""Bytes of the rules about refs, at most."""
 
 MAX_STATE_SIZE: Final = 64 << 10
 """Bytes of the state of garbage collection, at most."""
@@ -243,6 +250,11 @@ def reflog_key(kind: RefKind, name: str, sequence: int) -> str:
             hint="another program writes into this namespace: restore the ref from a backup",
         )
     return f"{reflog_prefix(kind, name)}{sequence:0{_SEQUENCE_DIGITS}d}"
+
+
+def policy_key(number: int) -> str:
+    """Return the key of a former version of the rules about refs."""
+    return f"{POLICIES}{number:0{_SEQUENCE_DIGITS}d}"
 
 
 def pack_key(pack_id: str) -> str:

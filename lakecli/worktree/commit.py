@@ -16,6 +16,7 @@ from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, attempt_on_top, kept_moving
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard import claim_head
+from lakecli.repository.policy.judge import check_early
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import unstage_equal
@@ -115,6 +116,7 @@ class _Committing:
 
     def run(self) -> Committed:
         worktree, options = self._worktree, self._options
+        check_early(self._repository, self._branch, who=options.committer)
         self._continue()
         worktree.follow_back()
         scan = worktree.scan_all()
@@ -254,7 +256,9 @@ class _Committing:
 
     def _commit(self) -> Commit:
         for _ in range(MAX_ATTEMPTS):
-            attempt = attempt_on_top(self._repository, self._branch, kind=LOCAL_COMMIT)
+            attempt = attempt_on_top(
+                self._repository, self._branch, kind=LOCAL_COMMIT, who=self._options.committer
+            )
             with attempt.view() as view:
                 draft = self._draft(view)
             commit = attempt.move(draft)

@@ -38,8 +38,7 @@ from lakecli.base.validation import (
 from lakecli.errors import UsageError
 
 VERSION: Final = 1
-MAX_POLICY_SIZE: Final = 256 << 10
-"""Characters of a policy, at most."""
+_MOST_CHARACTERS: Final = 64 << 10
 
 _MOST: Final = 1000
 _MOST_PATTERNS: Final = 100
@@ -198,7 +197,7 @@ def parse_policy(text: str) -> Policy:
             itself, or a version that only a newer lakecli knows. The message says what and where.
     """
     try:
-        found = parse_toml(text, max_size=MAX_POLICY_SIZE)
+        found = parse_toml(text, max_size=_MOST_CHARACTERS)
         policy = Policy(**_read(_POLICY, found))
         _check_people(policy)
     except (Unparsable, Invalid) as error:
@@ -336,6 +335,8 @@ def _check_people(policy: Policy) -> None:
     for name in named:
         if "@" not in name and name not in policy.roles:
             raise Invalid(f"no role {name!r}, and it is no e-mail address")
+    if policy.owners and not any(map(policy.members, policy.owners)):
+        raise Invalid("owners: nobody is one of them, so nobody could set another policy")
     done: set[str] = set()
     while len(done) < len(policy.roles):  # each pass takes the roles that are made of known ones
         ready = {

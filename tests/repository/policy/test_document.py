@@ -127,6 +127,7 @@ RULE = '[[rules]]\nrefs = ["main"]\n'
         ("[roles]\na = ['a']", "cycle: a"),
         ("[roles]\na = ['b']\nb = ['c']\nc = ['a']\nd = ['a']", "cycle: a, b, c, d"),
         ("owners = ['leads']", "no role 'leads'"),
+        ("owners = ['leads']\n[roles]\nleads = []", "owners: nobody is one of them"),
         ("#" * 300_000, "at most"),
     ],
 )
