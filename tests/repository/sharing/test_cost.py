@@ -14,8 +14,8 @@ from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.push import Pushing, PushOptions, push, push_all
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.sharing.set_policy import set_policy
 from lakecli.repository.sharing.references import SAMPLE
+from lakecli.repository.sharing.set_policy import set_policy
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket
 from tests.support.clones import RANGE_ENTRIES, Clones, machine, make_commit, synced
