@@ -46,7 +46,7 @@ class Refusal(NamedTuple):
         kind: branch or tag.
         name: name of the branch or tag.
         move: the move as it is recorded.
-        why: the refusal.
+        why: the reason, and the rule.
     """
 
     kind: RefKind
@@ -184,7 +184,7 @@ def iter_refused(repository: Repository, document: str) -> Iterator[Refusal]:
         except LakeError:
             continue
         if refusal is not None:
-            yield Refusal(ref.kind, ref.name, move, refusal.message)
+            yield Refusal(ref.kind, ref.name, move, refusal.message.partition(": ")[2])
 
 
 def _number_of(found: object) -> int:
