@@ -5,7 +5,7 @@ Committed trees, refs and staging meet only here. May import `committed`, `refs`
 rooms below it only, types included::
 
     verbs           repositories: repo
-                    refs: branch, tag, reflog
+                    refs: branch, tag, reflog; branch_protect
                     history: commit, merge, cherry_pick, revert, annotate, bisect, diff, status;
                     log, with rev-parse and show commit
                     objects: stat, du, rm, mv; ls, with find; cp, with update-metadata;
@@ -24,6 +24,7 @@ rooms below it only, types included::
     guard           objects and commits claimed against garbage collection
     reading         what a ref reads as, and where its bytes are
     journal         the operation log, moves that were begun, what the bucket is still to get
+    policy          rules about refs in the bucket, and what they forbid
     contract        `Repository`, as every verb takes it that changes something
     readable, runtime   `Refs` and `Trees`, all that reading takes of it; clocks and stores
 """

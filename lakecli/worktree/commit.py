@@ -24,7 +24,14 @@ from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.walk import FileChanged, FileOpener, SpecialFile
 from lakecli.repository.upload import Uploader, UploadOptions
-from lakecli.worktree.checkout import MAX_LISTED, RESOLVE, Brought, Policy, WorktreeConflict, bring
+from lakecli.worktree.checkout import (
+    MAX_LISTED,
+    RESOLVE,
+    Brought,
+    OwnChanges,
+    WorktreeConflict,
+    bring,
+)
 from lakecli.worktree.index import state_of
 from lakecli.worktree.kept_for_undo import claimed_files
 from lakecli.worktree.linked_files import restore_objects
@@ -163,7 +170,7 @@ class _Committing:
             self._worktree,
             target,
             operation=operation,
-            policy=Policy.KEEP,
+            policy=OwnChanges.KEEP,
             options=self._options.downloading,
             changes=None if scan is None else scan.changes,
         )

@@ -21,7 +21,7 @@ from lakecli.remote.policy import PolicyRecord, iter_policies, read_policy
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
-    from lakecli.repository.sharing.set_policy import Refusal
+    from lakecli.repository.sharing.set_policy import RefusedMove
 
 _TEMPLATE: Final = """\
 # owners = ["alice@example.com"]          # who may set this; else everybody
@@ -125,7 +125,7 @@ def policy_set(
 
     Examples:
         lakecli policy set lakefs://demo policy.toml
-        lakecli policy set lakefs://demo - --yes < policy.toml
+        lakecli policy show lakefs://demo | lakecli policy set lakefs://other - --yes
     """
     opened = context.synced_repository(repository)
     present = read_policy(opened.store)
@@ -184,7 +184,7 @@ def _set(
     """Show what new rules would have refused, ask, and set them."""
     from lakecli.repository.sharing.set_policy import MOST_MOVES, iter_refused, set_by_command
 
-    refused: Sequence[Refusal] = list(iter_refused(repository, document))
+    refused: Sequence[RefusedMove] = list(iter_refused(repository, document))
     if refused:
         context.out.note(f"it would have refused {len(refused)} of the last {MOST_MOVES} moves:")
     for each in islice(refused, 10):

@@ -12,5 +12,5 @@
     intents          a ref moves in the bucket: recorded before, made, its outcome recorded; those
                      without one: finishing them, landing commits, and who would take them back
 
-May import `contract` and what is below.
+May import `policy` and what is below.
 """

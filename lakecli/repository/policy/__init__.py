@@ -5,4 +5,6 @@
     document  a policy as its owners write it, parsed and validated
     rules     the rules that are in force, and those that this clone saw last
     judge     decides a move by them, and asks early
+
+May import `contract` and what is below.
 """

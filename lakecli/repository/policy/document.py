@@ -64,7 +64,7 @@ class Ban(StrEnum):
     RECREATE = "recreate"
 
 
-class Check(NamedTuple):
+class RequiredCheck(NamedTuple):
     """A requirement that a check has passed, ``check:NAME``."""
 
     name: str
@@ -74,7 +74,7 @@ class Check(NamedTuple):
         return f"check:{self.name}"
 
 
-class Approval(NamedTuple):
+class RequiredApproval(NamedTuple):
     """A requirement that people of a role have approved, ``approve:COUNT:ROLE``."""
 
     least: int
@@ -103,7 +103,7 @@ class Rule:
     refs: tuple[str, ...]
     who: tuple[str, ...] = ()
     forbid: frozenset[Ban] = frozenset()
-    require: tuple[Check | Approval, ...] = ()
+    require: tuple[RequiredCheck | RequiredApproval, ...] = ()
     append_only: tuple[str, ...] = ()
     max_delete: str = ""
     only_below: tuple[str, ...] = ()
@@ -231,7 +231,7 @@ def _many(check: Callable[[object], Any]) -> Field:
 
 
 def _pattern(value: object) -> str:
-    """Check a pattern of names: lakeFS's `*`, `?` and `[…]`; braces and backslashes are refused."""
+    """RequiredCheck a pattern of names: lakeFS's `*`, `?` and `[…]`; braces and backslashes are refused."""
     found: str = text(_PATTERN_SIZE, min_size=1)(value)
     if set(_CLASS.sub("", found)) & set("[]{}\\/"):
         raise Invalid(f"not a pattern of names, which has *, ? and [a-z]: {found!r}")
@@ -239,7 +239,7 @@ def _pattern(value: object) -> str:
 
 
 def _prefix(value: object) -> str:
-    """Check a prefix of paths, ``raw/**`` or ``raw/``, and return it without the wildcard."""
+    """RequiredCheck a prefix of paths, ``raw/**`` or ``raw/``, and return it without the wildcard."""
     found: str = text(1024, min_size=1)(value)
     prefix = found.removesuffix("**")
     if set(prefix) & set("*?[]{}\\") or prefix.startswith("/") or (prefix and prefix[-1] != "/"):
@@ -256,13 +256,13 @@ def _share(value: object) -> str:
     return found[0]
 
 
-def _requirement(value: object) -> Check | Approval:
+def _requirement(value: object) -> RequiredCheck | RequiredApproval:
     found: str = text(_PATTERN_SIZE)(value)
     match found.split(":"):
         case ["check", name] if _NAME.fullmatch(name):
-            return Check(name)
+            return RequiredCheck(name)
         case ["approve", count, role] if re.fullmatch("[1-9][0-9]{0,2}", count):
-            return Approval(int(count), role)
+            return RequiredApproval(int(count), role)
     raise Invalid(f"neither check:NAME nor approve:COUNT:ROLE: {found!r}")
 
 
@@ -331,7 +331,7 @@ def _check_people(policy: Policy) -> None:
     named = [*policy.owners, *(each for people in policy.roles.values() for each in people)]
     for rule in policy.rules:
         named += rule.who
-        named += (each.role for each in rule.require if isinstance(each, Approval))
+        named += (each.role for each in rule.require if isinstance(each, RequiredApproval))
     for name in named:
         if "@" not in name and name not in policy.roles:
             raise Invalid(f"no role {name!r}, and it is no e-mail address")

@@ -28,8 +28,8 @@ from lakecli.remote.attestations import Attestation, iter_attestations
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import Intent
 from lakecli.repository.contract import Repository
-from lakecli.repository.policy.document import Approval, Ban, Check, Rule, email_of
-from lakecli.repository.policy.rules import NO_RULES, Rules, read_rules, seen_rules
+from lakecli.repository.policy.document import Ban, RequiredApproval, RequiredCheck, Rule, email_of
+from lakecli.repository.policy.rules import NO_RULES, RulesInForce, read_rules, seen_rules
 
 WITHDRAWN: Final = "withdrawn"
 """Why a ref was deleted that had been created before its rules were known."""
@@ -42,7 +42,7 @@ class Forbidden(Refused):
     """The rules of the bucket forbid it; nothing was changed there."""
 
 
-def check_move(repository: Repository, move: Intent, ref: RemoteRef | None) -> Rules:
+def check_move(repository: Repository, move: Intent, ref: RemoteRef | None) -> RulesInForce:
     """Return the rules that allow a move; one GET, more if they require statements or compare data.
 
     Args:
@@ -82,7 +82,7 @@ def check_created(
 
 
 def judge(
-    repository: Repository, rules: Rules, move: Intent, ref: RemoteRef | None
+    repository: Repository, rules: RulesInForce, move: Intent, ref: RemoteRef | None
 ) -> Forbidden | None:
     """Return why rules forbid a move; ``None``: they allow it.
 
@@ -124,7 +124,7 @@ def check_early(
 
 
 def _early(
-    repository: Repository, rules: Rules, name: str, who: str, *, merges: bool
+    repository: Repository, rules: RulesInForce, name: str, who: str, *, merges: bool
 ) -> Forbidden | None:
     if rules is NO_RULES:
         return None
@@ -139,7 +139,7 @@ def _early(
     return None
 
 
-def _forbidden(rules: Rules, rule: Rule, what: str, reason: str, hint: str) -> Forbidden:
+def _forbidden(rules: RulesInForce, rule: Rule, what: str, reason: str, hint: str) -> Forbidden:
     return Forbidden(
         f"policy {rules.number}, which {rules.who} set, forbids {what}: {reason}; "
         f"its rule is: {rule}",
@@ -169,7 +169,7 @@ class _Case:
     """One move, as the rules about its ref judge it; what they compare is read once."""
 
     def __init__(
-        self, repository: Repository, rules: Rules, move: Intent, ref: RemoteRef | None
+        self, repository: Repository, rules: RulesInForce, move: Intent, ref: RemoteRef | None
     ) -> None:
         self._repository = repository
         self._rules = rules
@@ -281,11 +281,11 @@ class _Case:
     def _statements(self) -> list[Attestation]:
         return list(iter_attestations(self._repository.store, self._tree(self._move.after)))
 
-    def _lacks(self, required: Check | Approval, uri: str) -> Iterator[Reason]:
+    def _lacks(self, required: RequiredCheck | RequiredApproval, uri: str) -> Iterator[Reason]:
         """Yield what is missing of what a rule requires of the very tree that the move brings."""
         after, tree = f"{self._repository.uri}/{self._move.after}", self._tree(self._move.after)
         found = [each for each in self._statements if each.tree == tree and not each.prefix]
-        if isinstance(required, Check):
+        if isinstance(required, RequiredCheck):
             if not any((each.kind, each.name) == ("check", required.name) for each in found):
                 yield (
                     f"check {required.name} has not passed on its tree",

@@ -19,7 +19,7 @@ from lakecli.repository.policy.document import Policy, parse_policy
 _SEEN: Final = b"policy/"
 
 
-class Rules(NamedTuple):
+class RulesInForce(NamedTuple):
     """The rules of a repository.
 
     Attributes:
@@ -33,10 +33,10 @@ class Rules(NamedTuple):
     policy: Policy
 
 
-NO_RULES: Final = Rules(0, "", Policy())
+NO_RULES: Final = RulesInForce(0, "", Policy())
 
 
-def read_rules(repository: Repository) -> Rules:
+def read_rules(repository: Repository) -> RulesInForce:
     """Return the rules in the bucket, by one GET, and remember them here.
 
     Raises:
@@ -55,7 +55,7 @@ def read_rules(repository: Repository) -> Rules:
     return NO_RULES if record is None else rules_of(record)
 
 
-def rules_of(record: PolicyRecord) -> Rules:
+def rules_of(record: PolicyRecord) -> RulesInForce:
     """Return the rules of a version.
 
     Raises:
@@ -64,7 +64,7 @@ def rules_of(record: PolicyRecord) -> Rules:
     return _rules(record.number, record.who, record.document)
 
 
-def seen_rules(txn: ReadTransaction, repository: Repository) -> Rules:
+def seen_rules(txn: ReadTransaction, repository: Repository) -> RulesInForce:
     """Return the rules that this clone saw last; those that it cannot understand forbid nothing."""
     data = txn.get(Table.META, _SEEN + repository.key)
     try:
@@ -83,9 +83,9 @@ def see_rules(repository: Repository, number: int) -> None:
 
 
 @lru_cache(maxsize=8)
-def _rules(number: int, who: str, document: str) -> Rules:
+def _rules(number: int, who: str, document: str) -> RulesInForce:
     try:
-        return Rules(number, who, parse_policy(document))
+        return RulesInForce(number, who, parse_policy(document))
     except UsageError as error:
         raise IntegrityError(
             f"policy {number}, which {who} set: {error.message}",

@@ -31,7 +31,7 @@ from lakecli.repository.handle.namespace import check_writable, need_policy
 from lakecli.repository.journal import operation_log
 from lakecli.repository.policy.document import Policy, parse_policy
 from lakecli.repository.policy.judge import Forbidden, judge
-from lakecli.repository.policy.rules import NO_RULES, Rules, read_rules, rules_of
+from lakecli.repository.policy.rules import NO_RULES, RulesInForce, read_rules, rules_of
 from lakecli.repository.sharing.fetch import fetch
 
 SET: Final = "policy set"
@@ -39,7 +39,7 @@ MOST_MOVES: Final = 100
 """Moves of refs that new rules are tried on."""
 
 
-class Refusal(NamedTuple):
+class RefusedMove(NamedTuple):
     """A former move of a ref that new rules would have refused.
 
     Attributes:
@@ -157,7 +157,7 @@ def take_policy_back(
     return {POLICY: str(set_policy(repository, wanted, who=who, expected=present).number)}
 
 
-def iter_refused(repository: Repository, document: str) -> Iterator[Refusal]:
+def iter_refused(repository: Repository, document: str) -> Iterator[RefusedMove]:
     """Yield which of the last 100 moves of the matching refs new rules would have refused.
 
     Moves whose commits or trees are gone are left out. Refs are fetched first.
@@ -165,7 +165,7 @@ def iter_refused(repository: Repository, document: str) -> Iterator[Refusal]:
     Raises:
         UsageError: the document is not valid.
     """
-    rules = Rules(0, "you", parse_policy(document))
+    rules = RulesInForce(0, "you", parse_policy(document))
     fetch(repository)
     wanted = [each for each in iter_refs(repository.store) if rules.policy.matching(each.name)]
     found = [
@@ -184,7 +184,7 @@ def iter_refused(repository: Repository, document: str) -> Iterator[Refusal]:
         except LakeError:
             continue
         if refusal is not None:
-            yield Refusal(ref.kind, ref.name, move, refusal.message.partition(": ")[2])
+            yield RefusedMove(ref.kind, ref.name, move, refusal.message.partition(": ")[2])
 
 
 def _number_of(found: object) -> int:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from lakecli.errors import UsageError
 from lakecli.repository.policy.document import (
-    Approval,
     Ban,
-    Check,
     Policy,
+    RequiredApproval,
+    RequiredCheck,
     Rule,
     parse_policy,
 )
@@ -39,7 +39,7 @@ def test_a_whole_document_is_read() -> None:
             refs=("main", "release-*"),
             who=("leads",),
             forbid=frozenset(Ban),
-            require=(Check("schema"), Approval(1, "reviewers")),
+            require=(RequiredCheck("schema"), RequiredApproval(1, "reviewers")),
             append_only=("raw/",),
             max_delete="1%",
             only_below=("ingest/", "raw/"),
@@ -140,4 +140,4 @@ def test_what_is_wrong_is_named(document: str, reason: str) -> None:
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(UsageError):
-        parse_policy(text)
+        assert parse_policy(text).rules is not None

@@ -255,7 +255,7 @@ def test_what_was_forbidden_when_it_was_seen_last_is_asked_again(
     set_policy(ada, rules("forbid = ['direct']"), who=ADA)
     fetch(bob)
     set_policy(ada, rules("forbid = ['delete']"), who=ADA)
-    make_commit(bob, b"b")
+    assert make_commit(bob, b"b").id == here(bob)
 
 
 class Meets:
