@@ -231,7 +231,7 @@ def _many(check: Callable[[object], Any]) -> Field:
 
 
 def _pattern(value: object) -> str:
-    """RequiredCheck a pattern of names: lakeFS's `*`, `?` and `[…]`; braces and backslashes are refused."""
+    """Check a pattern of names: lakeFS's `*`, `?` and `[…]`; braces and backslashes are refused."""
     found: str = text(_PATTERN_SIZE, min_size=1)(value)
     if set(_CLASS.sub("", found)) & set("[]{}\\/"):
         raise Invalid(f"not a pattern of names, which has *, ? and [a-z]: {found!r}")
@@ -239,7 +239,7 @@ def _pattern(value: object) -> str:
 
 
 def _prefix(value: object) -> str:
-    """RequiredCheck a prefix of paths, ``raw/**`` or ``raw/``, and return it without the wildcard."""
+    """Check a prefix of paths, ``raw/**`` or ``raw/``, and return it without the wildcard."""
     found: str = text(1024, min_size=1)(value)
     prefix = found.removesuffix("**")
     if set(prefix) & set("*?[]{}\\") or prefix.startswith("/") or (prefix and prefix[-1] != "/"):
