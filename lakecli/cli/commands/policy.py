@@ -234,6 +234,12 @@ def branch_protect_add(
     It adds a rule to the policy of the repository, which holds for all clones; see `lakecli help
     policy`.
 
+    A lakeFS keeps such rules in its own database: neither its bucket nor a refs dump has them. Take
+    them over with lakectl:
+
+        lakectl branch-protect list lakefs://demo |
+            xargs -n 1 lakecli branch-protect add lakefs://demo
+
     Examples:
         lakecli branch-protect add lakefs://demo main
         lakecli branch-protect add lakefs://demo 'stable_*'
