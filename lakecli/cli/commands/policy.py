@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final, TypedDict
 
@@ -23,19 +24,7 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
     from lakecli.repository.sharing.set_policy import RefusedMove
 
-_TEMPLATE: Final = """\
-# owners = ["alice@example.com"]          # who may set this; else everybody
-#
-# [roles]
-# leads = ["carol@example.com"]           # e-mail addresses, or other roles
-#
-# [[rules]]
-# refs = ["main", "release-*"]            # branches and tags
-# who = ["leads"]                         # only these may move them
-# forbid = ["direct", "rewind", "delete", "recreate"]
-# require = ["check:schema", "approve:1:leads"]
-# data = { append-only = ["raw/**"], max-delete = "1%", only-below = ["ingest/**"] }
-"""
+_NOTHING: Final = "# see: lakecli help policy\n"
 
 
 class PolicyJson(TypedDict):
@@ -120,6 +109,16 @@ def policy_set(
     again. Only the owners that the present rules name may set others. Clones with a lakecli that
     knows no rules can push no longer.
 
+        owners = ["alice@example.com"]      # who may set rules; else everybody
+        [roles]
+        leads = ["carol@example.com"]       # e-mail addresses, or other roles
+        [[rules]]
+        refs = ["main", "release-*"]        # branches and tags
+        who = ["leads"]                     # only these may move them
+        forbid = ["direct", "rewind", "delete", "recreate"]
+        require = ["check:schema", "approve:1:leads"]
+        data = { append-only = ["raw/**"], max-delete = "1%", only-below = ["ingest/**"] }
+
     Rules are honoured by lakecli, and by nothing else that writes into the bucket: see `lakecli
     help policy` for what only the permissions of the bucket enforce.
 
@@ -144,7 +143,7 @@ def policy_edit(context: Context, repository: RepositoryUri, *, yes: Yes = False
     """
     opened = context.synced_repository(repository)
     present = read_policy(opened.store)
-    before = _TEMPLATE if present is None or not present.document else present.document
+    before = ("" if present is None else present.document) or _NOTHING
     with NamedTemporaryFile("w+", encoding="utf-8", suffix=".toml", delete=False) as file:
         file.write(before)
     _run_editor(context, file.name)
@@ -156,6 +155,7 @@ def policy_edit(context: Context, repository: RepositoryUri, *, yes: Yes = False
     except LakeError:
         context.out.note(f"what you wrote is kept: {file.name}")
         raise
+    Path(file.name).unlink()
 
 
 def _run_editor(context: Context, name: str) -> None:

@@ -48,8 +48,8 @@ def read_rules(repository: Repository) -> RulesInForce:
     key = _SEEN + repository.key
     data = json.dumps(seen).encode("ascii")
     with repository.lake.kv.read() as txn:
-        is_known = (txn.get(Table.META, key) or b"") == (data if record is not None else b"")
-    if not is_known:
+        known = txn.get(Table.META, key)
+    if known != data and (known is not None or record is not None):
         with repository.lake.kv.write() as txn:
             txn.put(Table.META, key, data)
     return NO_RULES if record is None else rules_of(record)

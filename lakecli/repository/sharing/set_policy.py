@@ -2,7 +2,7 @@
 
 Rules and refs are different objects. So after the rules were replaced, their number is written into
 each ref that the old or the new ones match: a move that was judged by the old ones then requires a
-version of the ref that is gone. What a crash leaves out of that, the next setting does.
+version of the ref that is gone. What a crash leaves out of that, a repetition does.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def set_policy(
             hint=f"see it, then try again: `policy show {repository.uri}`",
         )
     if seen.record is not None and seen.record.document == document:
+        _stamp_all(repository, old.number, old.policy)  # whoever set them may have been killed
         raise NothingToDo(
             f"policy {old.number} has these rules already",
             hint=f"see who set it: `policy log {repository.uri}`",
@@ -103,13 +104,18 @@ def set_policy(
     need_policy(store)
     runtime.on_step("policy")
     put_policy(store, seen, record)
-    refs = iter_refs(store)
-    matched = [each for each in refs if old.policy.matching(each.name) or new.matching(each.name)]
-    with ThreadPoolExecutor(PARALLEL_READS) as pool:
-        for _ in pool.map(lambda each: stamp(store, each.kind, each.name, record.number), matched):
-            pass
+    _stamp_all(repository, record.number, old.policy, new)
     read_rules(repository)
     return record
+
+
+def _stamp_all(repository: Repository, number: int, *policies: Policy) -> None:
+    """Write the number of new rules into each ref that they or the former ones match."""
+    store = repository.store
+    refs = iter_refs(store)
+    matched = [ref for ref in refs if any(each.matching(ref.name) for each in policies)]
+    with ThreadPoolExecutor(PARALLEL_READS) as pool:
+        list(pool.map(lambda each: stamp(store, each.kind, each.name, number), matched))
 
 
 def set_by_command(

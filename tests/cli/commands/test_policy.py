@@ -101,7 +101,7 @@ def test_rules_are_edited(cli: Cli, golden: Golden, monkeypatch: pytest.MonkeyPa
     edited = cli("policy", "edit", URI, "-y")
     assert edited.exit_code == 0
     shown = cli.ok("policy", "show", URI)
-    assert shown.lines[0].startswith("# owners")
+    assert shown.lines[0].startswith("# see")
     assert shown.lines[-1] == "# edited"
     monkeypatch.setenv("EDITOR", "sh -c 'echo x > \"$0\"'")
     failed = cli("policy", "edit", URI, "-y")

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.layout import REPOSITORY
+from lakecli.base.model import RefKind
 from lakecli.errors import AlreadyExists, NotFound, NothingToDo, Refused, UsageError
 from lakecli.remote.policy import PolicyMoved, iter_policies, read_policy
+from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, branch_protect
 from lakecli.repository.handle.namespace import describe
 from lakecli.repository.policy.judge import Forbidden
@@ -161,3 +163,22 @@ def test_rules_that_were_written_by_hand_stay_as_they_are(clones: tuple[Reposito
     branch_protect.add(ada, "dev", who=ADA)
     branch_protect.delete(ada, "dev", who=ADA)
     assert documents(ada)[0] == "# ours\n" + ONE
+
+
+def test_a_setting_that_was_killed_is_completed_by_its_repetition(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, bob = clones
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lakecli.repository.sharing.set_policy.stamp", killed)
+        with pytest.raises(KeyboardInterrupt):
+            set_policy(ada, ONE, who=ADA)
+    with pytest.raises(NothingToDo):
+        set_policy(bob, ONE, who=BOB)
+    ref = find_ref(ada.store, RefKind.BRANCH, "main")
+    assert ref is not None
+    assert ref.policy == 1
