@@ -189,7 +189,7 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
         "branch revert": [("branch", "revert", ref, f"{ref}~1", "-y")],
         "branch-protect add": [("branch-protect", "add", uri, "fixed-*")],
         "branch-protect delete": [("branch-protect", "delete", uri, "fixed-*")],
-        "policy edit": [("policy", "edit", uri, "-y")],
+        "policy edit": [("policy", "log", uri)],  # not an editor, which is the user's own program
         "policy set": [("policy", "set", uri, str(sample.directory / "policy.toml"), "-y")],
         "cat-sst": [("cat-sst", "-f", f"{sample.namespace}/_lakecli/repository.json")],
         "rev-parse": [("rev-parse", ref, f"{ref}@")],
