@@ -4,15 +4,17 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='annotate bisect blame branch cat-sst check-ignore checkout cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op plugin pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse show status tag undo use version' ;;
+    '') REPLY='annotate bisect blame branch branch-protect cat-sst check-ignore checkout cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op plugin policy pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse show status tag undo use version' ;;
     'bisect') REPLY='bad good log new old reset run skip start view' ;;
     'branch') REPLY='create delete list rename reset revert show' ;;
+    'branch-protect') REPLY='add delete list' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download du find ls mv presign rm stage stat update-metadata upload' ;;
     'gc') REPLY='delete-config get-config run set-config status undo' ;;
     'local') REPLY='checkout clone commit diff init list pull status' ;;
     'op') REPLY='compact log redo restore show undo' ;;
     'plugin') REPLY='list' ;;
+    'policy') REPLY='edit log set show' ;;
     'repo') REPLY='create delete list' ;;
     'show') REPLY='commit' ;;
     'tag') REPLY='create delete list show' ;;
@@ -42,6 +44,9 @@ __lakecli_options() {
     'branch reset') REPLY='--force-with-lease --object --prefix --to -y --yes' ;;
     'branch revert') REPLY='--allow-empty --allow-empty-commit -m --parent-number --table-logs --take -y --yes' ;;
     'branch show') REPLY='--at-op' ;;
+    'branch-protect add') REPLY='' ;;
+    'branch-protect delete') REPLY='' ;;
+    'branch-protect list') REPLY='--amount' ;;
     'cat-sst') REPLY='--amount -f --file' ;;
     'check-ignore') REPLY='--why' ;;
     'checkout') REPLY='-b --create -f --force --no-progress -p --parallelism' ;;
@@ -96,6 +101,10 @@ __lakecli_options() {
     'op show') REPLY='--amount' ;;
     'op undo') REPLY='--remote' ;;
     'plugin list') REPLY='' ;;
+    'policy edit') REPLY='-y --yes' ;;
+    'policy log') REPLY='--amount' ;;
+    'policy set') REPLY='-y --yes' ;;
+    'policy show') REPLY='' ;;
     'pull') REPLY='--dry-run --ff-only -m --message --strategy --table-logs --take' ;;
     'push') REPLY='--all -d --delete --dry-run --force-with-lease' ;;
     'quickstart') REPLY='' ;;
@@ -142,6 +151,7 @@ __lakecli_value() {
     'branch revert --parent-number') REPLY='nothing' ;;
     'branch revert --take') REPLY='nothing' ;;
     'branch show --at-op') REPLY='operation' ;;
+    'branch-protect list --amount') REPLY='nothing' ;;
     'cat-sst --amount') REPLY='nothing' ;;
     'cat-sst -f') REPLY='file' ;;
     'cat-sst --file') REPLY='file' ;;
@@ -307,6 +317,7 @@ __lakecli_value() {
     'merge --take') REPLY='nothing' ;;
     'op log --amount') REPLY='nothing' ;;
     'op show --amount') REPLY='nothing' ;;
+    'policy log --amount') REPLY='nothing' ;;
     'pull -m') REPLY='nothing' ;;
     'pull --message') REPLY='nothing' ;;
     'pull --strategy') REPLY='=source-wins dest-wins' ;;
@@ -374,6 +385,11 @@ __lakecli_argument() {
     'branch revert 1') REPLY='branch' ;;
     'branch revert '*) REPLY='ref' ;;
     'branch show 1') REPLY='branch@' ;;
+    'branch-protect add 1') REPLY='repository' ;;
+    'branch-protect add 2') REPLY='nothing' ;;
+    'branch-protect delete 1') REPLY='repository' ;;
+    'branch-protect delete 2') REPLY='nothing' ;;
+    'branch-protect list 1') REPLY='repository' ;;
     'check-ignore '*) REPLY='file' ;;
     'checkout 1') REPLY='ref' ;;
     'cherry-pick 1') REPLY='ref' ;;
@@ -438,6 +454,11 @@ __lakecli_argument() {
     'op show 1') REPLY='repository' ;;
     'op show 2') REPLY='operation' ;;
     'op undo 1') REPLY='repository' ;;
+    'policy edit 1') REPLY='repository' ;;
+    'policy log 1') REPLY='repository' ;;
+    'policy set 1') REPLY='repository' ;;
+    'policy set 2') REPLY='file' ;;
+    'policy show 1') REPLY='repository' ;;
     'pull 1') REPLY='ref' ;;
     'push 1') REPLY='ref' ;;
     'quickstart 1') REPLY='directory' ;;
@@ -459,7 +480,7 @@ __lakecli_argument() {
     'tag show 1') REPLY='tag@' ;;
     'undo 1') REPLY='repository' ;;
     'use 1') REPLY='ref' ;;
-    'help 1') REPLY='=annotate bisect blame branch cat-sst check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show spark status tag tutorial undo use version working-directory' ;;
+    'help 1') REPLY='=annotate bisect blame branch branch-protect cat-sst check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin policy pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show spark status tag tutorial undo use version working-directory' ;;
     *) REPLY=nothing ;;
     esac
 }

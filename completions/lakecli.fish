@@ -10,6 +10,7 @@ function __lakecli_words
                 'bisect' 'Search history for the commit that introduced a problem' \
                 'blame' 'Show the commit that last changed each object; the same as `lakecli annotate`' \
                 'branch' 'Create, list, move and delete branches' \
+                'branch-protect' 'Let branches take merges only' \
                 'cat-sst' 'Show the records of a range, a metarange or a list of a refs dump' \
                 'check-ignore' 'List the files that .lakefsignore excludes' \
                 'checkout' 'Bring a linked directory to another branch, tag or commit' \
@@ -33,6 +34,7 @@ function __lakecli_words
                 'merge' 'Merge a ref into a branch' \
                 'op' 'Show the operation log, undo and redo' \
                 'plugin' 'List plugins: programs that add commands' \
+                'policy' 'Show and set the rules about branches and tags, for all clones' \
                 'pull' 'Update a branch from the bucket: fetch, then fast-forward or merge' \
                 'push' 'Push a branch or tag, and its commits, to the bucket' \
                 'quickstart' 'Create a small repository, and show each command as it runs' \
@@ -70,6 +72,11 @@ function __lakecli_words
                 'reset' 'Discard the uncommitted changes of a branch: all, below a prefix, or of one object' \
                 'revert' 'Revert commits, with one new commit for each' \
                 'show' 'Show the commit a branch points to'
+        case 'branch-protect'
+            printf '%s\t%s\n' \
+                'add' 'Let branches take merges only: no direct commits, and nothing is staged on them' \
+                'delete' 'Remove a pattern that branch-protect add has added' \
+                'list' 'List the patterns of the branches that take merges only'
         case 'config'
             printf '%s\t%s\n' \
                 'get' 'Print the value of a setting' \
@@ -120,6 +127,12 @@ function __lakecli_words
         case 'plugin'
             printf '%s\t%s\n' \
                 'list' 'List the plugins: programs in PATH whose names begin with lakecli-'
+        case 'policy'
+            printf '%s\t%s\n' \
+                'edit' 'Edit the rules about branches and tags in an editor, and set them' \
+                'log' 'List the versions of the rules, newest first: their number, when and by whom they were set' \
+                'set' 'Replace the rules about branches and tags, for all clones' \
+                'show' 'Show the rules about branches and tags, which hold for all clones'
         case 'repo'
             printf '%s\t%s\n' \
                 'create' 'Create a repository in a storage namespace' \
@@ -191,6 +204,9 @@ function __lakecli_options
         case 'branch show'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after an operation; see op log'
+        case 'branch-protect list'
+            printf '%s\t%s\n' \
+                '--amount' 'Show at most N; 0 or -1 for all'
         case 'cat-sst'
             printf '%s\t%s\n' \
                 '--amount' 'Show at most N records; -1 shows all' \
@@ -593,6 +609,17 @@ function __lakecli_options
         case 'op undo'
             printf '%s\t%s\n' \
                 '--remote' 'Move pushed refs back in the bucket, too'
+        case 'policy edit'
+            printf '%s\t%s\n' \
+                '-y' 'Do not ask for confirmation' \
+                '--yes' 'Do not ask for confirmation'
+        case 'policy log'
+            printf '%s\t%s\n' \
+                '--amount' 'Show at most N; 0 or -1 for all'
+        case 'policy set'
+            printf '%s\t%s\n' \
+                '-y' 'Do not ask for confirmation' \
+                '--yes' 'Do not ask for confirmation'
         case 'pull'
             printf '%s\t%s\n' \
                 '--dry-run' 'Show what would be done, but do nothing' \
@@ -737,6 +764,8 @@ function __lakecli_value
             echo 'nothing'
         case 'branch show --at-op'
             echo 'operation'
+        case 'branch-protect list --amount'
+            echo 'nothing'
         case 'cat-sst --amount'
             echo 'nothing'
         case 'cat-sst -f'
@@ -1067,6 +1096,8 @@ function __lakecli_value
             echo 'nothing'
         case 'op show --amount'
             echo 'nothing'
+        case 'policy log --amount'
+            echo 'nothing'
         case 'pull -m'
             echo 'nothing'
         case 'pull --message'
@@ -1195,6 +1226,16 @@ function __lakecli_argument
             echo 'ref'
         case 'branch show 1'
             echo 'branch@'
+        case 'branch-protect add 1'
+            echo 'repository'
+        case 'branch-protect add 2'
+            echo 'nothing'
+        case 'branch-protect delete 1'
+            echo 'repository'
+        case 'branch-protect delete 2'
+            echo 'nothing'
+        case 'branch-protect list 1'
+            echo 'repository'
         case 'check-ignore *'
             echo 'file'
         case 'checkout 1'
@@ -1323,6 +1364,16 @@ function __lakecli_argument
             echo 'operation'
         case 'op undo 1'
             echo 'repository'
+        case 'policy edit 1'
+            echo 'repository'
+        case 'policy log 1'
+            echo 'repository'
+        case 'policy set 1'
+            echo 'repository'
+        case 'policy set 2'
+            echo 'file'
+        case 'policy show 1'
+            echo 'repository'
         case 'pull 1'
             echo 'ref'
         case 'push 1'
@@ -1366,7 +1417,7 @@ function __lakecli_argument
         case 'use 1'
             echo 'ref'
         case 'help 1'
-            echo '=annotate bisect blame branch cat-sst check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show spark status tag tutorial undo use version working-directory'
+            echo '=annotate bisect blame branch branch-protect cat-sst check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin policy pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show spark status tag tutorial undo use version working-directory'
         case '*'
             echo nothing
     end

@@ -137,6 +137,7 @@ def json_fields() -> Iterator[Forgery]:
         "state": ("state", ("format", "phase", "epoch", "mark", "grace", "write_id")),
         "rules": ("rules", ("default_retention_days", "branches")),
         "doomed": ("doomed", ("key", "size", "kind")),
+        "policy": ("policy", ("format", "number", "write_id", "who", "at", "document")),
         "sharing": ("sharing", ("place", "reason", "races", "at", "by", "again")),
     }  # fmt: skip
     own: dict[str, dict[str, Any]] = {
@@ -146,6 +147,13 @@ def json_fields() -> Iterator[Forgery]:
         "doomed key": {"live data": Namespace.address(b"aaaa"), "outside": "../../other/x"},
         "repository uuid": {"another": "f" * 32, "one digit": "0"},
         "repository range_entries": {"not a power": 17, "largest": 1 << 40},
+        "policy document": {
+            "no TOML": "x = ",
+            "deep": "a = " + "[" * 50_000,
+            "newer": "version = 2",
+            "patterns": '[[rules]]\nrefs = ["' + "*a" * 140 + '"]',
+            "nobody": '[[rules]]\nrefs = ["*"]\nwho = ["nobody@x"]',
+        },
         "move at": {"year 1": "0001-01-01T00:00:00+14:00", "year 9999": "9999-12-31T23:59:59Z"},
         "repository created": {"year 1": "0001-01-01T00:00:00Z"},
         "branch commit_id": {"another": OTHER_ID},

@@ -24,7 +24,15 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from lakecli.base.ids import PackId
-from lakecli.base.layout import REPOSITORY, SHARING, data_digest, pack_key, ref_key, sstable_key
+from lakecli.base.layout import (
+    POLICY,
+    REPOSITORY,
+    SHARING,
+    data_digest,
+    pack_key,
+    ref_key,
+    sstable_key,
+)
 from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
@@ -43,10 +51,12 @@ from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.gc_protocol import iter_expired
 from lakecli.remote.packs import read_new_packs
+from lakecli.remote.policy import read_policy
 from lakecli.remote.ref_records import InvalidRecord
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import origin_of, owner_of
+from lakecli.repository.policy.rules import rules_of
 from lakecli.repository.reading.addresses import Trust, trust_of
 from lakecli.repository.reading.contents import BATCH, ask_all
 from lakecli.repository.reading.outside_counts import count_place, place_of_address
@@ -439,12 +449,17 @@ def _finding(kind: str, problem: Problem, ref: str, commit: Commit) -> Finding:
 def check_shared(
     repository: Repository, txn: ReadTransaction, *, checked: Collection[MetarangeId]
 ) -> Iterator[Finding]:
-    """Yield the problems of the refs and the packs in the bucket.
+    """Yield the problems of the rules about refs, the refs and the packs in the bucket.
 
     Args:
         checked: trees of this clone's heads, which were checked already.
     """
     store = repository.store
+    try:
+        if (policy := read_policy(store)) is not None:
+            rules_of(policy)
+    except IntegrityError as error:
+        yield Finding("repository", POLICY, error.message)
     heads: list[tuple[str, str, CommitId]] = []
     seen: set[str] = set()
     for listed in iter_refs(store):

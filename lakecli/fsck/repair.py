@@ -17,7 +17,16 @@ from shlex import quote
 from typing import Final
 
 from lakecli.base.ids import PackId
-from lakecli.base.layout import MAX_REF_SIZE, REFS, REPOSITORY, SHARING, SSTABLES, pack_key, ref_key
+from lakecli.base.layout import (
+    MAX_REF_SIZE,
+    POLICY,
+    REFS,
+    REPOSITORY,
+    SHARING,
+    SSTABLES,
+    pack_key,
+    ref_key,
+)
 from lakecli.base.model import Commit, CommitId, MetarangeId, RefKind
 from lakecli.committed.point_reads import find
 from lakecli.committed.values import decode_entry
@@ -305,6 +314,7 @@ def _put_ref(repository: Repository, key: str, known: Tracked, version: Version 
         write_id=known.write_id,
         moves=moves,
         version=Version(""),
+        policy=max((each.policy for each in moves), default=0),
     )
     condition = ABSENT if version is None else Match(version)
     repository.store.put(key, dump_ref(ref), condition, JSON)
@@ -403,8 +413,12 @@ class _Losses:
             return f"run this in a clone that has seen it: `fsck {uri} --repair`"
         if defect.kind in {"ref", "commit"}:
             return "run `push` in a clone that has the commit, then repeat this here"
-        if defect.name == SHARING:
-            return f"test the store again: `doctor {uri} --again`"
+        named = {
+            POLICY: f"let an owner set the rules again: `policy set {uri} FILE`",
+            SHARING: f"test the store again: `doctor {uri} --again`",
+        }
+        if defect.name in named:
+            return named[defect.name]
         if defect.kind == "entry":
             return "upload the path again, or delete it with `fs rm`"
         return "restore the object from a backup, or use the namespace's own repository"

@@ -48,6 +48,7 @@ from lakecli.imports.sources import DirectorySource, ImportSource, check_pinnabl
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.guard import claim_head
+from lakecli.repository.policy.judge import check_early
 from lakecli.repository.reading.addresses import remember
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.staged.changes import check_clean
@@ -124,6 +125,7 @@ def import_objects(
         Refused: the source is in the repository's own namespace; or the source has far fewer
             objects than the branch, and a second listing differs from the first.
     """
+    check_early(repository, branch, who=committer)
     base = _check_branch(repository, branch)
     with ExitStack() as stack:
         run = _Run(repository, branch, path, source, runner, options, stack)
@@ -134,7 +136,7 @@ def import_objects(
         # Before the commit, so that committed objects are readable even after an interruption.
         remember(repository, sorted(done.report.places))
         for _ in range(MAX_ATTEMPTS):
-            attempt = clean_attempt(repository, branch, kind="import")
+            attempt = clean_attempt(repository, branch, kind="import", who=committer)
             with attempt.view() as view:
                 head = claim_head(view)
                 if view.commit.metarange_id != done.task.base:

@@ -56,6 +56,9 @@ _STAGED: Final = b"\1"
 _BATCH: Final = 1024
 
 
+POLICY: Final = "policy"
+"""Key of an operation's metadata: the number of the rules that it set in the bucket."""
+
 FOLLOWED: Final = "sync"
 """The kind of operation that moves refs to where they point in the bucket."""
 

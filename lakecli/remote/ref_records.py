@@ -5,11 +5,14 @@
     {"format": 1, "kind": "branch", "name": "main", "commit_id": "6a…" or null,
      "sequence": 7, "write_id": "0f…",
      "moves": [{"sequence": 7, "write_id": "0f…", "from": "91…" or null, "to": "6a…" or null,
-                "who": "Name <email>", "at": "2026-11-20T15:00:00Z", "why": "push", "pack": "…"}]}
+                "who": "Name <email>", "at": "2026-11-20T15:00:00Z", "why": "push", "pack": "…",
+                "policy": 3}], "policy": 3}
 
-``commit_id`` is null in the tombstone of a deleted ref. Moves are newest first, with consecutive
-sequence numbers. A rewrite keeps the fields that this version does not know, in the ref and in its
-moves. A greater ``format`` is refused: only a newer lakecli can read it.
+``policy`` is the number of the rules that allowed a move; that of the ref is the highest that it
+was written under. Where there never were rules, both are absent. ``commit_id`` is null in the
+tombstone of a deleted ref. Moves are newest first, with consecutive sequence numbers. A rewrite
+keeps the fields that this version does not know, in the ref and in its moves. A greater ``format``
+is refused: only a newer lakecli can read it.
 """
 
 import json
@@ -58,6 +61,7 @@ _MOVE: Final = Record(
         "at": moment,
         "why": text(MAX_WHY_SIZE),
         "pack": optional(or_empty(identifier(PackId)), ""),
+        "policy": optional(whole(0, MAX_SEQUENCE), 0),
     }
 )
 
@@ -80,6 +84,7 @@ _REF: Final = Record(
         "sequence": whole(1, MAX_SEQUENCE),
         "write_id": identifier(WriteId),
         "moves": list_of(move_of, _MOST_MOVES),
+        "policy": optional(whole(0, MAX_SEQUENCE), 0),
     }
 )
 
@@ -126,6 +131,7 @@ class RecordedMove(NamedTuple):
         why: the command: ``push``, ``undo``, …
         pack: a commit pack that has the new commit; ``""`` if none is known.
         extra: fields that this version does not know, as JSON; ``""`` if there are none.
+        policy: the number of the rules that allowed it; 0: there were none.
     """
 
     sequence: int
@@ -137,6 +143,7 @@ class RecordedMove(NamedTuple):
     why: str
     pack: PackId | Literal[""] = ""
     extra: str = ""
+    policy: int = 0
 
 
 class RemoteRef(NamedTuple):
@@ -149,6 +156,7 @@ class RemoteRef(NamedTuple):
         write_id: the write ID of the ref's last move.
         moves: the last moves, newest first; the reflog has older ones.
         extra: fields that this version does not know.
+        policy: the highest number of the rules under which it was written.
     """
 
     kind: RefKind
@@ -159,6 +167,7 @@ class RemoteRef(NamedTuple):
     moves: tuple[RecordedMove, ...]
     version: Version
     extra: Mapping[str, Any] = NO_METADATA
+    policy: int = 0
 
 
 def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> RemoteRef:
@@ -200,6 +209,7 @@ def dump_ref(ref: RemoteRef) -> bytes:
         "sequence": ref.sequence,
         "write_id": ref.write_id,
         "moves": [move_fields(move) for move in ref.moves],
+        **({"policy": ref.policy} if ref.policy else {}),
     }
     return _dump(_REF, fields)
 
@@ -294,4 +304,5 @@ def move_fields(move: RecordedMove) -> dict[str, Any]:
         "at": move.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "why": move.why,
         "pack": move.pack,
+        **({"policy": move.policy} if move.policy else {}),
     }

@@ -22,6 +22,7 @@ it ever comes back.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice, takewhile
@@ -39,7 +40,7 @@ from lakecli.base.layout import (
 from lakecli.base.model import NO_METADATA, RefKind
 from lakecli.base.progress import ignore_step
 from lakecli.base.retry import Retries
-from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable, Unresponsive
+from lakecli.errors import LakeError, LostRace, NotFound, OutcomeUnknown, Unreachable, Unresponsive
 from lakecli.remote.ref_records import (
     MAX_MOVES,
     InvalidRecord,
@@ -361,9 +362,22 @@ class RefMove:
                 return None
         return self._result
 
-    def send(self) -> None:
-        """Write the ref with the new move; `outcome` reports a failure."""
+    @property
+    def seen(self) -> RemoteRef | None:
+        """The ref that `send` replaces, as it was read last; ``None``: it does not exist."""
+        return self._ref
+
+    def send(self, *, policy: int = 0) -> None:
+        """Write the ref with the new move; `outcome` reports a failure.
+
+        Args:
+            policy: the number of the rules that allow the move; 0: there are none.
+        """
         assert self._new is not None
+        if policy:
+            last, *older = self._new.moves
+            moves = (last._replace(policy=policy), *older)
+            self._new = self._new._replace(moves=moves, policy=policy)
         try:
             written = self._store.put(
                 ref_key(self._intent.kind, self._intent.name),
@@ -378,15 +392,15 @@ class RefMove:
         else:
             self._result = MoveResult(MoveOutcome.APPLIED, self._new._replace(version=written))
 
-    def give_up(self) -> None:
-        """Send no more requests; the outcome of the move becomes ``LOST``.
+    def give_up(self, why: LakeError | None = None) -> None:
+        """Send no more requests; the outcome becomes ``LOST``, or an error.
 
         Raises:
             OutcomeUnknown: a request that was sent before may still move the ref.
         """
         if self._version in self._unanswered:
             raise self._unknown() from self._error
-        self._result = MoveResult(MoveOutcome.LOST, self._ref)
+        self._result = why or MoveResult(MoveOutcome.LOST, self._ref)
 
     def _look(self) -> bool:
         """Read the ref again, and set the outcome; return whether the outcome is known now."""
@@ -513,4 +527,26 @@ def _moved(ref: RemoteRef | None, intent: Intent) -> RemoteRef:
         moves=(move, *(() if ref is None else ref.moves)),
         version=Version(""),
         extra=NO_METADATA if ref is None else ref.extra,
+        policy=0 if ref is None else ref.policy,
     )
+
+
+def stamp(store: ObjectStore, kind: RefKind, name: str, policy: int) -> None:
+    """Write the number of new rules into a ref, whose commit and moves stay as they are.
+
+    A move that was judged by older rules requires the version that this replaces, so it is judged
+    again.
+
+    Raises:
+        LostRace: others kept moving it.
+        Unreachable: the store does not answer.
+    """
+    for _ in range(MOST_READS):
+        ref = find_ref(store, kind, name)
+        if ref is None or ref.policy >= policy:
+            return
+        body = dump_ref(ref._replace(policy=policy))
+        with suppress(ConditionFailed):
+            store.put(ref_key(kind, name), body, Match(ref.version), JSON)
+            return
+    raise LostRace(f"{kind} {name} moved {MOST_READS} times while it was read", hint="try again")

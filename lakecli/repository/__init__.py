@@ -5,7 +5,7 @@ Only this package uses committed trees, refs and staging together. May import `c
 of this list imports only the rows below it, types included::
 
     verbs           repositories: repo
-                    refs: branch, tag, reflog
+                    refs: branch, tag, reflog; branch_protect
                     history: commit, merge, cherry_pick, revert, annotate, bisect, diff, status;
                     log, with rev-parse and show commit
                     objects: stat, du, rm, mv; ls, with find; cp, with update-metadata;
@@ -24,6 +24,7 @@ of this list imports only the rows below it, types included::
     guard           objects and commits claimed against garbage collection
     reading         the contents of a ref, and where the bytes of its objects are
     journal         the operation log, moves of refs that were begun, moves to send to the bucket
+    policy          the rules about refs in the bucket, and what they forbid
     contract        `Repository`, the first argument of every verb that changes something
     readable, runtime   `Refs` and `Trees`, all that reading needs; clocks and stores
 """

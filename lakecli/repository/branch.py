@@ -324,5 +324,5 @@ def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:
     repository.lake.runtime.on_step("unstage")
     if not paths:
         return 0
-    Stager(repository, name).unstage(paths)
+    Stager(repository, name, unstages=True).unstage(paths)
     return len(paths)

@@ -52,7 +52,7 @@ def cherry_pick(
     """
     number = 1 if parent_number is None else parent_number
     for _ in range(MAX_ATTEMPTS):
-        attempt = clean_attempt(repository, branch, kind="cherry-pick")
+        attempt = clean_attempt(repository, branch, kind="cherry-pick", who=committer)
         with attempt.view() as view:
             picked = commit_at(repository, view.txn, ref)
             parent = parent_of(view, picked, number)

@@ -74,7 +74,7 @@ def commit(
     only = StagedPart.of(paths, prefixes) if paths or prefixes else None
     attempt: Attempt | None = None
     for _ in range(MAX_ATTEMPTS):
-        attempt = staged_attempt(repository, branch, last=attempt)
+        attempt = staged_attempt(repository, branch, last=attempt, who=committer)
         with attempt.sealed_view() as view:
             head = claim_head(view)
             changes = _changes(view, branch, strategy, only)

@@ -66,6 +66,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.guard import ClaimedCommit
 from lakecli.repository.journal import intents, operation_log
 from lakecli.repository.journal.operation_log import is_built_from
+from lakecli.repository.policy.judge import check_early
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.partial_commit import drop_copies
@@ -92,16 +93,21 @@ class Draft(NamedTuple):
     also_counts: Sequence[Commit] = ()
 
 
-def staged_attempt(repository: Repository, name: str, *, last: Attempt | None) -> Attempt:
+def staged_attempt(
+    repository: Repository, name: str, *, last: Attempt | None, who: str = ""
+) -> Attempt:
     """Seal the staged changes of a branch, and return an attempt to commit them.
 
     Args:
         last: the previous attempt, which did not move the branch; ``None`` for the first attempt.
+        who: the committer.
 
     Raises:
         NotFound: no such branch.
         LostRace: another commit contains the staged changes.
+        Forbidden: the rules of the bucket forbid it.
     """
+    check_early(repository, name, who=who)
     branch = seal(repository, name)
     gone = frozenset(() if last is None else last.branch.sealed_tokens)
     if gone and gone.isdisjoint(branch.sealed_tokens):
@@ -155,7 +161,9 @@ def _check_not_committed(
         )
 
 
-def clean_attempt(repository: Repository, name: str, *, kind: str) -> Attempt:
+def clean_attempt(
+    repository: Repository, name: str, *, kind: str, who: str = "", merges: bool = False
+) -> Attempt:
     """Return an attempt to commit on a branch that has no uncommitted changes.
 
     Staged records that are equal to the head do not count as changes; the move of the branch
@@ -163,11 +171,15 @@ def clean_attempt(repository: Repository, name: str, *, kind: str) -> Attempt:
 
     Args:
         kind: the kind of operation, as the log shows it.
+        who: who commits.
+        merges: whether the commit is to have two parents.
 
     Raises:
         NotFound: no such branch.
         DirtyBranch: the branch has uncommitted changes.
+        Forbidden: the rules of the bucket forbid it.
     """
+    check_early(repository, name, who=who, merges=merges)
     return Attempt(repository, _seal_clean(repository, name), kind, from_staging=False)
 
 
@@ -185,7 +197,7 @@ def _seal_clean(repository: Repository, name: str) -> Branch:
     return seal(repository, name)
 
 
-def attempt_on_top(repository: Repository, name: str, *, kind: str) -> Attempt:
+def attempt_on_top(repository: Repository, name: str, *, kind: str, who: str = "") -> Attempt:
     """Return an attempt to commit that leaves the staged changes of a branch staged.
 
     The caller refuses to commit paths that have staged changes. Staged records that equal the
@@ -194,7 +206,9 @@ def attempt_on_top(repository: Repository, name: str, *, kind: str) -> Attempt:
 
     Raises:
         NotFound: no such branch.
+        Forbidden: the rules of the bucket, as they were last seen, forbid it.
     """
+    check_early(repository, name, who=who)
     with repository.lake.kv.read() as txn:
         branch = branch_at(repository, txn, name)._replace(sealed_tokens=())  # they stay staged
     return Attempt(repository, branch, kind, from_staging=False)

@@ -65,7 +65,13 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
     default = f"Merge '{source}' into '{destination}'"
     message = default if options.message is None else options.message
     for _ in range(MAX_ATTEMPTS):
-        attempt = clean_attempt(repository, destination, kind="merge")
+        attempt = clean_attempt(
+            repository,
+            destination,
+            kind="merge",
+            who=options.committer,
+            merges=not options.squash,
+        )
         with attempt.view() as view:
             points = _points(repository, view, source, options)
             head = claim_head(view)

@@ -36,6 +36,7 @@ from lakecli.repository.contract import FinishedMove, Notice, Repository
 from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import WantedMove, finish_pending
+from lakecli.repository.policy.judge import Forbidden
 from lakecli.repository.sharing.automatic import say_undone
 from lakecli.repository.sharing.fetch import fetch, take_packs
 from lakecli.repository.sharing.publish import Unverified, publish, refused, stale
@@ -227,7 +228,7 @@ def push_all(
             each = _push(
                 repository, kind, name, expected=last_seen, options=options, has_fetched=True
             )
-        except (LostRace, AlreadyExists) as error:
+        except (LostRace, AlreadyExists, Forbidden) as error:
             failed.append(PushFailure(kind, name, error))
             continue
         pushed.append(each)

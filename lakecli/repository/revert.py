@@ -51,7 +51,7 @@ def revert(
         NothingToDo: the branch would stay as it is.
     """
     for _ in range(MAX_ATTEMPTS):
-        attempt = clean_attempt(repository, branch, kind="revert")
+        attempt = clean_attempt(repository, branch, kind="revert", who=committer)
         with attempt.view() as view:
             picked = commit_at(repository, view.txn, ref)
             if len(picked.parents) > 1 and parent_number is None:

@@ -33,6 +33,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.journal import workspaces
 from lakecli.repository.lakefs.hooks import COMMIT, notify_hooks
+from lakecli.repository.policy.judge import check_early
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.staged.changes import iter_crossing
 from lakecli.repository.staged.partial_commit import StagedPart, copy_rest, drop_copies
@@ -55,6 +56,7 @@ def begin(repository: Repository, branch: str, *, owner: str = "") -> str:
     Raises:
         NotFound: no such branch.
     """
+    check_early(repository, branch)
     seal(repository, branch)  # hides changes that are staged later
     with repository.lake.kv.write() as txn:
         return workspaces.begin(txn, repository, branch_at(repository, txn, branch), owner)
@@ -119,7 +121,7 @@ def commit(
         ended = workspaces.end(txn, repository, name)
     try:
         for _ in range(MAX_ATTEMPTS):
-            attempt = attempt_on_top(repository, branch, kind="commit")
+            attempt = attempt_on_top(repository, branch, kind="commit", who=committer)
             if _is_staged(repository, branch, ended):
                 attempt = attempt._replace(branch=seal(repository, branch))
             with attempt.sealed_view() as view:

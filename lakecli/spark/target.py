@@ -40,6 +40,7 @@ from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attemp
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.journal.workspaces import branch_of, is_workspace
+from lakecli.repository.policy.judge import check_early
 from lakecli.repository.reading.view import View, commit_at, open_view, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager
@@ -121,6 +122,7 @@ class WriteTarget:
             TableChanged: objects that would be replaced have changed since the base.
             DirtyBranch: the changes are to be committed, and the branch has uncommitted changes.
         """
+        check_early(self._repository, self._branch)
         with self._repository.lake.kv.read() as txn:
             view = view_of_branch(self._repository, txn, self._branch)
             if self._is_written(view):
@@ -231,7 +233,7 @@ class WriteTarget:
         batch = self._batch
 
         for _ in range(MAX_ATTEMPTS):
-            attempt = clean_attempt(self._repository, self._branch, kind="commit")
+            attempt = clean_attempt(self._repository, self._branch, kind="commit", who=committer)
             with attempt.view() as view:
                 if self._is_written(view):
                     return None

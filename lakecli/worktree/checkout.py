@@ -38,7 +38,7 @@ MAX_LISTED: Final = 1_000
 """The largest number of conflicting paths that an error lists."""
 
 
-class Policy(Enum):
+class OwnChanges(Enum):
     """What to do with the user's changes when a working directory is updated to a commit."""
 
     KEEP = "keep"
@@ -129,7 +129,7 @@ def bring(
     target: Commit,
     *,
     operation: str,
-    policy: Policy,
+    policy: OwnChanges,
     options: DownloadOptions,
     src: LakeUri | None = None,
     changes: Mapping[bytes, LocalChange] | None = None,
@@ -157,7 +157,7 @@ class _Bringing:
         self,
         worktree: Worktree,
         target: Commit,
-        policy: Policy,
+        policy: OwnChanges,
         options: DownloadOptions,
         changes: Mapping[bytes, LocalChange] | None,
     ) -> None:
@@ -191,7 +191,7 @@ class _Bringing:
         conflicts = [path for path, fate in self._fates.items() if fate is _Fate.CONFLICT]
         conflicts = sorted({*conflicts, *self._blocked})
         new = [path for path in conflicts if not self._was_blocked(path)]
-        if new and self._policy is Policy.REFUSE:
+        if new and self._policy is OwnChanges.REFUSE:
             count = f"{len(new)} changed files" if new[1:] else "a changed file"
             raise WorktreeConflict(
                 f"{count} of {worktree.root} would be overwritten",
@@ -245,16 +245,16 @@ class _Bringing:
 
     def _decide(self) -> list[bytes]:
         """Decide about each changed file; return the user's files that will be overwritten."""
-        if self._policy is Policy.DISCARD:
+        if self._policy is OwnChanges.DISCARD:
             self._more = sorted({*self._more, *self._changes})
-        elif self._policy is Policy.FORCE:
+        elif self._policy is OwnChanges.FORCE:
             unresolved = (path for path in self._worktree.link.unresolved if path in self._changes)
             self._more = sorted({*self._more, *unresolved})
         overwritten: list[bytes] = []
         if not self._changes:
             return overwritten
         removed: set[bytes] = set()
-        forces = self._policy in {Policy.FORCE, Policy.DISCARD}
+        forces = self._policy in {OwnChanges.FORCE, OwnChanges.DISCARD}
         for path, value in self._paths():
             change = self._changes.get(path)
             if change is None:
@@ -372,7 +372,7 @@ class _Bringing:
         for path in left_out:
             index.drop(path)
         unresolved = {*brought.conflicts}
-        if self._policy in {Policy.KEEP, Policy.REFUSE}:
+        if self._policy in {OwnChanges.KEEP, OwnChanges.REFUSE}:
             still = {path for path in worktree.link.unresolved if path in self._changes}
             unresolved |= still - {p for p, fate in self._fates.items() if fate is _Fate.SAME}
         brought.conflicts = sorted(unresolved)

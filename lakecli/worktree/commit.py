@@ -16,6 +16,7 @@ from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, attempt_on_top, kept_moving
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard import claim_head
+from lakecli.repository.policy.judge import check_early
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import unstage_equal
@@ -23,7 +24,14 @@ from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.walk import FileChanged, FileOpener, SpecialFile
 from lakecli.repository.upload import Uploader, UploadOptions
-from lakecli.worktree.checkout import MAX_LISTED, RESOLVE, Brought, Policy, WorktreeConflict, bring
+from lakecli.worktree.checkout import (
+    MAX_LISTED,
+    RESOLVE,
+    Brought,
+    OwnChanges,
+    WorktreeConflict,
+    bring,
+)
 from lakecli.worktree.index import state_of
 from lakecli.worktree.kept_for_undo import claimed_files
 from lakecli.worktree.linked_files import restore_objects
@@ -116,6 +124,7 @@ class _Committing:
 
     def run(self) -> Committed:
         worktree, options = self._worktree, self._options
+        check_early(self._repository, self._branch, who=options.committer)
         self._continue()
         worktree.follow_back()
         scan = worktree.scan_all()
@@ -162,7 +171,7 @@ class _Committing:
             self._worktree,
             target,
             operation=operation,
-            policy=Policy.KEEP,
+            policy=OwnChanges.KEEP,
             options=self._options.downloading,
             changes=None if scan is None else scan.changes,
         )
@@ -256,7 +265,9 @@ class _Committing:
 
     def _commit(self) -> Commit:
         for _ in range(MAX_ATTEMPTS):
-            attempt = attempt_on_top(self._repository, self._branch, kind=LOCAL_COMMIT)
+            attempt = attempt_on_top(
+                self._repository, self._branch, kind=LOCAL_COMMIT, who=self._options.committer
+            )
             with attempt.view() as view:
                 draft = self._draft(view)
             commit = attempt.move(draft)

@@ -18,7 +18,7 @@ from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.ignore_patterns import INCOMING, LINK_FILE, Selection
 from lakecli.stores.uri import parse
-from lakecli.worktree.checkout import Brought, Policy, bring
+from lakecli.worktree.checkout import Brought, OwnChanges, bring
 from lakecli.worktree.link import Link, find_root, read_link, write_link
 from lakecli.worktree.worktree import LinkMode, Worktree, lock
 
@@ -102,7 +102,7 @@ def clone(
             write_link(root, link)
         begun = found if is_begun and found is not None else link
         worktree = Worktree(repository, root, begun, linking=linking)
-        return bring(worktree, head, operation="clone", policy=Policy.KEEP, options=options)
+        return bring(worktree, head, operation="clone", policy=OwnChanges.KEEP, options=options)
 
 
 def link_target(repository: Repository, uri: LakeUri) -> tuple[LakeUri, Commit]:

@@ -14,6 +14,7 @@ from lakecli.repository import branch
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.push import PushOptions, push
+from lakecli.repository.sharing.set_policy import set_policy
 from tests.support.clones import machine
 from tests.support.lakes import checksums, read, stage
 
@@ -125,3 +126,28 @@ def test_sync_manual_sends_nothing(
     fs.commit(MAIN, "here")
     assert there(bob) == before
     assert read(bob, "main") == checksums({b"a": b"1"})
+
+
+def test_rules_of_the_bucket_hold_for_libraries(fs: LakeFileSystem, bob: Repository) -> None:
+    before = there(bob)
+    fs.pipe(f"{MAIN}/staged", b"before the rule")
+    set_policy(bob, '[[rules]]\nrefs = ["main"]\nforbid = ["direct"]\n', who=ME.who)
+
+    def in_a_block() -> None:
+        with fs.committing(MAIN, "never"):
+            fs.pipe(f"{MAIN}/b", b"2")
+
+    for act in (
+        lambda: fs.commit(MAIN, "never"),
+        lambda: fs.pipe(f"{MAIN}/b", b"2"),
+        lambda: fs.rm(f"{MAIN}/a"),
+        lambda: fs.mv(f"{MAIN}/a", f"{MAIN}/b"),
+        in_a_block,
+    ):
+        with pytest.raises(
+            LakeFileError, match=r"policy 1, which Bob <bob@example.com> set"
+        ) as caught:
+            act()
+        assert caught.value.kind is ErrorKind.REFUSED
+    assert there(bob) == before
+    assert fs.cat(f"{MAIN}/staged") == b"before the rule"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base.identity import blake3_of
-from lakecli.base.layout import DATA, REPOSITORY, SHARING, SSTABLES, data_key
+from lakecli.base.layout import DATA, POLICY, REPOSITORY, SHARING, SSTABLES, data_key
 from lakecli.base.model import CommitId
 from lakecli.committed.check import SMALLEST_ENTRY
 from lakecli.engine.runner import count_head_entries
@@ -17,6 +17,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.view import open_view
+from lakecli.repository.sharing.set_policy import set_policy
 from lakecli.repository.stored_objects import DataIndex
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
@@ -103,6 +104,19 @@ def test_results_of_tests_of_the_store_are_checked(repository: Repository, names
     assert "does not hold results" in found.what
     (namespace / SHARING).write_bytes(b'{"format": 2}')  # of a newer lakecli
     assert list(fsck(repository)) == []
+
+
+@pytest.mark.parametrize("document", ["x", "version = 2"])
+def test_the_rules_are_checked(repository: Repository, namespace: Path, document: str) -> None:
+    set_policy(repository, "# nothing", who="me")
+    assert list(fsck(repository)) == []
+    record = (namespace / POLICY).read_text()
+    (namespace / POLICY).write_text(record.replace("# nothing", document))
+    (found,) = fsck(repository)
+    assert (found.kind, found.name) == ("repository", POLICY)
+    (namespace / POLICY).write_bytes(b"")
+    (found,) = fsck(repository)
+    assert "not a policy that lakecli wrote" in found.what
 
 
 def test_entries_are_progress_where_no_data_is_read(repository: Repository) -> None:

@@ -13,9 +13,12 @@ from lakecli.gc.policy import Rules, put_rules
 from lakecli.gc.report import GarbageSummary, RefGarbage, dump_summary, fields_of, parse_summary
 from lakecli.gc.run import Action, status
 from lakecli.gc.state import Marks
+from lakecli.remote.attestations import Attestation, iter_attestations, write_attestation
 from lakecli.remote.gc_protocol import read_state
+from lakecli.remote.policy import iter_policies
 from lakecli.repository import branch, tag
 from lakecli.repository import push as pushing
+from lakecli.repository.sharing.set_policy import set_policy
 from lakecli.stores.contract import ANY
 from tests.gc.shared import LONG, Shared, make_commit, push
 
@@ -125,3 +128,25 @@ def test_long_summaries_name_some() -> None:
         "b0: 0; b1: 1 old tree; b2: 2 old trees; b3: 3 old trees; b4: 4 old trees; 3 more refs; "
         "1 tree that no ref had; 1,000 objects that no ref reaches"
     )
+
+
+def test_rules_stay_and_statements_end_with_their_tree(shared: Shared) -> None:
+    ada, ben = shared.clones
+    kept = make_commit(ada, {b"a": b"kept"})
+    branch.create(ada, "side", source="main")
+    gone = make_commit(ada, {b"b": b"gone"}, "side")
+    push(ada)
+    push(ada, "side")
+    for number in range(2):
+        set_policy(ada, f"# {number}", who="me")
+    for number, made in enumerate((kept, gone)):
+        tree = made.metarange_id
+        passed = Attestation("check", "x", tree, tree, "", "me", shared.time())
+        write_attestation(shared.store, passed, id=f"{number:032x}")
+    branch.delete(ada, "side")
+    pushing.push_deletion(ada, "side", options=pushing.PushOptions(who="me"))
+    shared.time.pass_by(MONTHS)
+    shared.collect_all(ben)
+    assert list(iter_attestations(shared.store, kept.metarange_id))
+    assert not list(iter_attestations(shared.store, gone.metarange_id))
+    assert [each.number for each in iter_policies(shared.store)] == [2, 1]

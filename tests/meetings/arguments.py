@@ -56,6 +56,8 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "bisect start": [["bisect", "start", f"{REPOSITORY}/main", f"{REPOSITORY}/main~1"]],
     "branch create": [["branch", "create", f"{REPOSITORY}/fresh", "-s", f"{REPOSITORY}/main"]],
     "branch delete": [["branch", "delete", f"{REPOSITORY}/dev", "-y"]],
+    "branch-protect add": [["branch-protect", "add", REPOSITORY, "fixed-*"]],
+    "branch-protect delete": [["branch-protect", "delete", REPOSITORY, "guarded-*"]],
     "branch rename": [["branch", "rename", f"{REPOSITORY}/dev", "renamed"]],
     "branch reset": [
         ["branch", "reset", f"{REPOSITORY}/main", "-y"],
@@ -122,6 +124,8 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "use": [["use", f"{REPOSITORY}/dev"]],
     "check-ignore": [],
     "restore": [],  # likewise
+    "policy edit": [],  # as `policy set`
+    "policy set": [["policy", "set", REPOSITORY, "{files}/policy", "-y"]],
     "pull": [["pull", f"{REPOSITORY}/main"]],
     "push": [["push", f"{REPOSITORY}/main"], ["push", REPOSITORY, "--all"]],
     "quickstart": [],  # it makes a home of its own, in which nothing else runs

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from lakecli.base.layout import REFS
+from lakecli.base.layout import POLICY, REFS
 from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.handle.lake import Lake
@@ -103,4 +103,6 @@ def _bucket(world: Machines) -> dict[str, Any]:
             collection = json.loads(stored.body)["phase"]
         if name == "_lakecli/repository.json":
             refs[place] = "a repository"
+        if name == POLICY:
+            refs[f"{place}/{name}"] = json.loads(stored.body)["document"]
     return {"refs": refs, "collection": collection}

@@ -40,6 +40,7 @@ def history(world: Machines) -> None:
         (files / "t" / "3").write_text("three")
         (files / "new").write_text(GARBAGE)
         (files / "rules").write_text(json.dumps(_RULES))
+        (files / "policy").write_text('[[rules]]\nrefs = ["main"]\nforbid = ["direct"]\n')
     put_lakefs(world)
     put = _uploader(world, "ada")
     world.ok("ada", "repo", "create", REPOSITORY, NAMESPACE, "--range-entries", "16")
@@ -131,7 +132,7 @@ def clean(world: Machines) -> None:
     """Let nobody have changes, though both have staged what the head has already.
 
     And let there be what some commands want to find: an empty repository beside a dump of refs, a
-    bisect session, a setting, and rules of retention.
+    bisect session, a setting, rules of retention, and a pattern of protected branches.
     """
     history(world)
     world.ok("ada", "repo", "create", DUMPED, f"memory://{BUCKET}/dumped", "--range-entries", "16")
@@ -141,6 +142,7 @@ def clean(world: Machines) -> None:
     world.ok("ada", "config", "set", "user.name", "Ada")
     (world.files("bob") / "rules").write_text(json.dumps({**_RULES, "default_retention_days": 31}))
     world.ok("bob", "gc", "set-config", REPOSITORY, "-f", str(world.files("bob") / "rules"))
+    world.ok("bob", "branch-protect", "add", REPOSITORY, "guarded-*")
     for machine in MACHINES:
         world.ok(machine, "fs", "rm", f"{MAIN}/t/1")
         _uploader(world, machine)("main", {"t/1": "one"})

@@ -149,6 +149,7 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
     source.mkdir(parents=True, exist_ok=True)
     (source / "new").write_bytes(b"new")
     (sample.directory / "file").write_bytes(b"file")
+    (sample.directory / "policy.toml").write_text("# none\n")
     rules.write_text('{"default_retention_days": 30, "branches": []}')
     manifest = sample.directory / "refs.json"
     kinds = ("commits", "tags", "branches")
@@ -186,6 +187,10 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
             ("branch", "reset", ref, "--to", tag, "-y"),
         ],
         "branch revert": [("branch", "revert", ref, f"{ref}~1", "-y")],
+        "branch-protect add": [("branch-protect", "add", uri, "fixed-*")],
+        "branch-protect delete": [("branch-protect", "delete", uri, "fixed-*")],
+        "policy edit": [("policy", "log", uri)],  # not an editor, which is the user's own program
+        "policy set": [("policy", "set", uri, str(sample.directory / "policy.toml"), "-y")],
         "cat-sst": [("cat-sst", "-f", f"{sample.namespace}/_lakecli/repository.json")],
         "rev-parse": [("rev-parse", ref, f"{ref}@")],
         "refs-restore": [("refs-restore", uri, "--manifest", str(manifest))],

@@ -192,6 +192,7 @@ class Namespace:
         self.state: dict[str, Any] = {}
         self.rules: dict[str, Any] = {}
         self.sharing: dict[str, Any] = {}
+        self.policy: dict[str, Any] = {}
         self.doomed: dict[str, Any] = {}
         self.expires_tree = False
         self.raw: dict[str, bytes | None] = {}
@@ -225,6 +226,12 @@ class Namespace:
             "place": "memory://lake", "reason": "", "races": 66, "at": "2026-11-28T12:00:00Z",
             "by": "ada", "again": False, **self.sharing,
         }  # fmt: skip
+        policy = {
+            "format": 1, "number": 2, "write_id": "b" * 32, "who": "Ada <ada@x>",
+            "at": "2026-01-01T00:00:00Z", "document": '[[rules]]\nrefs = ["held"]\n',
+        }  # fmt: skip
+        made["_lakecli/policies/0000000000000001"] = encoded({**policy, "number": 1})
+        made["_lakecli/policy"] = encoded({**policy, **self.policy})
         made["_lakecli/sharing.json"] = encoded({"format": 1, "results": [result]})
         made["_lakecli/refs/branches/main"] = self._branch(root, head, blake3_of(pack).hex())
         made["_lakecli/refs/tags/v1"] = self._tag(head)

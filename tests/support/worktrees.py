@@ -14,7 +14,7 @@ from lakecli.repository.transfer.ignore_patterns import EVERYTHING, LINK_FILE
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree import create
-from lakecli.worktree.checkout import Brought, Policy, bring
+from lakecli.worktree.checkout import Brought, OwnChanges, bring
 from lakecli.worktree.commit import CommitOptions, Committed, commit
 from lakecli.worktree.link import read_link
 from lakecli.worktree.status import status
@@ -66,7 +66,7 @@ def reopen(repository: Repository, root: Path, links: LinkPolicy = LinkPolicy.FA
     return Worktree(repository, root, link, links=links)
 
 
-def pull(worktree: Worktree, policy: Policy = Policy.KEEP) -> Brought:
+def pull(worktree: Worktree, policy: OwnChanges = OwnChanges.KEEP) -> Brought:
     with worktree.locked():
         worktree.follow_back()
         return bring(worktree, worktree.head(), operation="pull", policy=policy, options=DOWNLOADS)

@@ -27,7 +27,7 @@ from lakecli.repository.upload import UploadOptions
 from lakecli.stores.contract import ANY, ObjectNotFound
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.worktree import create
-from lakecli.worktree.checkout import Policy, WorktreeConflict, bring, restore
+from lakecli.worktree.checkout import OwnChanges, WorktreeConflict, bring, restore
 from lakecli.worktree.index import FileState, TrackedFile, state_of
 from lakecli.worktree.kept_for_undo import (
     DirectoryGone,
@@ -66,7 +66,9 @@ def root(repository: Repository, tmp_path: Path) -> Path:
     return tmp_path / "wd"
 
 
-def go_to(repository: Repository, root: Path, ref: str, policy: Policy = Policy.REFUSE) -> Any:
+def go_to(
+    repository: Repository, root: Path, ref: str, policy: OwnChanges = OwnChanges.REFUSE
+) -> Any:
     worktree = reopen(repository, root)
     src, target = create.link_target(
         repository, parse_path(f"lakefs://demo/{ref}/"[:-1] + "/", allow_empty=True)
@@ -115,7 +117,7 @@ def test_force_overwrites_conflicts_only_and_undo_brings_them_back(
 ) -> None:
     write(root, {"a": "mine", "b": "kept", "d/c": "edited"})
     commit_contents(repository, {"a": "theirs", "d/c": None})
-    brought = pull(reopen(repository, root), Policy.FORCE)
+    brought = pull(reopen(repository, root), OwnChanges.FORCE)
     assert brought.kept == 2
     assert files(root) == {"a": "theirs", "b": "kept", "d/x": "4"}
     undone = undo(repository)
@@ -151,7 +153,7 @@ def test_discarding_undoes_every_change_and_undo_brings_them_back(
     write(root, {**changed, "b": None})
     os.utime(root / "new/n", (1_000_000_000, 1_000_000_000))
     staged = staged_records(repository)
-    go_to(repository, root, "main", Policy.DISCARD)
+    go_to(repository, root, "main", OwnChanges.DISCARD)
     assert staged_records(repository) == staged
     assert files(root) == {"a": "1", "b": "2", "d/c": "3", "d/x": "4"}
     assert not (root / "new").exists()
@@ -177,7 +179,7 @@ def test_discarding_does_not_write_through_a_link_that_is_followed(
             worktree,
             worktree.head(),
             operation="checkout",
-            policy=Policy.DISCARD,
+            policy=OwnChanges.DISCARD,
             options=DOWNLOADS,
         )
     assert (brought.conflicts, brought.kept) == ([b"a"], 0)
@@ -199,7 +201,7 @@ def test_each_object_that_is_kept_is_claimed(
 
     monkeypatch.setattr(GcGuard, "settle", note)
     write(root, {"a": "mine", "b": "mine too"})
-    go_to(repository, root, "main", Policy.DISCARD)
+    go_to(repository, root, "main", OwnChanges.DISCARD)
     assert claimed == [sorted(data_key(blake3_of(each).hex()) for each in (b"mine", b"mine too"))]
 
 
@@ -208,7 +210,7 @@ def test_undo_finds_files_that_somebody_has_brought_back(
 ) -> None:
     mine = {"a": "mine", "b": "mine", "d/c": "mine"}
     write(root, mine)
-    go_to(repository, root, "main", Policy.DISCARD)
+    go_to(repository, root, "main", OwnChanges.DISCARD)
     write(root, {"a": "mine"})
     written = take_back(repository)
     assert (written.downloaded, written.kept) == (2, [])
@@ -217,7 +219,7 @@ def test_undo_finds_files_that_somebody_has_brought_back(
 
 def test_redo_goes_back_behind_an_undone_commit(repository: Repository, root: Path) -> None:
     write(root, {"a": "mine"})
-    go_to(repository, root, "main", Policy.DISCARD)
+    go_to(repository, root, "main", OwnChanges.DISCARD)
     write(root, {"b": "mine"})
     commit_worktree(reopen(repository, root))
     undo(repository)
@@ -230,7 +232,7 @@ def test_redo_leaves_a_file_whose_directory_is_none_any_more(
     repository: Repository, root: Path
 ) -> None:
     write(root, {"d/c": "mine", "d/x": "mine"})
-    go_to(repository, root, "main", Policy.DISCARD)
+    go_to(repository, root, "main", OwnChanges.DISCARD)
     take_back(repository)
     write(root, {"d/c": None, "d/x": None})
     (root / "d").rmdir()
@@ -243,7 +245,7 @@ def test_redo_leaves_a_file_whose_directory_is_none_any_more(
 
 def test_redo_leaves_a_file_that_was_deleted(repository: Repository, root: Path) -> None:
     write(root, {"a": "mine", "b": "mine"})
-    go_to(repository, root, "main", Policy.DISCARD)
+    go_to(repository, root, "main", OwnChanges.DISCARD)
     take_back(repository)
     write(root, {"a": None})
     written = do_again(repository)
@@ -256,7 +258,7 @@ def test_files_are_given_back_to_a_directory_of_the_same_repository(
     repository: Repository, root: Path
 ) -> None:
     write(root, {"a": "mine"})
-    go_to(repository, root, "main", Policy.DISCARD)
+    go_to(repository, root, "main", OwnChanges.DISCARD)
     link = reopen(repository, root).link
     operation = undo(repository).operation
     for src in ("lakefs://other/main/data/", "lakefs://demo/main/other/"):
@@ -278,7 +280,7 @@ def discarded(repository: Repository, root: Path) -> None:
     write(root, {"b": "committed"})
     commit_worktree(reopen(repository, root))
     write(root, {"a": "mine"})
-    go_to(repository, root, "main", Policy.DISCARD)
+    go_to(repository, root, "main", OwnChanges.DISCARD)
     assert files(root)["a"] == "1"
 
 
@@ -395,7 +397,7 @@ def test_force_overwrites_what_was_unresolved_before(repository: Repository, roo
     commit_contents(repository, {"b": "theirs"})
     go_to(repository, root, "main")  # which is refused for new conflicts only
     assert reopen(repository, root).link.unresolved == (b"a",)
-    assert pull(reopen(repository, root), Policy.FORCE).conflicts == []
+    assert pull(reopen(repository, root), OwnChanges.FORCE).conflicts == []
     assert files(root) == {"a": "theirs", "b": "theirs", "d/c": "3", "d/x": "4"}
 
 
@@ -404,7 +406,7 @@ def test_conflicts_of_files_that_are_as_wanted_already(repository: Repository, r
     write(root, {"a": "mine"})
     commit_contents(repository, {"a": "theirs"})
     pull(reopen(repository, root))
-    go_to(repository, root, "main", Policy.DISCARD)
+    go_to(repository, root, "main", OwnChanges.DISCARD)
     write(root, {"a": "mine"})
     assert take_back(repository).downloaded == 0
     assert reopen(repository, root).link.unresolved == (b"a",)
@@ -442,7 +444,7 @@ def test_the_states_of_written_files_are_known(
 ) -> None:
     write(root, {"a": "mine"})
     if command == "redo":
-        go_to(repository, root, "main", Policy.DISCARD)
+        go_to(repository, root, "main", OwnChanges.DISCARD)
         take_back(repository)
         do_again(repository)
     else:
@@ -526,9 +528,9 @@ def test_undo_and_redo_give_files_their_contents_in_turn(
     write(root, {"new": "n"} if command == "discard" else {})
     mine, staged = files(root), staged_records(repository)
     if command == "discard":
-        go_to(repository, root, "main", Policy.DISCARD)
+        go_to(repository, root, "main", OwnChanges.DISCARD)
     elif command == "force":
-        pull(reopen(repository, root), Policy.FORCE)
+        pull(reopen(repository, root), OwnChanges.FORCE)
     else:
         worktree = reopen(repository, root)
         source = (
@@ -560,7 +562,7 @@ def test_redo_overwrites_nothing_that_has_changed_since_undo(
     repository: Repository, root: Path
 ) -> None:
     write(root, {"a": "mine", "b": "mine", "new": "n", "d/c": "mine"})
-    go_to(repository, root, "main", Policy.DISCARD)
+    go_to(repository, root, "main", OwnChanges.DISCARD)
     take_back(repository)
     write(root, {"a": "since", "new": "since", "d/c": "3"})
     again = do_again(repository)
@@ -579,7 +581,7 @@ def test_redo_writes_no_file_where_the_directory_is_at_another_commit(
     commit_contents(repository, {"b": "theirs"})
     pull(reopen(repository, root))
     write(root, {"a": "mine"})
-    go_to(repository, root, "main", Policy.DISCARD)
+    go_to(repository, root, "main", OwnChanges.DISCARD)
     take_back(repository)
     go_to(repository, root, "main~1")
     assert do_again(repository) is None
@@ -603,7 +605,7 @@ def test_a_checkout_carries_changes_over_and_refuses_conflicts(
         go_to(repository, root, "main")
     assert list(error.value.paths) == [b"b"]
     assert files(root)["b"] == "mine"
-    go_to(repository, root, "main", Policy.FORCE)
+    go_to(repository, root, "main", OwnChanges.FORCE)
     assert files(root) == {"a": "mine", "b": "second", "d/c": "3", "d/x": "4"}
 
 
@@ -919,7 +921,7 @@ def test_an_undo_is_repeated_when_the_store_answers_again(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(root, {"a": "mine", "b": "mine too"})
-    go_to(repository, root, "main", Policy.DISCARD)
+    go_to(repository, root, "main", OwnChanges.DISCARD)
     operation = undo(repository).operation
     get = DirectoryStore.get
 
@@ -948,7 +950,7 @@ def test_an_undo_is_repeated_when_the_store_answers_again(
 
 def test_an_undo_tells_what_is_damaged_and_is_complete(repository: Repository, root: Path) -> None:
     write(root, {"a": "mine", "b": "mine too"})
-    go_to(repository, root, "main", Policy.DISCARD)
+    go_to(repository, root, "main", OwnChanges.DISCARD)
     repository.store.put(entry_of(b"mine").physical_address, b"else", ANY)
     operation = undo(repository).operation
     written = restore_kept(repository, operation, DOWNLOADS)
@@ -970,7 +972,7 @@ def test_what_was_a_conflict_is_one_again_after_undo(
         return reopen(repository, root).link.unresolved
 
     if command == "discard":
-        go_to(repository, root, "main", Policy.DISCARD)
+        go_to(repository, root, "main", OwnChanges.DISCARD)
     else:
         worktree = reopen(repository, root)
         first = worktree.commit(CommitId(first_commit(repository)))
@@ -1014,7 +1016,7 @@ def test_a_file_that_is_replaced_by_one_of_its_size_meanwhile_stays(
             os.utime(root / "a", ns=(1, 1))  # the two may be written in one tick of the clock
 
     repository.lake.runtime = runtime._replace(on_step=on_step)
-    brought = go_to(repository, root, "main", Policy.DISCARD)
+    brought = go_to(repository, root, "main", OwnChanges.DISCARD)
     assert (brought.conflicts, brought.downloaded) == ([b"a"], 0)
     assert files(root)["a"] == "late"
 

@@ -10,7 +10,7 @@ from lakecli.base.uri import parse_path
 from lakecli.repository.undo.log import redo_target
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.worktree import create
-from lakecli.worktree.checkout import Policy, bring, restore
+from lakecli.worktree.checkout import OwnChanges, bring, restore
 from lakecli.worktree.kept_for_undo import is_unfinished, overwrite_again, restore_kept
 from tests.support import crashes
 from tests.support.lakes import Numbered, make_repository, open_lake, read
@@ -70,7 +70,7 @@ def do(lake: Lake, killer: Killer, directory: Path, command: str) -> None:
                 worktree,
                 worktree.head(),
                 operation="checkout",
-                policy=Policy.DISCARD,
+                policy=OwnChanges.DISCARD,
                 options=DOWNLOADS,
             )
 
@@ -169,12 +169,16 @@ def prepare_redo(directory: Path, command: str) -> tuple[dict[str, str], dict[st
         write(root, {path: text for path, text in REDONE.items() if text != FIRST.get(path)})
         worktree = reopen(repository, root)
         if command == "force":
-            pull(worktree, Policy.FORCE)
+            pull(worktree, OwnChanges.FORCE)
         elif command == "discard":
             with worktree.locked():
                 head = worktree.head()
                 bring(
-                    worktree, head, operation="checkout", policy=Policy.DISCARD, options=DOWNLOADS
+                    worktree,
+                    head,
+                    operation="checkout",
+                    policy=OwnChanges.DISCARD,
+                    options=DOWNLOADS,
                 )
         else:
             restore(worktree, [b"a", b"b"], source=None, options=DOWNLOADS)

@@ -17,7 +17,7 @@ from lakecli.errors import ConflictError, NothingToDo, Refused
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING
 from lakecli.repository.undo.log import redo_target
 from lakecli.repository.undo.undo import redo, undo
-from lakecli.worktree.checkout import Policy, bring, restore
+from lakecli.worktree.checkout import OwnChanges, bring, restore
 from lakecli.worktree.kept_for_undo import overwrite_again, restore_kept
 from lakecli.worktree.status import status
 from tests.support.lakes import read
@@ -84,7 +84,7 @@ BRANCH: dict[str, dict[str, str | None]] = {
 }
 
 
-def _checkout(policy: Policy) -> Callable[[Repository, Path], list[bytes]]:
+def _checkout(policy: OwnChanges) -> Callable[[Repository, Path], list[bytes]]:
     def run(repository: Repository, root: Path) -> list[bytes]:
         worktree = reopen(repository, root)
         with worktree.locked():
@@ -97,7 +97,7 @@ def _checkout(policy: Policy) -> Callable[[Repository, Path], list[bytes]]:
     return run
 
 
-def _pull(policy: Policy) -> Callable[[Repository, Path], list[bytes]]:
+def _pull(policy: OwnChanges) -> Callable[[Repository, Path], list[bytes]]:
     def run(repository: Repository, root: Path) -> list[bytes]:
         done = pull(reopen(repository, root), policy)
         assert (done.failures, done.impossible) == ([], [])
@@ -122,11 +122,11 @@ def _status(repository: Repository, root: Path) -> list[bytes]:
 
 
 VERBS: dict[str, Callable[[Repository, Path], list[bytes]]] = {
-    "pull": _pull(Policy.KEEP),
-    "pull --force": _pull(Policy.FORCE),
-    "checkout": _checkout(Policy.REFUSE),
-    "checkout --force": _checkout(Policy.FORCE),
-    "local checkout": _checkout(Policy.DISCARD),
+    "pull": _pull(OwnChanges.KEEP),
+    "pull --force": _pull(OwnChanges.FORCE),
+    "checkout": _checkout(OwnChanges.REFUSE),
+    "checkout --force": _checkout(OwnChanges.FORCE),
+    "local checkout": _checkout(OwnChanges.DISCARD),
     "restore": _restore,
     "status": _status,
     "commit": _commit,
@@ -233,10 +233,10 @@ def test_what_is_missing_is_named(
     _run(case, "pull")
     case.check_nothing_is_missing_in_silence()
     case.clear()
-    assert _pull(Policy.KEEP)(repository, case.root) is not None
+    assert _pull(OwnChanges.KEEP)(repository, case.root) is not None
     case.check_nothing_is_missing_in_silence()
     _restore(repository, case.root)
-    assert _pull(Policy.FORCE)(repository, case.root) == []
+    assert _pull(OwnChanges.FORCE)(repository, case.root) == []
     assert files(case.root) == case.tree()
     assert items(reopen(repository, case.root)) == {}
 
@@ -260,10 +260,10 @@ def test_a_checkout_is_refused_for_what_is_newly_in_the_way_only(
     case = _prepare(repository, tmp_path / "wd", has=False, local="directory")
     commit_contents(repository, {"d/f": "theirs"})
     with pytest.raises(ConflictError):
-        _checkout(Policy.REFUSE)(repository, case.root)
+        _checkout(OwnChanges.REFUSE)(repository, case.root)
     assert pull(reopen(repository, case.root)).blocked == [b"d/f"]
     commit_contents(repository, {"other": "later"})
-    assert _checkout(Policy.REFUSE)(repository, case.root) == [b"d/f"]
+    assert _checkout(OwnChanges.REFUSE)(repository, case.root) == [b"d/f"]
     assert files(case.root)["other"] == "later"
     assert _restore(repository, case.root) == [b"d/f"]
     assert case.mine()
@@ -292,5 +292,5 @@ def test_a_directory_that_was_linked_before_is_healed(
     assert items(reopen(repository, case.root))["d/f"].is_conflict
     with pytest.raises(ConflictError, match="unresolved"):
         commit_worktree(reopen(repository, case.root))
-    assert pull(reopen(repository, case.root), Policy.FORCE).kept == 2
+    assert pull(reopen(repository, case.root), OwnChanges.FORCE).kept == 2
     assert files(case.root) == case.tree()

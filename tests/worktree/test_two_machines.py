@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.base.uri import parse_path
 from lakecli.worktree import create
-from lakecli.worktree.checkout import Policy, bring
+from lakecli.worktree.checkout import OwnChanges, bring
 from tests.support import crashes
 from tests.support.golden import Cli
 from tests.support.servers import new_bucket
@@ -49,7 +49,7 @@ def do(lake: Lake, killer: Killer, command: str, root: Path) -> None:
                 worktree,
                 target,
                 operation="checkout",
-                policy=Policy.REFUSE,
+                policy=OwnChanges.REFUSE,
                 options=DOWNLOADS,
                 src=src,
             )

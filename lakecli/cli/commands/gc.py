@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TypedDict
 
-from lakecli.base.parsing import MAX_SIZE
-from lakecli.base.pipes import open_input
 from lakecli.cli.commands.engine import open_runner_of
+from lakecli.cli.commands.names_from_file import read_document
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, flag, option
 from lakecli.cli.option_groups import EngineOptions, TransferOptions
@@ -17,7 +16,6 @@ from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import human_size, local_date
 from lakecli.cli.params import DryRun, RepositoryUri, Yes
 from lakecli.cli.parsers import read_duration
-from lakecli.errors import NotFound
 from lakecli.gc.known_refs import LostRef
 from lakecli.gc.policy import Rules, delete_rules, get_rules, parse_rules, put_rules, rules_fields
 from lakecli.gc.report import GarbageSummary, GarbageTotal
@@ -256,15 +254,7 @@ def gc_set_config(
         lakecli gc set-config lakefs://demo -f rules.json
         lakecli gc set-config lakefs://demo -f -
     """
-    if filename == "-":
-        text = context.stdin.read()
-    else:
-        try:
-            with open_input(filename) as file:
-                text = file.read(MAX_SIZE + 1).decode("utf-8", "surrogateescape")
-        except OSError as error:
-            raise NotFound(f"cannot read {filename}: {(error.strerror or '').lower()}") from error
-    rules = parse_rules(text)
+    rules = parse_rules(read_document(context, filename))
     put_rules(context.repository(repository).store, rules)
     context.out.emit(rules_fields(rules))
     context.out.note("set the retention rules")

@@ -272,10 +272,12 @@ def local_pull(
     """
     del pre_sign
     from lakecli.cli.commands.worktree_changes import answer_synced, pull_worktree
-    from lakecli.worktree.checkout import Policy
+    from lakecli.worktree.checkout import OwnChanges
 
     worktree = open_worktree(context, directory, links=links)
-    brought = pull_worktree(context, worktree, Policy.FORCE if force else Policy.KEEP, transfer)
+    brought = pull_worktree(
+        context, worktree, OwnChanges.FORCE if force else OwnChanges.KEEP, transfer
+    )
     if not (brought.failures or brought.conflicts):
         context.out.say("", "Successfully synced changes!")
     answer_synced(context, worktree, brought, "Pull")

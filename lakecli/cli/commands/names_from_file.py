@@ -13,6 +13,7 @@ from io import BufferedIOBase
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeVar, cast
 
 from lakecli.base.model import MAX_PATH_SIZE, Entry
+from lakecli.base.parsing import MAX_SIZE
 from lakecli.base.pipes import open_input
 from lakecli.base.uri import LakeUri, as_directory
 from lakecli.cli.context import Context
@@ -43,6 +44,21 @@ _Null = Annotated[
 ]
 _READ_SIZE: Final = 1 << 16
 _MAX_QUESTION: Final = 1 << 16
+
+
+def read_document(context: Context, filename: str) -> str:
+    """Return the text of a file, or of standard input for ``-``.
+
+    Raises:
+        NotFound: it cannot be read.
+    """
+    if filename == STANDARD_INPUT:
+        return context.stdin.read()
+    try:
+        with open_input(filename) as file:
+            return file.read(MAX_SIZE + 1).decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise NotFound(f"cannot read {filename}: {(error.strerror or '').lower()}") from error
 
 
 class NamesOptions(NamedTuple):

@@ -20,7 +20,7 @@ from lakecli.cli.params import Amount, HereRepositoryUri, OperationId, Remote, R
 from lakecli.cli.parsers import repository_here
 from lakecli.errors import Refused
 from lakecli.kv.compaction import alone, compact
-from lakecli.kv.operations import Operation, RefChange
+from lakecli.kv.operations import POLICY, Operation, RefChange
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.handle.housekeeping import drain
@@ -194,7 +194,8 @@ def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     """Redo the last undone operation.
 
     Repeat it for each undo, until another command changes the repository. Nothing moves in the
-    bucket; use push for that, unless automatic sync is on. Files of a linked directory that the
+    bucket; use push for that, unless automatic sync is on. Rules that `lakecli policy set` had set
+    are set again, for all clones. Files of a linked directory that the
     operation had overwritten are overwritten again, unless they have changed since the undo. A
     redo that was interrupted is completed if it is repeated: nothing else is redone.
 
@@ -210,7 +211,8 @@ def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     operation = redo_target(opened)
     if operation is not None and DIRECTORY in operation.metadata:
         _overwrite_again(context, opened, operation)
-    done = redo_operation(opened)
+    is_policy = operation is not None and POLICY in operation.metadata
+    done = redo_operation(opened, committer=context.committer() if is_policy else "")
     _answer(context, "Redone", done)
     _bring_along(context, opened, done.appended, stays=done.operation.kind == RESET)
 
@@ -555,6 +557,7 @@ def changes_line(operation: Operation, *, with_ids: bool = True) -> str:
         f"{'files' if ' ' in change.branch else 'staging'} of {change.branch}"
         for change in operation.staging
     ]
+    said += [f"policy {each}" for key, each in operation.metadata.items() if key == POLICY]
     said = list(dict.fromkeys(said))
     if not said:
         ref = operation.metadata.get("ref")

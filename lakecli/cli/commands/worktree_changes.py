@@ -29,7 +29,7 @@ from lakecli.worktree.checkout import (
     MAX_LISTED,
     RESOLVE,
     Brought,
-    Policy,
+    OwnChanges,
     WorktreeConflict,
     bring,
 )
@@ -135,7 +135,7 @@ def raise_conflicts(worktree: Worktree, conflicts: Sequence[bytes]) -> None:
 def pull_worktree(
     context: Context,
     worktree: Worktree,
-    policy: Policy,
+    policy: OwnChanges,
     transfer: TransferOptions | None = None,
     *,
     takes_back: bool = False,
@@ -160,7 +160,7 @@ def follow_branch(context: Context, worktree: Worktree, *, takes_back: bool = Fa
     Raises:
         PartialFailure, WorktreeConflict: as raised by `tell_brought`.
     """
-    brought = pull_worktree(context, worktree, Policy.KEEP, takes_back=takes_back)
+    brought = pull_worktree(context, worktree, OwnChanges.KEEP, takes_back=takes_back)
     if brought.downloaded or brought.removed:
         counts = f"written: {brought.downloaded}, removed: {brought.removed}"
         context.out.note(f"{worktree.root}: {counts}")
@@ -212,9 +212,9 @@ def checkout_worktree(
         force: overwrite changed files if their objects differ in `ref`.
         yes: do not ask.
     """
-    policy = Policy.REFUSE
+    policy = OwnChanges.REFUSE
     if discard or force:
-        policy = Policy.DISCARD if discard else Policy.FORCE
+        policy = OwnChanges.DISCARD if discard else OwnChanges.FORCE
     repository = worktree.repository
     with worktree.locked():
         worktree.follow_back()

@@ -25,7 +25,6 @@ _BRING_BACK: Final = "objects of an earlier commit: lakecli fs cp -r --delete RE
 _MIRROR: Final = (
     "lakecli fs upload -r DIRECTORY PATH --delete, or lakecli fs download -r PATH DEST --delete"
 )
-_PROTECT: Final = "who may write to a branch is up to the bucket: lakecli help security"
 _EARLIER: Final = (
     "one operation at a time; to an earlier state: lakecli op log; lakecli op restore REPOSITORY ID"
 )
@@ -47,8 +46,8 @@ HABITS: Final = {
     "branch rm": "lakecli branch delete BRANCH",
     "branch reset +": "uncommitted changes are discarded; to move the branch to a commit: lakecli "
     "branch reset BRANCH --to REF",
-    "branch-protect": _PROTECT,
-    "branch protect": _PROTECT,
+    "branch protect": "lakecli branch-protect add REPOSITORY PATTERN; all rules: lakecli "
+    "policy show REPOSITORY",
     "cat": "lakecli fs cat PATH",
     "checkout +": f"files of a linked directory: lakecli restore FILE --source REF; {_BRING_BACK}",
     "cherry-pick --abort": "it is made whole or not at all; take the last one back: lakecli undo",

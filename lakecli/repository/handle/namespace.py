@@ -51,6 +51,7 @@ from lakecli.stores.contract import (
     JSON,
     PLAIN,
     ConditionFailed,
+    Match,
     ObjectNotFound,
     ObjectStore,
     exists,
@@ -60,6 +61,9 @@ FORMAT = 1
 
 LAKEFS: Final = "lakefs"
 """The system from which a namespace was taken over."""
+
+POLICY_NEED: Final = "policy"
+"""What a writer has to know once there are rules about refs: that it must ask them."""
 
 _NEED_SIZE: Final = 100
 _MOST_NEEDS: Final = 100
@@ -181,7 +185,7 @@ def describe(store: ObjectStore) -> Description | None:
         default_branch=fields["default_branch"],
         created_at=fields["created"],
         needs_read=tuple(fields["needs_read"]),
-        needs_write=tuple(fields["needs_write"]),
+        needs_write=tuple(need for need in fields["needs_write"] if need != POLICY_NEED),
         is_from_lakefs=_origin_in(found) is not None,
     )
 
@@ -302,7 +306,22 @@ def restore(store: ObjectStore, record: RepositoryRecord) -> None:
     if owner is not None and owner != record.uuid:
         raise _taken(store, f"repository {owner}")
     if owner is None:
-        store.put(layout.REPOSITORY, _document(record), ANY, JSON)
+        needs = [POLICY_NEED] if exists(store, layout.POLICY) else []
+        store.put(layout.REPOSITORY, _document(record, {"needs_write": needs}), ANY, JSON)
+
+
+def need_policy(store: ObjectStore) -> None:
+    """Let versions that know no rules about refs write no longer; repeating it changes nothing.
+
+    Raises:
+        LostRace: somebody else changed the description of the repository meanwhile.
+    """
+    data, version = store.get_versioned(layout.REPOSITORY, length=layout.MAX_REPOSITORY_SIZE + 1)
+    fields = parse_json_object(data, max_size=layout.MAX_REPOSITORY_SIZE)
+    needs = fields.get("needs_write") or []
+    if POLICY_NEED not in needs:
+        body = json.dumps(fields | {"needs_write": [*needs, POLICY_NEED]}, indent=2).encode()
+        store.put(layout.REPOSITORY, body + b"\n", Match(version), JSON)
 
 
 def find_lakefs_marker(store: ObjectStore) -> str | None:

@@ -14,5 +14,5 @@
                      outcome; finishing interrupted moves; landing commits; protecting moves under
                      way from local changes
 
-May import `contract` and what is below.
+May import `policy` and what is below.
 """

@@ -51,6 +51,7 @@ from lakecli.remote.refs import (
 from lakecli.repository.contract import FinishedMove, Repository
 from lakecli.repository.journal import bucket_state, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
+from lakecli.repository.policy.judge import WITHDRAWN, check_created, check_move
 
 _ID_FIELD: Final = "write_id"
 """The field that marks a row as an intent; a row without it is a note of `unsent_moves`."""
@@ -127,6 +128,8 @@ def make_move(
 
     Raises:
         OutcomeUnknown: the intent is kept, and the next command finds out whether the ref moved.
+        Forbidden: the rules of the bucket forbid the move. Nothing was sent; or the ref, which was
+            new, was deleted again.
         Unreachable, PermissionDenied, …: nothing was sent. The intent is deleted, unless an earlier
             command may have sent it, or the local store has failed.
     """
@@ -158,15 +161,23 @@ def make_move(
         repository.store,
         begun.intent,
         ref,
-        retries=Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.runtime.random_number),
+        retries=_retries(repository),
         on_step=lake.runtime.on_step,
     )
     needs_mark = is_push or wanted.landing is not None
+    number = 0
     while (result := move.outcome()) is None:
+        try:
+            number = check_move(repository, begun.intent, move.seen).number
+        except LakeError as error:
+            move.give_up(error)
+            continue
         if not needs_mark or _may_send(repository, begun):
-            move.send()
+            move.send(policy=number)
         else:
             move.give_up()
+    if ref is None and not isinstance(result, LakeError):
+        result = _withdraw_if_forbidden(repository, begun, result, number) or result
     if isinstance(result, LakeError):
         if not same:
             with lake.kv.write() as txn:
@@ -176,6 +187,39 @@ def make_move(
     with lake.kv.write() as txn:
         record_outcome(txn, repository, begun, result)
     return result
+
+
+def _withdraw_if_forbidden(
+    repository: Repository, begun: Begun, result: MoveResult, judged: int
+) -> LakeError | None:
+    """Delete a ref that was just created, if rules that came meanwhile forbid it; return why.
+
+    Args:
+        judged: the number of the rules that allowed it.
+    """
+    intent, lake = begun.intent, repository.lake
+    if result.outcome is not MoveOutcome.APPLIED or intent.before is not None:
+        return None
+    refusal = check_created(repository, intent, result.ref, judged)
+    if refusal is not None:
+        way_back = intent._replace(
+            write_id=WriteId.of_bytes(lake.runtime.new_id()),
+            before=intent.after,
+            after=None,
+            why=WITHDRAWN,
+            since=sequence_of(result.ref),
+        )
+        move = RefMove(repository.store, way_back, result.ref, retries=_retries(repository))
+        while (done := move.outcome()) is None:
+            move.send(policy=0 if result.ref is None else result.ref.policy)
+        if isinstance(done, LakeError):
+            raise done
+    return refusal
+
+
+def _retries(repository: Repository) -> Retries:
+    runtime = repository.lake.runtime
+    return Retries(REF_MOVES, sleep=runtime.sleep, random=runtime.random_number)
 
 
 def _may_send(repository: Repository, begun: Begun) -> bool:
@@ -396,6 +440,9 @@ def finish_pending(repository: Repository) -> list[FinishedMove]:
         if result is None:
             finished.append(FinishedMove(each.intent, MoveOutcome.OPEN))
             continue
+        seen = 0 if result.ref is None else result.ref.policy
+        if _withdraw_if_forbidden(repository, each, result, seen) is not None:
+            result = MoveResult(MoveOutcome.LOST, result.ref)
         repository.lake.runtime.on_step("track")
         with repository.lake.kv.write() as txn:
             record_outcome(txn, repository, each, result)

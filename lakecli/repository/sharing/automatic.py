@@ -49,6 +49,7 @@ from lakecli.repository.contract import CaughtUp, Repository
 from lakecli.repository.journal import intents, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.intents import CommitUnderWay, WantedMove, finish_pending
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
+from lakecli.repository.policy.judge import Forbidden
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import compare_and_publish, refused
 from lakecli.repository.staged.changes import unstage_unchanged
@@ -310,11 +311,13 @@ class Sent(NamedTuple):
             bucket's ref is at another commit, and the note was deleted.
         there: the commit of the ref in the bucket, as far as is known.
         way_back: the note of the reverse move, if another process undid the move here meanwhile.
+        why: the error that names the rule, if a rule forbids the move.
     """
 
     verdict: SendDecision
     there: CommitId | None
     way_back: UnsentMove | None = None
+    why: Forbidden | None = None
 
 
 def unsent_notes(repository: Repository) -> list[UnsentMove]:
@@ -340,6 +343,7 @@ def push_note(
 
     Raises:
         LostRace, AlreadyExists: the move would undo moves of others; the note was deleted.
+        Forbidden: the rules of the bucket forbid the move; the note was deleted.
         OutcomeUnknown, Unreachable, PermissionDenied, …: the note is kept.
     """
     try:
@@ -349,10 +353,12 @@ def push_note(
     except LakeError as error:
         raise not_yet_sent(repository, note, error) from error
     if sent.verdict is SendDecision.REFUSE:
-        refusal = not_sent(repository, note, sent.there)
+        refusal = not_sent(repository, note, sent.there, sent.why)
         if put_back is not None and put_back(repository, note, who):
             say_undone(refusal, note)
-            if note.after is not None:  # what is here now is not what its hint is about
+            if (
+                note.after is not None and sent.why is None
+            ):  # what is here now is not what its hint is about
                 there = quote(f"{repository.uri}/{note.name}")
                 refusal.hint = f"see what others have there, then decide: `log {there}`"
         raise refusal
@@ -371,9 +377,12 @@ def send_note(repository: Repository, note: UnsentMove, *, who: str) -> Sent:
         if unsent_moves.find_unsent(txn, repository, note.kind, note.name) is None:
             return Sent(SendDecision.NOTHING, there)  # it was deleted since it was read
         verdict = judge(txn, repository, note, there)
-    was_sent = verdict is SendDecision.SEND
+    was_sent, why = verdict is SendDecision.SEND, None
     if was_sent:
-        verdict, there = _move(repository, note, there, who=who)
+        try:
+            verdict, there = _move(repository, note, there, who=who)
+        except Forbidden as error:
+            verdict, why = SendDecision.REFUSE, error
     with repository.lake.kv.write() as txn:
         way_back = None
         if was_sent and verdict is SendDecision.NOTHING:
@@ -382,7 +391,7 @@ def send_note(repository: Repository, note: UnsentMove, *, who: str) -> Sent:
         unsent_moves.forget(txn, repository, note)
         if verdict is SendDecision.REFUSE:
             unsent_moves.forget_rest_of_renaming(txn, repository, note)
-    return Sent(verdict, there, way_back)
+    return Sent(verdict, there, way_back, why)
 
 
 def judge(
@@ -457,9 +466,11 @@ def not_yet_sent(repository: Repository, note: UnsentMove, error: LakeError) -> 
     return error
 
 
-def not_sent(repository: Repository, note: UnsentMove, there: CommitId | None) -> LakeError:
+def not_sent(
+    repository: Repository, note: UnsentMove, there: CommitId | None, why: LakeError | None = None
+) -> LakeError:
     """Return the error for a local move that the bucket refuses."""
-    error = refused(repository, note.kind, note.name, before=there, after=note.after)
+    error = why or refused(repository, note.kind, note.name, before=there, after=note.after)
     done = "moved" if note.after else "deleted"
     _reword(error, f"{note.kind} {note.name} was {done} here, not in the bucket: {error.message}")
     return error

@@ -26,6 +26,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Change, claim_below, claim_entry, claim_head, committed_value
 from lakecli.repository.journal import operation_log, workspaces
+from lakecli.repository.policy.judge import check_early
 from lakecli.repository.reading.view import View, branch_at, staged_on, view_of_branch
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
@@ -46,9 +47,17 @@ class Stager:
     """Stages changes on one branch, as one operation of the log where possible.
 
     Only one thread may use a stager at a time.
+
+    Args:
+        unstages: whether the stager only unstages, which no rule of the bucket forbids.
+
+    Raises:
+        Forbidden: the rules of the bucket let nobody commit to the branch directly.
     """
 
-    def __init__(self, repository: Repository, branch: str) -> None:
+    def __init__(self, repository: Repository, branch: str, *, unstages: bool = False) -> None:
+        if not unstages:
+            check_early(repository, branch)
         self._repository = repository
         self._branch = branch
         self._operation: Operation | None = None

@@ -55,8 +55,8 @@ class UndoTarget(NamedTuple):
 
 
 def changes_something(operation: Operation) -> bool:
-    """Return whether an operation changed anything on this machine."""
-    return bool(operation.refs or operation.staging)
+    """Return whether an operation changed anything on this machine, or the rules of the bucket."""
+    return bool(operation.refs or operation.staging or log.POLICY in operation.metadata)
 
 
 def is_passed_over(operation: Operation) -> bool:

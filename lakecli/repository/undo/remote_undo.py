@@ -147,8 +147,8 @@ def send(
             push_note(repository, sent.way_back, who=committer)
         if sent.verdict is SendDecision.REFUSE:
             if not number and puts_back and _put_back(repository, appended):
-                raise moved_on(repository, each)
-            refused.append(not_sent(repository, wanted, sent.there))
+                raise sent.why or moved_on(repository, each)
+            refused.append(not_sent(repository, wanted, sent.there, sent.why))
     if refused:
         raise refused[0]
 

@@ -26,6 +26,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import finish_pending, when_none_under_way
+from lakecli.repository.sharing.set_policy import take_policy_back
 from lakecli.repository.undo import interrupted, pushed_refs, remote_undo
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo.log import UndoTarget
@@ -81,14 +82,20 @@ def undo(
     planned = pushed_refs.find_to_move_back(repository, [target.taken_back], remote=remote)
     with Answering(repository) as answering:
         undone = _take(
-            repository, target, answering, kind=op_log.UNDO, planned=planned, remote=remote
+            repository,
+            target,
+            answering,
+            kind=op_log.UNDO,
+            planned=planned,
+            remote=remote,
+            committer=committer,
         )
         remote_undo.send(repository, undone.appended, planned, committer=committer)
         repository.lake.runtime.on_step("undo done")
     return undone
 
 
-def redo(repository: Repository) -> Undone:
+def redo(repository: Repository, *, committer: str = "") -> Undone:
     """Redo the last undone operation, on this machine only: `push` moves refs in the bucket.
 
     With automatic sharing, the refs are moved in the bucket, too. If the last redo was interrupted
@@ -112,7 +119,7 @@ def redo(repository: Repository) -> Undone:
             hint=f"redo works only directly after an undo; see: `op log {repository.uri}`",
         )
     with Answering(repository) as answering:
-        redone = _take(repository, target, answering, kind=op_log.REDO)
+        redone = _take(repository, target, answering, kind=op_log.REDO, committer=committer)
         repository.lake.runtime.on_step("redo done")
     return redone
 
@@ -125,6 +132,7 @@ def _take(
     kind: str,
     planned: Sequence[PushedRef] = (),
     remote: bool = False,
+    committer: str,
 ) -> Undone:
     """Reverse the operation that undo or redo has chosen.
 
@@ -137,6 +145,8 @@ def _take(
     with lake.kv.read() as txn:
         steps = find_passed_over(txn, repository, target.taken_back)
     claims = claim_operations(repository, [*_unstaging(steps), target.taken_back])
+    taken = [target.taken_back]
+    policy = take_policy_back(repository, taken, who=committer, remote=remote or not is_undo)
     lake.runtime.on_step(f"{kind} here")
 
     def act() -> Undone:
@@ -154,7 +164,7 @@ def _take(
             original = _original(txn, repository, target)
             taking = TakeBack(txn, repository, claims)
             taking.take_back(target.taken_back, passed_over)
-            metadata = {link: target.operation.hex()}
+            metadata = {link: target.operation.hex(), **policy}
             appended = taking.append(kind=kind, metadata=metadata, is_undo=is_undo)
             remote_undo.note(txn, repository, appended, planned)
             answering.begin(appended, planned)
@@ -202,6 +212,7 @@ def restore(
         raise _unchanged(repository, kept)
     planned = pushed_refs.find_to_move_back(repository, newer, remote=remote)
     claims = claim_operations(repository, newer)
+    policy = take_policy_back(repository, newer, who=committer, remote=remote)
     lake.runtime.on_step(f"{op_log.RESTORE} here")
     answering = Answering(repository)
 
@@ -216,9 +227,10 @@ def restore(
             taking = TakeBack(txn, repository, claims)
             for operation in newer:
                 taking.take_back(operation)
-            if not taking.has_changed:
+            if not taking.has_changed and not policy:
                 raise _unchanged(repository, kept)
-            appended = taking.append(kind=op_log.RESTORE, metadata={RESTORES: kept.id.hex()})
+            metadata = {RESTORES: kept.id.hex(), **policy}
+            appended = taking.append(kind=op_log.RESTORE, metadata=metadata)
             remote_undo.note(txn, repository, appended, planned)
             answering.begin(appended, planned)
         return appended

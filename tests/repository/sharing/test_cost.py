@@ -15,6 +15,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.push import Pushing, PushOptions, push, push_all
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import SAMPLE
+from lakecli.repository.sharing.set_policy import set_policy
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket
 from tests.support.clones import RANGE_ENTRIES, Clones, machine, make_commit, synced
@@ -79,8 +80,9 @@ def test_push_of_one_commit_takes_few_requests(clones: tuple[Repository, ...]) -
     sent(one)
     push(one, "main", options=ME)
     # What the repository is, twice; what tests of the store have shown; the ref before and behind
-    # its pack; collection, twice. Its range, its metarange and its young object are looked for.
-    assert sent(one) == {"get": 7, "head": 3, "list": 1, "put": 2}
+    # its pack; collection, twice; the rules. Its range, its metarange and its young object are
+    # looked for.
+    assert sent(one) == {"get": 8, "head": 3, "list": 1, "put": 2}
     push(one, "main", options=ME)
     assert sent(one) == {"get": 2}
 
@@ -91,8 +93,29 @@ def test_push_of_a_new_branch_reads_it_twice(clones: tuple[Repository, ...]) -> 
     sent(one)
     push(one, "new", options=ME)
     # What the repository is, twice; what tests of the store have shown; the missing ref,
-    # twice; collection, twice; main, where it stood when this clone pushed it.
-    assert sent(one) == {"get": 7, "put": 1}
+    # twice; collection, twice; main, where it stood when this clone pushed it; the rules, before
+    # and behind the creation.
+    assert sent(one) == {"get": 9, "put": 1}
+
+
+def test_a_push_under_rules_takes_no_more_requests_and_a_local_command_none(
+    clones: tuple[Repository, ...],
+) -> None:
+    one, two = clones
+    set_policy(two, "[[rules]]\nrefs = ['main']\nforbid = ['rewind']", who="me")
+    fetch(one)
+    sent(one)
+    stage(one, "main", {b"c": b"c"})
+    local = sent(one)
+    commit(one, "main", message="c", committer="me")
+    assert "get" not in local
+    assert "get" not in sent(one)
+    push(one, "main", options=ME)
+    assert sent(one) == {"get": 8, "head": 3, "list": 1, "put": 2}
+    fetch(two)
+    sent(two)
+    fetch(two)
+    assert sent(two) == {"get": 1, "list": 1}
 
 
 def test_a_clone_of_many_branches_reads_each_once(
@@ -144,6 +167,6 @@ def test_a_commit_with_automatic_sync_takes_few_requests(clones: tuple[Repositor
     sharing.catch_up()
     assert sent(one) == {"get": 1, "list": 1}
     commit(sharing.repository, "main", message="shared", committer="me")
-    assert sent(one) == {"get": 7, "head": 3, "list": 1, "put": 4}
+    assert sent(one) == {"get": 8, "head": 3, "list": 1, "put": 4}
     sharing.finish()
     assert sent(one) == {}

@@ -55,9 +55,6 @@ docs: the manual pages are files; see `man lakecli`
 
 abuse commit, abuse create-branches, abuse link-same-object, abuse list, abuse merge,
 abuse random-delete, abuse random-read, abuse random-write: there is no server to put load on
-
-branch-protect add, branch-protect delete, branch-protect list: a rule of one machine would bind no
-other; restrict who may write to the bucket
 """)
 """Commands of lakectl that lakecli lacks; if lakecli has a command by now, it is not shown."""
 

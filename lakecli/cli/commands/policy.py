@@ -1,0 +1,267 @@
+"""``lakecli policy`` and ``lakecli branch-protect``: rules about refs, for all clones."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Final, TypedDict
+
+from lakecli.cli.commands.names_from_file import read_document
+from lakecli.cli.context import Context
+from lakecli.cli.line import Kind, argument
+from lakecli.cli.out.records import answers, pick
+from lakecli.cli.out.text import local_date
+from lakecli.cli.params import Amount, RepositoryUri, Yes
+from lakecli.errors import LakeError, NothingToDo, Refused
+from lakecli.remote.policy import PolicyRecord, iter_policies, read_policy
+
+if TYPE_CHECKING:
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.sharing.set_policy import RefusedMove
+
+_NOTHING: Final = "# see: lakecli help policy\n"
+
+
+class PolicyJson(TypedDict):
+    """The rules about branches and tags.
+
+    Attributes:
+        number: how many versions there were; 0 if there never were rules.
+        who: who set them; empty without rules.
+        at: when, by the clock of that machine; null without rules.
+        document: TOML.
+        refused: of the last 100 moves of the matching branches and tags, how many these rules
+            would have refused; null if that was not asked.
+    """
+
+    number: int
+    who: str
+    at: datetime | None
+    document: str
+    refused: int | None
+
+
+class PatternJson(TypedDict):
+    """A pattern of protected branches.
+
+    Attributes:
+        pattern: a pattern of names, such as release-*.
+    """
+
+    pattern: str
+
+
+@answers(PolicyJson)
+def policy_show(context: Context, repository: RepositoryUri) -> None:
+    """Show the rules about branches and tags, which hold for all clones.
+
+    The text is the TOML document that `lakecli policy set` reads; `lakecli help policy` explains
+    it. Without rules, everything is allowed, and nothing is printed.
+
+    Examples:
+        lakecli policy show lakefs://demo
+        lakecli policy show lakefs://demo > policy.toml
+    """
+    found = read_policy(context.repository(repository).store)
+    if found is None:
+        context.out.note("there are no rules: everything is allowed")
+    else:
+        context.out.note(f"policy {found.number}, set by {found.who} on {local_date(found.at)}")
+    context.out.emit(
+        _record(found), text=lambda: [] if found is None else found.document.splitlines()
+    )
+
+
+@answers(PolicyJson, each=True)
+def policy_log(context: Context, repository: RepositoryUri, *, amount: Amount = 100) -> None:
+    """List the versions of the rules, newest first: their number, when and by whom they were set.
+
+    Examples:
+        lakecli policy log lakefs://demo
+        lakecli policy log lakefs://demo --json
+    """
+    found = iter_policies(context.repository(repository).store)
+    context.out.table(
+        ("Number", "Date", "Who"),
+        context.out.page(found, amount=amount),
+        row=lambda item: (str(item.number), local_date(item.at), item.who),
+        record=_record,
+    )
+
+
+@answers(PolicyJson)
+def policy_set(
+    context: Context,
+    repository: RepositoryUri,
+    file: str = argument("FILE", "The rules as TOML; - for standard input", kind=Kind.FILE),
+    *,
+    yes: Yes = False,
+) -> None:
+    """Replace the rules about branches and tags, for all clones.
+
+    First it lists which of the last 100 moves of the matching branches and tags the new rules would
+    have refused, and asks. Every version is kept, and `lakecli undo --remote` sets the former one
+    again. Only the owners that the present rules name may set others. Clones with a lakecli that
+    knows no rules can push no longer.
+
+        owners = ["alice@example.com"]      # who may set rules; else everybody
+        [roles]
+        leads = ["carol@example.com"]       # e-mail addresses, or other roles
+        [[rules]]
+        refs = ["main", "release-*"]        # branches and tags
+        who = ["leads"]                     # only these may move them
+        forbid = ["direct", "rewind", "delete", "recreate"]
+        require = ["check:schema", "approve:1:leads"]
+        data = { append-only = ["raw/**"], max-delete = "1%", only-below = ["ingest/**"] }
+
+    Rules are honoured by lakecli, and by nothing else that writes into the bucket: see `lakecli
+    help policy` for what only the permissions of the bucket enforce.
+
+    Examples:
+        lakecli policy set lakefs://demo policy.toml
+        lakecli policy show lakefs://demo | lakecli policy set lakefs://other - --yes
+    """
+    opened = context.synced_repository(repository)
+    present = read_policy(opened.store)
+    _set(context, opened, present, read_document(context, file), yes=yes)
+
+
+@answers(PolicyJson)
+def policy_edit(context: Context, repository: RepositoryUri, *, yes: Yes = False) -> None:
+    """Edit the rules about branches and tags in an editor, and set them.
+
+    The editor is that of the variables VISUAL or EDITOR. What happens then is described by
+    `lakecli policy set --help`.
+
+    Examples:
+        lakecli policy edit lakefs://demo
+    """
+    opened = context.synced_repository(repository)
+    present = read_policy(opened.store)
+    before = ("" if present is None else present.document) or _NOTHING
+    with NamedTemporaryFile("w+", encoding="utf-8", suffix=".toml", delete=False) as file:
+        file.write(before)
+    _run_editor(context, file.name)
+    document = read_document(context, file.name)
+    if document == before:
+        raise NothingToDo("the rules were not changed")
+    try:
+        _set(context, opened, present, document, yes=yes)
+    except LakeError:
+        context.out.note(f"what you wrote is kept: {file.name}")
+        raise
+    Path(file.name).unlink()
+
+
+def _run_editor(context: Context, name: str) -> None:
+    chosen = context.environ.get("VISUAL") or context.environ.get("EDITOR") or "vi"
+    context.out.flush()
+    try:
+        done = subprocess.run([*shlex.split(chosen), name], env=context.environ, check=False)
+        failed = f"exited with {done.returncode}" if done.returncode else ""
+    except (OSError, ValueError) as error:
+        failed = f"cannot be run: {error}"
+    if failed:
+        raise Refused(
+            f"the editor {chosen!r} {failed}",
+            hint="set the variable EDITOR, or write a file: `policy set REPOSITORY FILE`",
+        )
+
+
+def _set(
+    context: Context,
+    repository: Repository,
+    present: PolicyRecord | None,
+    document: str,
+    *,
+    yes: bool,
+) -> None:
+    """Show what new rules would have refused, ask, and set them."""
+    from lakecli.repository.sharing.set_policy import MOST_MOVES, iter_refused, set_by_command
+
+    refused: Sequence[RefusedMove] = list(iter_refused(repository, document))
+    if refused:
+        context.out.note(f"it would have refused {len(refused)} of the last {MOST_MOVES} moves:")
+    for each in islice(refused, 10):
+        when = local_date(each.move.at)
+        context.out.note(f"  {each.kind} {each.name}, {when}, {each.move.who}: {each.why}")
+    context.confirm(f"set these rules for all clones of {repository.uri}", yes=yes)
+    number = 0 if present is None else present.number
+    made = set_by_command(repository, document, who=context.committer(), expected=number)
+    context.out.emit(
+        {**_record(made), "refused": len(refused)}, text=lambda: [f"Set policy {made.number}"]
+    )
+
+
+def _record(found: PolicyRecord | None) -> PolicyJson:
+    if found is None:
+        return PolicyJson(number=0, who="", at=None, document="", refused=None)
+    return pick(PolicyJson, found, refused=None)
+
+
+@answers(PatternJson, each=True)
+def branch_protect_list(
+    context: Context, repository: RepositoryUri, *, amount: Amount = 100
+) -> None:
+    """List the patterns of the branches that take merges only.
+
+    Examples:
+        lakecli branch-protect list lakefs://demo
+    """
+    from lakecli.repository.branch_protect import patterns
+
+    context.out.table(
+        ("Branch Name Pattern",),
+        context.out.page(iter(patterns(context.repository(repository))), amount=amount),
+        row=lambda item: (item,),
+        record=lambda item: PatternJson(pattern=item),
+    )
+
+
+@answers(PatternJson)
+def branch_protect_add(
+    context: Context,
+    repository: RepositoryUri,
+    pattern: str = argument("PATTERN", "Names of branches, with *, ? and [a-z]"),
+) -> None:
+    """Let branches take merges only: no direct commits, and nothing is staged on them.
+
+    It adds a rule to the policy of the repository, which holds for all clones; see `lakecli help
+    policy`.
+
+    A lakeFS keeps such rules in its own database: neither its bucket nor a refs dump has them. Take
+    them over with lakectl:
+
+        lakectl branch-protect list lakefs://demo |
+            xargs -n 1 lakecli branch-protect add lakefs://demo
+
+    Examples:
+        lakecli branch-protect add lakefs://demo main
+        lakecli branch-protect add lakefs://demo 'stable_*'
+    """
+    from lakecli.repository.branch_protect import add
+
+    add(context.synced_repository(repository), pattern, who=context.committer())
+    context.out.emit(PatternJson(pattern=pattern), text=list)
+
+
+@answers(PatternJson)
+def branch_protect_delete(
+    context: Context,
+    repository: RepositoryUri,
+    pattern: str = argument("PATTERN", "The pattern, as it was added"),
+) -> None:
+    """Remove a pattern that branch-protect add has added.
+
+    Examples:
+        lakecli branch-protect delete lakefs://demo stable_*
+    """
+    from lakecli.repository.branch_protect import delete
+
+    delete(context.synced_repository(repository), pattern, who=context.committer())
+    context.out.emit(PatternJson(pattern=pattern), text=list)

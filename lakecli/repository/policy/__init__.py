@@ -1,0 +1,10 @@
+"""Rules about the refs in the bucket: what they are, and whether a move is allowed.
+
+::
+
+    document  a policy as its owners write it, parsed and validated
+    rules     the rules that are in force, and those that this clone saw last
+    judge     decides a move by them, and asks early
+
+May import `contract` and what is below.
+"""

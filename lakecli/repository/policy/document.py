@@ -1,0 +1,350 @@
+"""A policy as its owners write it: a TOML document, parsed and validated whole.
+
+::
+
+    owners = ["alice@example.com"]           # who may set the policy; absent: everybody
+    [roles]
+    reviewers = ["bob@example.com", "leads"] # e-mail addresses, or other roles
+    leads = ["carol@example.com"]
+    [[rules]]
+    refs = ["main", "release-*"]             # patterns of branches and tags
+    who = ["leads"]                          # only these may move the refs; absent: everybody
+    forbid = ["direct", "rewind", "delete", "recreate"]
+    require = ["check:schema", "approve:1:reviewers"]
+    data = { append-only = ["raw/**"], max-delete = "1%", only-below = ["ingest/**"] }
+
+Everything is allowed that no rule forbids, and every rule that matches a ref must be met.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import translate
+from typing import Any, Final, NamedTuple
+
+from lakecli.base.parsing import Unparsable, parse_toml
+from lakecli.base.validation import (
+    Field,
+    Invalid,
+    Record,
+    choice,
+    list_of,
+    optional,
+    text,
+    text_that,
+    whole,
+)
+from lakecli.errors import UsageError
+
+VERSION: Final = 1
+_MOST_CHARACTERS: Final = 64 << 10
+
+_MOST: Final = 1000
+_MOST_PATTERNS: Final = 100
+_PATTERN_SIZE: Final = 300
+_PERCENT: Final = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%", re.ASCII)
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
+_CLASS: Final = re.compile(r"\[!?[^][!]+\]")
+
+
+class Ban(StrEnum):
+    """What a rule may forbid.
+
+    Attributes:
+        DIRECT: commits of the ref's own: only merges move it.
+        REWIND: the new commit does not descend from the old one.
+        DELETE: the ref is deleted.
+        RECREATE: the ref comes back after it was deleted.
+    """
+
+    DIRECT = "direct"
+    REWIND = "rewind"
+    DELETE = "delete"
+    RECREATE = "recreate"
+
+
+class RequiredCheck(NamedTuple):
+    """A requirement that a check has passed, ``check:NAME``."""
+
+    name: str
+
+    def __str__(self) -> str:
+        """Return it as the document has it."""
+        return f"check:{self.name}"
+
+
+class RequiredApproval(NamedTuple):
+    """A requirement that people of a role have approved, ``approve:COUNT:ROLE``."""
+
+    least: int
+    role: str
+
+    def __str__(self) -> str:
+        """Return it as the document has it."""
+        return f"approve:{self.least}:{self.role}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        refs: patterns of the names of branches and tags that it is about.
+        who: roles and e-mail addresses that may move them; empty: everybody.
+        forbid: the kinds of moves that are refused.
+        require: what must have been stated about the tree that the move brings.
+        append_only: prefixes below which no path may change or go.
+        max_delete: how many paths may go: a number, or a share such as ``1%`` of the paths there
+            are; ``""``: any number.
+        only_below: prefixes outside of which nothing may change; empty: everything may.
+    """
+
+    refs: tuple[str, ...]
+    who: tuple[str, ...] = ()
+    forbid: frozenset[Ban] = frozenset()
+    require: tuple[RequiredCheck | RequiredApproval, ...] = ()
+    append_only: tuple[str, ...] = ()
+    max_delete: str = ""
+    only_below: tuple[str, ...] = ()
+
+    def matches(self, name: str) -> bool:
+        """Return whether the rule is about a branch or a tag."""
+        return any(re.match(translate(each), name) for each in self.refs)
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the rule compares trees."""
+        return bool(self.append_only or self.max_delete or self.only_below)
+
+    def most_deleted(self, total: int) -> int:
+        """Return how many paths may go from a tree of `total` paths."""
+        if self.max_delete.endswith("%"):
+            return int(total * float(self.max_delete[:-1]) / 100)
+        return int(self.max_delete)
+
+    def __str__(self) -> str:
+        """Return what the rule demands, on one line."""
+        data = {
+            "append-only": self.append_only,
+            "max-delete": self.max_delete,
+            "only-below": self.only_below,
+        }
+        parts = {
+            "who": self.who,
+            "forbid": sorted(self.forbid),
+            "require": list(map(str, self.require)),
+            **data,
+        }
+        shown = (
+            f"{key} {each if isinstance(each, str) else ', '.join(each)}"
+            for key, each in parts.items()
+            if each
+        )
+        return f"{', '.join(self.refs)}: {'; '.join(shown)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rules of a repository.
+
+    Attributes:
+        owners: roles and e-mail addresses that may set the policy; empty: everybody.
+        roles: roles and e-mail addresses of each role.
+        rules: in the order of the document.
+    """
+
+    owners: tuple[str, ...] = ()
+    roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+
+    def members(self, role: str) -> frozenset[str]:
+        """Return the e-mail addresses, in lower case, of a role or of one address itself."""
+        found: set[str] = set()
+        seen, waiting = set[str](), [role]
+        while waiting:
+            each = waiting.pop()
+            if each in self.roles and each not in seen:
+                seen.add(each)
+                waiting += self.roles[each]
+            elif each not in self.roles:
+                found.add(each.lower())
+        return frozenset(found)
+
+    def has(self, wanted: Sequence[str], who: str) -> bool:
+        """Return whether a person is one of `wanted`, roles and addresses; if there are any.
+
+        Args:
+            who: ``Name <email>``, or an e-mail address.
+        """
+        return not wanted or any(email_of(who) in self.members(each) for each in wanted)
+
+    def matching(self, name: str) -> list[Rule]:
+        """Return the rules about a branch or a tag."""
+        return [each for each in self.rules if each.matches(name)]
+
+
+def email_of(who: str) -> str:
+    """Return the e-mail address of ``Name <email>`` in lower case."""
+    return who.rpartition("<")[2].removesuffix(">").strip().lower()
+
+
+def parse_policy(text: str) -> Policy:
+    """Return the policy that a TOML document describes.
+
+    Raises:
+        UsageError: it is not TOML, has unknown keys, patterns or words, a role that contains
+            itself, or a version that only a newer lakecli knows. The message says what and where.
+    """
+    try:
+        found = parse_toml(text, max_size=_MOST_CHARACTERS)
+        policy = Policy(**_read(_POLICY, found))
+        _check_people(policy)
+    except (Unparsable, Invalid) as error:
+        raise UsageError(
+            f"the policy cannot be used: {error}",
+            hint="read about its form: `help policy`",
+        ) from error
+    return policy
+
+
+def _read(record: Record, found: object) -> dict[str, Any]:
+    """Return the values of a table that has known keys only, by the names of attributes."""
+    values = record.read(found)
+    assert isinstance(found, dict)
+    if unknown := record.unknown(found):
+        known = ", ".join(record.names)
+        raise Invalid(f"unknown key {min(unknown)!r}; known are {known}")
+    values.pop("version", None)
+    return {name.replace("-", "_"): value for name, value in values.items()}
+
+
+def _many(check: Callable[[object], Any]) -> Field:
+    as_list = list_of(check, _MOST_PATTERNS)
+
+    def some(value: object) -> tuple[Any, ...]:
+        if not (found := as_list(value)):
+            raise Invalid("an empty list; leave the key out, which restricts nothing")
+        return tuple(found)
+
+    return optional(some, ())
+
+
+def _pattern(value: object) -> str:
+    """Check a pattern of names: lakeFS's `*`, `?` and `[…]`; braces and backslashes are refused."""
+    found: str = text(_PATTERN_SIZE, min_size=1)(value)
+    if set(_CLASS.sub("", found)) & set("[]{}\\/"):
+        raise Invalid(f"not a pattern of names, which has *, ? and [a-z]: {found!r}")
+    return found
+
+
+def _prefix(value: object) -> str:
+    """Check a prefix of paths, ``raw/**`` or ``raw/``, and return it without the wildcard."""
+    found: str = text(1024, min_size=1)(value)
+    prefix = found.removesuffix("**")
+    if set(prefix) & set("*?[]{}\\") or prefix.startswith("/") or (prefix and prefix[-1] != "/"):
+        raise Invalid(f"not a prefix such as 'raw/**': {found!r}")
+    return prefix
+
+
+def _share(value: object) -> str:
+    if type(value) is int and value >= 0:
+        return str(value)
+    found = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    if found is None or float(found[1]) > 100:  # noqa: PLR2004 - a percentage
+        raise Invalid("neither a number of paths nor a share such as '1%'")
+    return found[0]
+
+
+def _requirement(value: object) -> RequiredCheck | RequiredApproval:
+    found: str = text(_PATTERN_SIZE)(value)
+    match found.split(":"):
+        case ["check", name] if _NAME.fullmatch(name):
+            return RequiredCheck(name)
+        case ["approve", count, role] if re.fullmatch("[1-9][0-9]{0,2}", count):
+            return RequiredApproval(int(count), role)
+    raise Invalid(f"neither check:NAME nor approve:COUNT:ROLE: {found!r}")
+
+
+def _forbidden(value: object) -> frozenset[Ban]:
+    return frozenset(list_of(choice(*Ban), len(Ban))(value))
+
+
+_DATA: Final = Record(
+    {
+        "append-only": _many(_prefix),
+        "max-delete": optional(_share, ""),
+        "only-below": _many(_prefix),
+    }
+)
+
+_PERSON: Final = text_that(
+    lambda value: "@" in value or bool(_NAME.fullmatch(value)), "an e-mail address or a role"
+)
+
+_RULE: Final = Record(
+    {
+        "refs": Field(_many(_pattern).check),
+        "who": _many(_PERSON),
+        "forbid": optional(_forbidden, frozenset()),
+        "require": _many(_requirement),
+        "data": optional(lambda value: _read(_DATA, value), {}),
+    }
+)
+
+
+def _rules(value: object) -> tuple[Rule, ...]:
+    def rule(found: object) -> Rule:
+        values = _read(_RULE, found)
+        return Rule(**values.pop("data"), **values)
+
+    return tuple(list_of(rule, _MOST)(value))
+
+
+def _roles(value: object) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, dict) or len(value) > _MOST:
+        raise Invalid("not a table of roles")
+    for name in value:
+        if not _NAME.fullmatch(name):
+            raise Invalid(f"not a name of letters, digits, '_', '.' and '-': {name!r}")
+    return {name: tuple(list_of(_PERSON, _MOST)(people)) for name, people in value.items()}
+
+
+def _version(value: object) -> int:
+    if (version := whole(1, 1 << 31)(value)) > VERSION:
+        raise Invalid(f"{version} is of a newer lakecli; this one knows {VERSION}")
+    return version
+
+
+_POLICY: Final = Record(
+    {
+        "version": optional(_version, VERSION),
+        "owners": _many(_PERSON),
+        "roles": optional(_roles, {}),
+        "rules": optional(_rules, ()),
+    }
+)
+
+
+def _check_people(policy: Policy) -> None:
+    """Refuse roles that nobody defines, and roles that contain themselves."""
+    named = [*policy.owners, *(each for people in policy.roles.values() for each in people)]
+    for rule in policy.rules:
+        named += rule.who
+        named += (each.role for each in rule.require if isinstance(each, RequiredApproval))
+    for name in named:
+        if "@" not in name and name not in policy.roles:
+            raise Invalid(f"no role {name!r}, and it is no e-mail address")
+    if policy.owners and not any(map(policy.members, policy.owners)):
+        raise Invalid("owners: nobody is one of them, so nobody could set another policy")
+    done: set[str] = set()
+    while len(done) < len(policy.roles):  # each pass takes the roles that are made of known ones
+        ready = {
+            role
+            for role, people in policy.roles.items()
+            if role not in done and all("@" in each or each in done for each in people)
+        }
+        if not ready:
+            cycle = ", ".join(sorted(set(policy.roles) - done))
+            raise Invalid(f"roles contain each other in a cycle: {cycle}")
+        done |= ready

@@ -1,0 +1,313 @@
+"""Whether the rules allow a move of a ref in the bucket.
+
+`check_move` decides, right before each request that moves a ref, by the rules that the bucket has
+then. The ref's version was read before the rules, and whoever sets rules writes their number into
+each ref that they match (`lakecli.remote.refs.stamp`). So a move that was judged by older rules
+requires a version that is gone: its request fails, and it is judged again. A ref that is created
+has no version; `check_created` reads the rules once more after the request.
+
+`check_early` asks before work is done in vain, without a request, by the rules that this clone saw
+last. Before it refuses, the bucket confirms them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from shlex import quote
+from typing import Final
+
+from lakecli.base.model import EMPTY_TREE, ChangeType, Commit, CommitId, MetarangeId
+from lakecli.committed.diff import diff
+from lakecli.errors import IntegrityError, PermissionDenied, Refused, Unreachable
+from lakecli.kv.bucket import TrackingStore
+from lakecli.refs.graph import iter_unreached
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote.attestations import Attestation, iter_attestations
+from lakecli.remote.ref_records import RemoteRef
+from lakecli.remote.refs import Intent
+from lakecli.repository.contract import Repository
+from lakecli.repository.policy.document import Ban, RequiredApproval, RequiredCheck, Rule, email_of
+from lakecli.repository.policy.rules import NO_RULES, RulesInForce, read_rules, seen_rules
+
+WITHDRAWN: Final = "withdrawn"
+"""Why a ref was deleted that had been created before its rules were known."""
+
+Reason = tuple[str, str]
+"""Why a rule forbids a move, and what to do instead."""
+
+
+class Forbidden(Refused):
+    """The rules of the bucket forbid it; nothing was changed there."""
+
+
+def check_move(repository: Repository, move: Intent, ref: RemoteRef | None) -> RulesInForce:
+    """Return the rules that allow a move; one GET, more if they require statements or compare data.
+
+    Args:
+        ref: the ref in the bucket, read before.
+
+    Raises:
+        Forbidden: naming the rule, and who set it.
+        IntegrityError: the rules are damaged, or older than those that the ref was moved under.
+        Unreachable: they cannot be read.
+    """
+    rules = read_rules(repository)
+    if ref is not None and rules.number < ref.policy:
+        raise IntegrityError(
+            f"{move.kind} {move.name} was written under policy {ref.policy}, and the bucket has "
+            f"{f'policy {rules.number}' if rules.number else 'none'} now",
+            hint="somebody deleted it, or restored an old one; set it again: "
+            f"`policy set {repository.uri} FILE`",
+        )
+    if (refusal := judge(repository, rules, move, ref)) is not None:
+        raise refusal
+    return rules
+
+
+def check_created(
+    repository: Repository, move: Intent, ref: RemoteRef | None, judged: int
+) -> Forbidden | None:
+    """Return why a ref that was just created must be withdrawn, or ``None``; one GET.
+
+    Args:
+        ref: the ref as it was created.
+        judged: the number of the rules that allowed it.
+    """
+    rules = read_rules(repository)
+    if rules.number == judged or (ref is not None and ref.policy >= rules.number > judged):
+        return None
+    return judge(repository, rules, move, None)
+
+
+def judge(
+    repository: Repository, rules: RulesInForce, move: Intent, ref: RemoteRef | None
+) -> Forbidden | None:
+    """Return why rules forbid a move; ``None``: they allow it.
+
+    Args:
+        ref: the ref that is moved; a tombstone shows where it stood.
+    """
+    matching = rules.policy.matching(move.name)
+    if not matching or move.before == move.after:
+        return None
+    case = _Case(repository, rules, move, ref)
+    for rule in matching:
+        for reason, hint in case.reasons(rule):
+            return _forbidden(rules, rule, f"this move of {move.kind} {move.name}", reason, hint)
+    return None
+
+
+def check_early(
+    repository: Repository, branch: str, *, who: str = "", merges: bool = False
+) -> None:
+    """Refuse what would be done in vain: a commit on a branch that takes only merges, or others'.
+
+    Args:
+        branch: its name, or that of a workspace of it.
+        who: who commits; ``""``: unknown yet.
+        merges: whether the commit is a merge.
+
+    Raises:
+        Forbidden: naming the rule, and who set it.
+    """
+    name = branch.partition("*")[0]
+    with repository.lake.kv.read() as txn:
+        rules = seen_rules(txn, repository)
+    if _early(repository, rules, name, who, merges=merges) is None:
+        return
+    with suppress(Unreachable, PermissionDenied):
+        rules = read_rules(repository)
+    if (refusal := _early(repository, rules, name, who, merges=merges)) is not None:
+        raise refusal
+
+
+def _early(
+    repository: Repository, rules: RulesInForce, name: str, who: str, *, merges: bool
+) -> Forbidden | None:
+    if rules is NO_RULES:
+        return None
+    for rule in rules.policy.matching(name):
+        if Ban.DIRECT in rule.forbid and not merges:
+            reason = _only_merges(repository, name)
+        elif who and not rules.policy.has(rule.who, who):
+            reason = _only_these(rule, who)
+        else:
+            continue
+        return _forbidden(rules, rule, f"changes of branch {name}", *reason)
+    return None
+
+
+def _forbidden(rules: RulesInForce, rule: Rule, what: str, reason: str, hint: str) -> Forbidden:
+    return Forbidden(
+        f"policy {rules.number}, which {rules.who} set, forbids {what}: {reason}; "
+        f"its rule is: {rule}",
+        hint=hint,
+    )
+
+
+def _only_merges(repository: Repository, name: str) -> Reason:
+    start = quote(f"{repository.uri}/{name}")
+    return (
+        "it takes merges only",
+        f"make a branch, and merge that: `branch create {repository.uri}/NAME -s {start}`",
+    )
+
+
+def _only_these(rule: Rule, who: str) -> Reason:
+    return (
+        (
+            f"only {', '.join(rule.who)} may move it, and {email_of(who) or 'an unknown person'} "
+            "is not among them"
+        ),
+        "push a branch of your own, and let one of them merge it",
+    )
+
+
+class _Case:
+    """One move, as the rules about its ref judge it; what they compare is read once."""
+
+    def __init__(
+        self, repository: Repository, rules: RulesInForce, move: Intent, ref: RemoteRef | None
+    ) -> None:
+        self._repository = repository
+        self._rules = rules
+        self._move = move
+        self._ref = ref
+
+    def reasons(self, rule: Rule) -> Iterator[Reason]:
+        """Yield why a rule forbids the move."""
+        move, uri = self._move, quote(f"{self._repository.uri}/{self._move.name}")
+        if not self._rules.policy.has(rule.who, move.who):
+            yield _only_these(rule, move.who)
+        if move.after is None:
+            if Ban.DELETE in rule.forbid:
+                yield "it is never deleted", f"see the rules: `policy show {self._repository.uri}`"
+            return
+        if move.before is None and self._stood is not None and Ban.RECREATE in rule.forbid:
+            yield "it was deleted, and does not come back", "choose another name"
+        if Ban.REWIND in rule.forbid and not self._descends:
+            yield (
+                f"{move.after} does not build on {self._stood}",
+                f"undo commits by another one: `branch revert {uri} REF`",
+            )
+        if Ban.DIRECT in rule.forbid and (direct := self._direct) is not None:
+            reason, hint = _only_merges(self._repository, move.name)
+            yield f"{reason}, and {direct.id} is none", hint
+        if rule.has_data and self._stood is not None:
+            yield from self._data_reasons(rule)
+        for required in rule.require:
+            yield from self._lacks(required, uri)
+
+    @cached_property
+    def _stood(self) -> CommitId | None:
+        """Where the ref stands; of a deleted one, where it stood last, if that is known here."""
+        if self._move.before is not None or self._ref is None:
+            return self._move.before
+        moves = self._ref.moves
+        if moves and moves[0].why == WITHDRAWN:
+            moves = moves[2:]
+        stood = next((each.before for each in moves if each.before is not None), None)
+        with self._repository.lake.kv.read() as txn:
+            is_here = stood and RefStore(txn, self._repository.key).find_commit(stood)
+        return stood if is_here else None
+
+    @cached_property
+    def _added(self) -> dict[CommitId, Commit]:
+        """The commits that the move adds: to a new ref, those that no ref of the bucket has."""
+        assert self._move.after is not None
+        with self._repository.lake.kv.read() as txn:
+            known: Sequence[CommitId] = (
+                [
+                    each.commit_id
+                    for each in TrackingStore(txn, self._repository.key).iter()
+                    if each.commit_id
+                ]
+                if self._stood is None
+                else [self._stood]
+            )
+            refs = RefStore(txn, self._repository.key)
+            return {each.id: each for each in iter_unreached(refs, self._move.after, known)}
+
+    @cached_property
+    def _descends(self) -> bool:
+        stood, after = self._stood, self._move.after
+        if stood is None or stood == after:
+            return True
+        return any(stood in commit.parents for commit in self._added.values())
+
+    @property
+    def _direct(self) -> Commit | None:
+        """The newest commit among first parents that is no merge; the root of a history may be."""
+        commit_id = self._move.after
+        while commit_id in self._added:
+            commit = self._added[commit_id]
+            if len(commit.parents) == 1:
+                return commit
+            if not commit.parents:
+                return None
+            commit_id = commit.parents[0]
+        return None
+
+    def _tree(self, commit_id: CommitId | None) -> MetarangeId:
+        if commit_id is None:
+            return EMPTY_TREE
+        with self._repository.lake.kv.read() as txn:
+            return RefStore(txn, self._repository.key).get_commit(commit_id).metarange_id
+
+    def _data_reasons(self, rule: Rule) -> Iterator[Reason]:
+        """Yield why a rule about data forbids the move; what differs is read once."""
+        trees, uri = self._repository.trees, self._repository.uri
+        old, new = self._tree(self._stood), self._tree(self._move.after)
+        hint = f"see what changes: `diff {uri}/{self._stood} {uri}/{self._move.after}`"
+        most = None
+        if rule.max_delete:
+            most = rule.most_deleted(sum(each.count for each in trees.metarange(old).records()))
+        kept = tuple(each.encode("utf-8", "surrogateescape") for each in rule.append_only)
+        open_to = tuple(each.encode("utf-8", "surrogateescape") for each in rule.only_below)
+        gone = 0
+        for each in diff(trees, old, new):
+            path = each.path.decode("utf-8", "replace")
+            if kept and each.type is not ChangeType.ADDED and each.path.startswith(kept):
+                yield f"{path!r} would change, which is append-only", hint
+            if open_to and not each.path.startswith(open_to):
+                yield f"{path!r} would change, outside of what may", hint
+            gone += each.type is ChangeType.REMOVED
+            if most is not None and gone > most:
+                yield f"more than {most:,} paths would go", hint
+
+    @cached_property
+    def _statements(self) -> list[Attestation]:
+        return list(iter_attestations(self._repository.store, self._tree(self._move.after)))
+
+    def _lacks(self, required: RequiredCheck | RequiredApproval, uri: str) -> Iterator[Reason]:
+        """Yield what is missing of what a rule requires of the very tree that the move brings."""
+        after, tree = f"{self._repository.uri}/{self._move.after}", self._tree(self._move.after)
+        found = [each for each in self._statements if each.tree == tree and not each.prefix]
+        if isinstance(required, RequiredCheck):
+            if not any((each.kind, each.name) == ("check", required.name) for each in found):
+                yield (
+                    f"check {required.name} has not passed on its tree",
+                    f"run it, then repeat the command: `check run {required.name} {after}`",
+                )
+            return
+        authors = {
+            email_of(each.committer)
+            for each in self._added.values()
+            if len(each.parents) < 2  # noqa: PLR2004
+        } or {email_of(self._move.who)}
+        people = self._rules.policy.members(required.role) - authors
+        approved = {
+            email_of(each.who)
+            for each in found
+            if (each.kind, each.name) == ("approve", self._move.name)
+        } & people
+        if len(approved) < required.least:
+            yield (
+                (
+                    f"{len(approved)} of {required.role} have approved its tree, other than its "
+                    f"authors; {required.least} must"
+                ),
+                f"let one of them approve it: `approve {after} --for {uri}`",
+            )

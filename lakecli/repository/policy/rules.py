@@ -1,0 +1,93 @@
+"""The rules that are in force, as the bucket has them now, and as this clone saw them last.
+
+::
+
+    META  policy/ ‖ repository -> number, who and document of the rules seen last, as JSON
+"""
+
+import json
+from contextlib import suppress
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from lakecli.errors import IntegrityError, UsageError
+from lakecli.kv.local_store import ReadTransaction, Table
+from lakecli.remote.policy import PolicyRecord, read_policy
+from lakecli.repository.contract import Repository
+from lakecli.repository.policy.document import Policy, parse_policy
+
+_SEEN: Final = b"policy/"
+
+
+class RulesInForce(NamedTuple):
+    """The rules of a repository.
+
+    Attributes:
+        number: how many versions there were; 0: there never were rules.
+        who: who set them, ``Name <email>``.
+        policy: the rules themselves.
+    """
+
+    number: int
+    who: str
+    policy: Policy
+
+
+NO_RULES: Final = RulesInForce(0, "", Policy())
+
+
+def read_rules(repository: Repository) -> RulesInForce:
+    """Return the rules in the bucket, by one GET, and remember them here.
+
+    Raises:
+        IntegrityError: they are damaged, or this version cannot understand them.
+        Unreachable: the store does not answer.
+    """
+    record = read_policy(repository.store)
+    seen = (0, "", "") if record is None else (record.number, record.who, record.document)
+    key = _SEEN + repository.key
+    data = json.dumps(seen).encode("ascii")
+    with repository.lake.kv.read() as txn:
+        known = txn.get(Table.META, key)
+    if known != data and (known is not None or record is not None):
+        with repository.lake.kv.write() as txn:
+            txn.put(Table.META, key, data)
+    return NO_RULES if record is None else rules_of(record)
+
+
+def rules_of(record: PolicyRecord) -> RulesInForce:
+    """Return the rules of a version.
+
+    Raises:
+        IntegrityError: this version of lakecli cannot understand them.
+    """
+    return _rules(record.number, record.who, record.document)
+
+
+def seen_rules(txn: ReadTransaction, repository: Repository) -> RulesInForce:
+    """Return the rules that this clone saw last; those that it cannot understand forbid nothing."""
+    data = txn.get(Table.META, _SEEN + repository.key)
+    try:
+        return NO_RULES if data is None else _rules(*json.loads(data))
+    except IntegrityError:
+        return NO_RULES
+
+
+def see_rules(repository: Repository, number: int) -> None:
+    """Read the rules if a ref was written under newer ones than this clone has seen."""
+    with repository.lake.kv.read() as txn:
+        is_newer = number > seen_rules(txn, repository).number
+    if is_newer:
+        with suppress(IntegrityError):
+            read_rules(repository)
+
+
+@lru_cache(maxsize=8)
+def _rules(number: int, who: str, document: str) -> RulesInForce:
+    try:
+        return RulesInForce(number, who, parse_policy(document))
+    except UsageError as error:
+        raise IntegrityError(
+            f"policy {number}, which {who} set: {error.message}",
+            hint="a newer lakecli may have set it: upgrade this one",
+        ) from error

@@ -1,0 +1,202 @@
+"""Set the rules about refs for everybody, and take that back.
+
+Rules and refs are different objects. So after the rules were replaced, their number is written into
+each ref that the old or the new ones match: a move that was judged by the old ones then requires a
+version of the ref that is gone. What a crash leaves out of that, a repetition does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from heapq import nlargest
+from itertools import islice
+from typing import Final, NamedTuple
+
+from lakecli.base.ids import WriteId
+from lakecli.base.model import RefKind
+from lakecli.errors import LakeError, NothingToDo, Refused
+from lakecli.kv.operations import POLICY, Operation
+from lakecli.remote.policy import (
+    PolicyMoved,
+    PolicyRecord,
+    iter_policies,
+    look_at_policy,
+    put_policy,
+)
+from lakecli.remote.ref_records import RecordedMove, RemoteRef
+from lakecli.remote.refs import PARALLEL_READS, Intent, iter_moves, iter_refs, read_refs, stamp
+from lakecli.repository.contract import Repository
+from lakecli.repository.handle.namespace import check_writable, need_policy
+from lakecli.repository.journal import operation_log
+from lakecli.repository.policy.document import Policy, parse_policy
+from lakecli.repository.policy.judge import Forbidden, judge
+from lakecli.repository.policy.rules import NO_RULES, RulesInForce, read_rules, rules_of
+from lakecli.repository.sharing.fetch import fetch
+
+SET: Final = "policy set"
+MOST_MOVES: Final = 100
+"""Moves of refs that new rules are tried on."""
+
+
+class RefusedMove(NamedTuple):
+    """A former move of a ref that new rules would have refused.
+
+    Attributes:
+        kind: branch or tag.
+        name: name of the branch or tag.
+        move: the move as it is recorded.
+        why: the reason, and the rule.
+    """
+
+    kind: RefKind
+    name: str
+    move: RecordedMove
+    why: str
+
+
+def set_policy(
+    repository: Repository, document: str, *, who: str, expected: int | None = None
+) -> PolicyRecord:
+    """Replace the rules about refs in the bucket; every clone then honours the new ones.
+
+    Args:
+        document: TOML, as `lakecli.repository.policy.document` has it.
+        who: ``Name <email>``.
+        expected: the number of the present rules, 0 for none; ``None``: any.
+
+    Raises:
+        UsageError: the document is not valid; nothing was changed.
+        Forbidden: somebody else owns the policy.
+        NothingToDo: these are the rules already.
+        PolicyMoved: somebody else set other ones meanwhile.
+        CannotShare, NewerRepository, OutcomeUnknown, Unreachable, …: as of a push.
+    """
+    new, store = parse_policy(document), repository.store
+    check_writable(repository)
+    seen = look_at_policy(store, accepts_damage=True)
+    old = NO_RULES if seen.record is None else rules_of(seen.record)
+    if not old.policy.has(old.policy.owners, who):
+        raise Forbidden(
+            f"policy {old.number} belongs to {', '.join(old.policy.owners)}, and {who} is not "
+            "among them",
+            hint=f"let one of them set it; see it: `policy show {repository.uri}`",
+        )
+    if expected not in (None, old.number):
+        raise PolicyMoved(
+            f"somebody else set policy {old.number} of {repository.uri} meanwhile",
+            hint=f"see it, then try again: `policy show {repository.uri}`",
+        )
+    if seen.record is not None and seen.record.document == document:
+        _stamp_all(repository, old.number, old.policy)  # whoever set them may have been killed
+        raise NothingToDo(
+            f"policy {old.number} has these rules already",
+            hint=f"see who set it: `policy log {repository.uri}`",
+        )
+    latest = old.number
+    if seen.record is None:  # there may have been one
+        kept = (each.number for each in iter_policies(store))
+        written = (_number_of(each) for each in read_refs(store, iter_refs(store)))
+        latest = max((next(kept, 0), *written))
+    runtime = repository.lake.runtime
+    write_id = WriteId.of_bytes(runtime.new_id())
+    record = PolicyRecord(latest + 1, write_id, who, runtime.now(), document)
+    need_policy(store)
+    runtime.on_step("policy")
+    put_policy(store, seen, record)
+    _stamp_all(repository, record.number, old.policy, new)
+    read_rules(repository)
+    return record
+
+
+def _stamp_all(repository: Repository, number: int, *policies: Policy) -> None:
+    """Write the number of new rules into each ref that they or the former ones match."""
+    store = repository.store
+    refs = iter_refs(store)
+    matched = [ref for ref in refs if any(each.matching(ref.name) for each in policies)]
+    with ThreadPoolExecutor(PARALLEL_READS) as pool:
+        list(pool.map(lambda each: stamp(store, each.kind, each.name, number), matched))
+
+
+def set_by_command(
+    repository: Repository, document: str, *, who: str, expected: int | None = None
+) -> PolicyRecord:
+    """Set the rules as `set_policy` does, as an operation of the log, which undo takes back."""
+    record = set_policy(repository, document, who=who, expected=expected)
+    with repository.lake.kv.write() as txn:
+        metadata = {POLICY: str(record.number)}
+        operation_log.append(txn, repository, kind=SET, metadata=metadata)
+    return record
+
+
+def take_policy_back(
+    repository: Repository, taken: Sequence[Operation], *, who: str, remote: bool = True
+) -> dict[str, str]:
+    """Set again the rules that were in force before operations; return metadata for the log.
+
+    Args:
+        remote: whether the bucket may be changed.
+
+    Raises:
+        Refused: `remote` is not set; or others have set the rules since.
+        Forbidden: somebody else owns them.
+    """
+    numbers = sorted(int(each.metadata[POLICY]) for each in taken if POLICY in each.metadata)
+    if not numbers:
+        return {}
+    if not remote:
+        raise Refused(
+            f"policy {numbers[-1]} holds for everybody", hint="undo it for everybody: `remote=True`"
+        )
+    kept = list(iter_policies(repository.store))
+    documents = {0: "", **{each.number: each.document for each in kept}}
+    present = kept[0].number if kept else 0
+    wanted, left = documents.get(numbers[0] - 1), documents.get(numbers[-1])
+    if wanted is not None and documents[present] == wanted:
+        return {POLICY: str(present)}  # a command that was interrupted has set it
+    is_ours = numbers == list(range(numbers[0], numbers[-1] + 1))
+    if wanted is None or documents[present] != left or not is_ours:
+        raise Refused(
+            "others have set the policy since",
+            hint=f"see the versions: `policy log {repository.uri}`",
+        )
+    return {POLICY: str(set_policy(repository, wanted, who=who, expected=present).number)}
+
+
+def iter_refused(repository: Repository, document: str) -> Iterator[RefusedMove]:
+    """Yield which of the last 100 moves of the matching refs new rules would have refused.
+
+    Moves whose commits or trees are gone are left out. Refs are fetched first.
+
+    Raises:
+        UsageError: the document is not valid.
+    """
+    rules = RulesInForce(0, "you", parse_policy(document))
+    fetch(repository)
+    wanted = [each for each in iter_refs(repository.store) if rules.policy.matching(each.name)]
+    found = [
+        (ref, move)
+        for ref in read_refs(repository.store, wanted)
+        if isinstance(ref, RemoteRef)
+        for move in islice(iter_moves(repository.store, ref), MOST_MOVES)
+    ]
+    for ref, move in nlargest(MOST_MOVES, found, key=lambda each: each[1].at):
+        older = tuple(each for each in ref.moves if each.sequence < move.sequence)
+        before = ref._replace(moves=older) if older else None
+        _, write_id, start, end, who, at, why, *_ = move
+        intent = Intent(ref.kind, ref.name, write_id, start, end, who, at, why)
+        try:
+            refusal = judge(repository, rules, intent, before)
+        except LakeError:
+            continue
+        if refusal is not None:
+            yield RefusedMove(ref.kind, ref.name, move, refusal.message.partition(": ")[2])
+
+
+def _number_of(found: object) -> int:
+    return found.policy if isinstance(found, RemoteRef) else 0
+
+
+def policy_of(record: PolicyRecord | None) -> Policy:
+    """Return the rules of a version; without one, they forbid nothing."""
+    return NO_RULES.policy if record is None else rules_of(record).policy
