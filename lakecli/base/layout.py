@@ -16,6 +16,7 @@
     _lakecli/commits/<pack id>       commit packs
     _lakecli/reflog/branches/<name>/<sequence>   moves that no longer fit into the ref object
     _lakecli/reflog/tags/<name>/<sequence>       the same for tags
+    _lakecli/attest/<subject>/<id>   statements about trees: passed checks, approvals
     _lakecli/gc/…                    state, rules, keeps, kept dumps and reports of collection
     data/<2 hex>/<62 hex>            objects, named by the BLAKE3 of their bytes
 
@@ -34,7 +35,14 @@ import re
 from datetime import timedelta
 from typing import Final
 
-from lakecli.base.ids import DataDigest, HexId, IncomingId, PackId
+from lakecli.base.ids import (
+    DataDigest,
+    HexId,
+    IncomingId,
+    MetarangeId,
+    PackId,
+    WriteId,
+)
 from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError
 
@@ -50,6 +58,7 @@ SCRATCH = "_lakecli/scratch/"
 REFS = "_lakecli/refs/"
 COMMITS = "_lakecli/commits/"
 REFLOG = "_lakecli/reflog/"
+ATTESTATIONS = "_lakecli/attest/"
 GC = "_lakecli/gc/"
 GC_STATE = "_lakecli/gc/state"
 
@@ -63,6 +72,9 @@ MAX_REPOSITORY_SIZE: Final = 64 << 10
 
 MAX_SHARING_SIZE: Final = 1 << 20
 """Bytes of ``sharing.json``, at most."""
+
+MAX_ATTESTATION_SIZE: Final = 16 << 10
+"""Bytes of one statement about a tree, at most."""
 
 MAX_STATE_SIZE: Final = 64 << 10
 """Bytes of the state of garbage collection, at most."""
@@ -236,6 +248,23 @@ def reflog_key(kind: RefKind, name: str, sequence: int) -> str:
 def pack_key(pack_id: str) -> str:
     """Return the key of a commit pack."""
     return COMMITS + PackId(pack_id)
+
+
+_EMPTY_SUBJECT: Final = "empty"
+
+
+def attestation_prefix(subject: str) -> str:
+    """Return the prefix of the statements about a tree, or about the entries below a prefix.
+
+    Args:
+        subject: a metarange ID, ``""`` for the empty tree; or a digest of entries.
+    """
+    return f"{ATTESTATIONS}{MetarangeId(subject) or _EMPTY_SUBJECT}/"
+
+
+def attestation_key(subject: str, attestation_id: str) -> str:
+    """Return the key of one statement; its ID has 32 hex digits."""
+    return attestation_prefix(subject) + WriteId(attestation_id)
 
 
 def _can_be_in_key(escaped: str) -> bool:
