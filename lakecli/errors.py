@@ -17,7 +17,10 @@
     ├── Unreachable          wait, or fix the network, the disk or the endpoint
     │   └── Unresponsive     it was waited for long enough
     ├── NothingToDo          there is no change to record
-    └── OutcomeUnknown       it is unknown whether it took effect; ask again
+    ├── OutcomeUnknown       it is unknown whether it took effect; ask again
+    ├── JobFailed            mend the job of a run; nothing was published
+    ├── CheckFailed          mend the data, or the check; nothing was published
+    └── HookFailed           a hook of this machine refused: do what it asks
 
 A family has a stable ``kind``; the command line maps kinds to exit codes in one table. Members are
 declared beside the code that raises them.
@@ -69,6 +72,9 @@ class ErrorKind(StrEnum):
     UNREACHABLE = "unreachable"
     NOTHING_TO_DO = "nothing_to_do"
     OUTCOME_UNKNOWN = "outcome_unknown"
+    JOB = "job"
+    CHECK = "check"
+    HOOK = "hook"
 
 
 class LakeError(Exception):
@@ -183,6 +189,29 @@ class OutcomeUnknown(LakeError):
     """It is unknown whether the request took effect, and that could not be found out."""
 
     kind = ErrorKind.OUTCOME_UNKNOWN
+
+
+class JobFailed(LakeError):
+    """The job of a run failed; nothing of it was published.
+
+    Attributes:
+        job_exit_code: its exit code; negative: the signal that ended it.
+    """
+
+    kind = ErrorKind.JOB
+    job_exit_code: int
+
+
+class CheckFailed(LakeError):
+    """A check failed; no branch was moved."""
+
+    kind = ErrorKind.CHECK
+
+
+class HookFailed(LakeError):
+    """A hook of this machine refused; no branch was moved."""
+
+    kind = ErrorKind.HOOK
 
 
 class LakeWarning(UserWarning):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -13,7 +13,13 @@ from lakecli.committed.merge import compare, refuse_conflicts
 from lakecli.committed.merge import merge as merge_trees
 from lakecli.committed.scan import type_of
 from lakecli.errors import NothingToDo
-from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
+from lakecli.repository.commit_attempts import (
+    MAX_ATTEMPTS,
+    Draft,
+    accept,
+    clean_attempt,
+    kept_moving,
+)
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
 from lakecli.repository.lakefs.hooks import MERGE, notify_hooks
@@ -44,10 +50,21 @@ class MergeOptions:
     allow_empty: bool = False
 
 
-def merge(repository: Repository, source: str, destination: str, options: MergeOptions) -> Commit:
+def merge(
+    repository: Repository,
+    source: str,
+    destination: str,
+    options: MergeOptions,
+    *,
+    review: Callable[[Commit], None] = accept,
+) -> Commit:
     """Merge what a ref expression names into a branch; there is always a merge commit.
 
     Uncommitted changes of the source are ignored.
+
+    Args:
+        review: called with the merge commit before the branch moves, and again with the one that is
+            built after a lost race; refuses it by an error.
 
     Raises:
         NotFound: the source or the branch does not exist.
@@ -80,9 +97,10 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
             tree = merge_trees(trees, base=base, **sides, source_wins=source_wins)
         parents = [head] if options.squash else [head, merged_commit]
         metadata = {MERGE_STRATEGY: str(options.strategy), **(options.metadata or {})}
-        commit = attempt.move(
-            Draft(tree, parents, message, options.committer, metadata, also_counts=[points.source])
+        draft = Draft(
+            tree, parents, message, options.committer, metadata, also_counts=[points.source]
         )
+        commit = attempt.move(draft, review=review)
         if commit is not None:
             notify_hooks(repository, MERGE, destination, sides["source"], sides["destination"])
             return commit

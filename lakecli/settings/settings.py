@@ -18,12 +18,16 @@ from lakecli.base.model import NO_ACCOUNT, Account, Demand
 from lakecli.errors import UsageError
 from lakecli.settings.keys import (
     BY_NAME,
+    CHECK_TIMEOUT,
     ENDPOINT,
+    HOOK_TIMEOUT,
     KEYS,
     LINK,
     LOCAL_TRUST,
     NETWORK_MIN_RATE,
     NETWORK_TIMEOUT,
+    OF_CHECKS,
+    OF_HOOKS,
     OF_REPOSITORY,
     PROFILE,
     REGION,
@@ -198,6 +202,27 @@ class Settings:
     def gc_grace(self) -> timedelta:
         """The minimum age of garbage, and how long it stays condemned."""
         return self._value("gc.grace", timedelta)
+
+    def check(self, name: str) -> tuple[str, ...] | None:
+        """The command of a check; ``None`` if the file has none of that name."""
+        return self._find(OF_CHECKS + name, tuple)
+
+    @property
+    def hooks(self) -> dict[str, tuple[str, ...]]:
+        """The commands of the hooks that are set, by name such as ``pre-commit``."""
+        names = (key.name for key in KEYS if key.name.startswith(OF_HOOKS))
+        found = {name.removeprefix(OF_HOOKS): self._find(name, tuple) for name in names}
+        return {name: command for name, command in found.items() if command is not None}
+
+    @property
+    def check_timeout(self) -> timedelta:
+        """How long a check may take."""
+        return self._value(CHECK_TIMEOUT, timedelta)
+
+    @property
+    def hook_timeout(self) -> timedelta:
+        """How long a hook may take."""
+        return self._value(HOOK_TIMEOUT, timedelta)
 
     def sync(self, repository: str) -> bool:
         """Whether commands on a repository fetch before and push after."""

@@ -62,6 +62,7 @@ class SharedMover:
         command_id: random bytes that identify the command.
         who: returns who moves refs, for the shared reflog; called when one may be moved.
         put_back: undoes a move here that the bucket refuses.
+        only: the branch that follows the bucket, and whose notes are sent; ``""``: all refs.
     """
 
     def __init__(
@@ -70,7 +71,9 @@ class SharedMover:
         *,
         who: Callable[[], str],
         put_back: Callable[[Repository, UnsentMove, str], bool],
+        only: str = "",
     ) -> None:
+        self._only = only
         self.command_id = command_id
         self._who = who
         self._put_back = put_back
@@ -84,6 +87,8 @@ class SharedMover:
         errors: list[LakeError] = []
         self.resumed.clear()
         for note in unsent_notes(repository):
+            if self._only not in ("", note.name):
+                continue
             try:
                 push_note(repository, note, who=self._who(), put_back=self._put_back)
             except Unreachable:
@@ -95,7 +100,7 @@ class SharedMover:
                     self.resumed.append((note, error))
             else:
                 self.resumed.append((note, None))
-        follow(repository)
+        follow(repository, only=self._only)
         return CaughtUp(tuple(finished), tuple(errors))
 
     def move(
@@ -107,7 +112,7 @@ class SharedMover:
             if present is None or not is_built_from(present, branch.commit_id, landing.sealed):
                 return False  # another process of this machine has moved it, and may have fetched
             before = TrackingStore(txn, repository.key).position(RefKind.BRANCH, branch.name)
-            _check_ahead(txn, repository, branch, before)
+            check_ahead(txn, repository, branch, before)
         with repository.lake.kv.write() as txn:
             if not operation_log.are_noted(txn, repository, landing.left):
                 return False
@@ -130,7 +135,7 @@ class SharedMover:
         retries.pause(self._lost)
         self._lost += 1
         fetch(repository)
-        follow(repository)
+        follow(repository, only=self._only)
         return False
 
     def finish(self, repository: Repository) -> None:
@@ -140,7 +145,7 @@ class SharedMover:
                 push_note(repository, note, who=self._who(), put_back=self._put_back)
 
 
-def _check_ahead(
+def check_ahead(
     txn: ReadTransaction, repository: Repository, branch: Branch, before: CommitId | None
 ) -> None:
     """Refuse to move a branch in the bucket that lacks what the bucket has.
@@ -156,11 +161,14 @@ def _check_ahead(
         )
 
 
-def follow(repository: Repository) -> int:
+def follow(repository: Repository, *, only: str = "") -> int:
     """Move local refs that have nothing of their own to the positions of the bucket's.
 
     New refs are made here. Refs that were deleted in the bucket are deleted here, except branches
     with staged changes. Refs whose moves are still to be sent, and refs that are held, stay.
+
+    Args:
+        only: the name of the refs that may move; ``""``: all.
 
     Returns:
         How many refs moved.
@@ -170,7 +178,8 @@ def follow(repository: Repository) -> int:
         behind = [
             tracked
             for tracked in TrackingStore(txn, repository.key).iter()
-            if refs.position(tracked.kind, tracked.name) != tracked.commit_id
+            if only in ("", tracked.name)
+            and refs.position(tracked.kind, tracked.name) != tracked.commit_id
             and not _stays(txn, repository, tracked)
         ]
     if not behind:
