@@ -21,13 +21,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from lakecli.base.directories import make_private
 from lakecli.base.model import Commit
 from lakecli.errors import LakeError, LostRace, NotFound, NothingToDo, Refused
-from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
-from lakecli.refs.ref_store import RefStore
+from lakecli.kv.local_store import Table
 from lakecli.repository import branch as branches
 from lakecli.repository.check import Check
 from lakecli.repository.commit import commit
@@ -131,8 +131,9 @@ class OpenRun:
     def set(self, **changed: object) -> None:
         """Change the run, in the local store, too."""
         self.run = self.run._replace(**changed)  # type: ignore[arg-type]
+        fields = self.run._asdict() | {"began": int(self.run.began.timestamp())}
         with self._repository.lake.kv.write() as txn:
-            _put(txn, self._repository, self.run)
+            txn.put(Table.META, _key(self._repository, self.run), json.dumps(fields).encode())
 
 
 @contextmanager
@@ -159,7 +160,7 @@ def running(
     own = with_mover(repository, None)
     with repository.lake.kv.read() as txn:
         branch_at(repository, txn, options.destination)
-    _remove_left(own, options.branch)
+    _remove_left(repository, options.branch)
     run = Run(
         run_id,
         options.branch or f"run-{run_id[:12]}",
@@ -169,7 +170,7 @@ def running(
         options.message or f"Run {run_id}",
         *options[4:],
     )
-    with _locked(own, run):
+    with _locked(own, run, is_new=True):
         opened = OpenRun(own, run)
         opened.set()
         try:
@@ -219,7 +220,7 @@ def abort(repository: Repository, branch: str) -> Run:
         NotFound: no run has that branch.
         LostRace: it is still running.
     """
-    with _locked(with_mover(repository, None), find(repository, branch)) as run:
+    with _locked(repository, find(repository, branch)) as run:
         _discard(repository, run)
         return run
 
@@ -315,16 +316,11 @@ def _forget(repository: Repository, run: Run) -> None:
     with repository.lake.kv.write() as txn:
         txn.delete(Table.META, _key(repository, run))
     with suppress(OSError):
-        os.unlink(_lock_path(repository, run))
+        _lock_path(repository, run).unlink()
 
 
 def _key(repository: Repository, run: Run) -> bytes:
     return _ROW + repository.key + bytes.fromhex(run.id)
-
-
-def _put(txn: WriteTransaction, repository: Repository, run: Run) -> None:
-    fields = run._asdict() | {"began": int(run.began.timestamp())}
-    txn.put(Table.META, _key(repository, run), json.dumps(fields).encode("ascii"))
 
 
 def _load(data: bytes) -> Run:
@@ -338,20 +334,25 @@ def _load(data: bytes) -> Run:
     )
 
 
-def _lock_path(repository: Repository, run: Run) -> str:
-    return f"{os.fspath(repository.lake.home.store)}/runs/{repository.record.uuid}-{run.id}"
+def _lock_path(repository: Repository, run: Run) -> Path:
+    return Path(repository.lake.home.store) / "runs" / f"{repository.record.uuid}-{run.id}"
 
 
 @contextmanager
-def _locked(repository: Repository, run: Run) -> Iterator[Run]:
+def _locked(repository: Repository, run: Run, *, is_new: bool = False) -> Iterator[Run]:
     """Lock a run for the length of the block, and return it as it is.
+
+    Args:
+        repository: the repository.
+        run: the run as it was read.
+        is_new: whether it has no row yet.
 
     Raises:
         LostRace: another process has the lock.
         NotFound: it was removed meanwhile.
     """
     path = _lock_path(repository, run)
-    make_private(os.path.dirname(path))
+    make_private(path.parent)
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
@@ -361,6 +362,11 @@ def _locked(repository: Repository, run: Run) -> Iterator[Run]:
                 f"the run on {run.branch} is under way in another process",
                 hint=f"see: `run list {repository.uri}`",
             ) from None
-        yield run
+        with repository.lake.kv.read() as txn:
+            row = txn.get(Table.META, _key(repository, run))
+        if row is None and not is_new:
+            _forget(repository, run)
+            raise NotFound(f"the run on {run.branch} has ended")
+        yield run if row is None else _load(row)
     finally:
         os.close(descriptor)
