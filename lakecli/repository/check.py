@@ -16,7 +16,7 @@ from lakecli.base.identity import record_id, tree_id
 from lakecli.base.model import Commit, MetarangeId
 from lakecli.committed.scan import scan
 from lakecli.committed.values import identity_of
-from lakecli.errors import CheckFailed
+from lakecli.errors import CheckFailed, NothingToDo
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.attestations import Attestation, iter_attestations, write_attestation
 from lakecli.repository.contract import Notice, Repository
@@ -74,18 +74,16 @@ def run_check(check: Check, candidate: Candidate, *, who: str) -> Attestation | 
         CheckFailed: it returned ``False``, or what it raises.
         CannotShare, NewerRepository, Refused, …: the repository must not be written to.
     """
-    if check.run(candidate) is False:
+    try:
+        verdict = check.run(candidate)
+    except NothingToDo as error:  # which would read as nothing to publish
+        raise CheckFailed(error.message, hint=error.hint) from error
+    if verdict is False:
         raise CheckFailed(f"check {check.name or check.run!r} failed on {candidate.uri}")
     if not check.name:
         return None
-    return _state(
-        candidate.repository,
-        candidate.commit,
-        "check",
-        check.name,
-        who=who,
-        prefix=candidate.prefix,
-    )
+    commit, prefix = candidate.commit, candidate.prefix
+    return _state(candidate.repository, commit, "check", check.name, who=who, prefix=prefix)
 
 
 def check_ref(

@@ -23,6 +23,7 @@ from contextvars import ContextVar
 from typing import Final
 
 from lakecli.base.model import Commit
+from lakecli.errors import HookFailed, NothingToDo
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Notice, Repository
 
@@ -39,7 +40,10 @@ def ask(repository: Repository, what: str, **event: object) -> None:
             push: ``kind``, ``ref``, and the positions ``before`` and ``after``, which may be
             ``None``.
     """
-    _call(repository, f"pre-{what}", event)
+    try:
+        _call(repository, f"pre-{what}", event)
+    except NothingToDo as error:  # which would read as nothing to move
+        raise HookFailed(error.message, hint=error.hint) from error
 
 
 def tell(repository: Repository, what: str, **event: object) -> None:
