@@ -195,11 +195,16 @@ class JobFailed(LakeError):
     """The job of a run failed; nothing of it was published.
 
     Attributes:
-        job_exit_code: its exit code; negative: the signal that ended it.
+        job_exit_code: its exit code; negative: the signal that ended it; ``None``: it did not run.
     """
 
     kind = ErrorKind.JOB
-    job_exit_code: int
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, job_exit_code: int | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.job_exit_code = job_exit_code
 
 
 class CheckFailed(LakeError):

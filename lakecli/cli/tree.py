@@ -27,6 +27,7 @@ PROGRAM: Final = "lakecli"
 GROUPS: Final = {
     "bisect": "Search history for the commit that introduced a problem",
     "branch": "Create, list, move and delete branches",
+    "check": "Check trees, and list what was checked and approved",
     "config": "Read and change settings; alone on a terminal, ask for them",
     "fs": "Read and write objects",
     "gc": "Find garbage, and delete it after a grace period",
@@ -34,17 +35,20 @@ GROUPS: Final = {
     "op": "Show the operation log, undo and redo",
     "plugin": "List plugins: programs that add commands",
     "repo": "Create, list and delete repositories",
+    "run": "Run a job on a branch of its own, check and publish its result",
     "show": "Show a commit",
     "tag": "Create, list and delete tags",
 }
 """The first words that several commands share, with what these do."""
 
 _WORDS: Final = {
-    "": "annotate@ blame@ cat-sst= check-ignore= checkout cherry-pick clone commit completion= "
-    "diff@ doctor export fetch find-merge-base@ fsck= import log@ merge pull push quickstart redo "
-    "reflog@ refs-dump refs-restore restore rev-parse@ status= undo use version=",
+    "": "annotate@ approve blame@ cat-sst= check-ignore= checkout cherry-pick clone commit "
+    "completion= diff@ doctor export fetch find-merge-base@ fsck= import log@ merge publish pull "
+    "push quickstart redo reflog@ refs-dump refs-restore restore rev-parse@ run status= undo use "
+    "version=",
     "bisect": "bad good log= new old reset run skip start view=",
     "branch": "create delete list@ rename reset revert show@",
+    "check": "list= run",
     "config": "get= list= set unset",
     "fs": "cat@ cp download@ du@ find@ ls@ mv presign@ rm stage stat@ update-metadata upload",
     "gc": "delete-config get-config= run set-config status= undo",
@@ -52,6 +56,7 @@ _WORDS: Final = {
     "op": "compact= log= redo restore show= undo",
     "plugin": "list=",
     "repo": "create delete list=",
+    "run": "abort list= resume show=",
     "show": "commit@",
     "tag": "create delete list@ show@",
 }
@@ -64,6 +69,7 @@ they take NAMESPACE@REF/PATH, too, and need no clone.
 _MARKS: Final = "=@"
 
 _TOGETHER: Final = {
+    "approve": "check",
     "blame": "annotate",
     "cat-sst": "lakefs",
     "check-ignore": "checkout",

@@ -26,6 +26,7 @@ from lakecli.cli.params import (
     HereBranchUri,
     Message,
     Metadata,
+    NoVerify,
     ParentNumber,
     RefUri,
     SourceUri,
@@ -75,6 +76,7 @@ def merge(
     ),
     dry_run: DryRun = False,
     stat: StatOptions,
+    no_verify: NoVerify = False,
 ) -> None:
     """Merge a ref into a branch.
 
@@ -104,6 +106,7 @@ def merge(
     """
     if stat.stat and not dry_run:
         raise UsageError("--stat needs --dry-run", hint="add --dry-run")
+    context.skips_hooks = no_verify
     check_message(message, allow_empty=allow_empty_message)
     destination = ref_here(destination, context)
     context.out.say(f"Source: {source}", f"Destination: {destination}")
