@@ -45,7 +45,6 @@ def publish(
         LostRace: the branch here and in the bucket have diverged, or it kept moving.
         LakeError: as of `lakecli.repository.merge.merge`, and of a push.
     """
-    check_readable(repository)
     moving = moving_first(repository, destination, who=options.committer)
     with moving.lake.kv.read() as txn:
         here = branch_at(moving, txn, destination)
@@ -62,8 +61,10 @@ def moving_first(repository: Repository, branch: str, *, who: str) -> Repository
     its own.
 
     Raises:
+        Refused: the namespace belongs to lakeFS.
         Unreachable: the store does not answer.
     """
+    check_readable(repository)
     if repository.syncs:
         return repository
     runtime = repository.lake.runtime

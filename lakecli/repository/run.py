@@ -33,7 +33,7 @@ from lakecli.repository.check import Check
 from lakecli.repository.commit import commit
 from lakecli.repository.contract import Repository
 from lakecli.repository.merge import MergeOptions
-from lakecli.repository.publish import publish, with_mover
+from lakecli.repository.publish import moving_first, publish, with_mover
 from lakecli.repository.reading.view import branch_at
 
 _ROW: Final = b"run/"
@@ -158,6 +158,7 @@ def running(
     runtime = repository.lake.runtime
     run_id = runtime.new_id().hex()
     own = with_mover(repository, None)
+    moving_first(repository, options.destination, who=options.committer)
     with repository.lake.kv.read() as txn:
         branch_at(repository, txn, options.destination)
     _remove_left(repository, options.branch)
