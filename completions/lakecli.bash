@@ -4,9 +4,10 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='annotate bisect blame branch cat-sst check-ignore checkout cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op plugin pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse show status tag undo use version' ;;
+    '') REPLY='annotate approve bisect blame branch cat-sst check check-ignore checkout cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op plugin publish pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse run run show status tag undo use version' ;;
     'bisect') REPLY='bad good log new old reset run skip start view' ;;
     'branch') REPLY='create delete list rename reset revert show' ;;
+    'check') REPLY='list run' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download du find ls mv presign rm stage stat update-metadata upload' ;;
     'gc') REPLY='delete-config get-config run set-config status undo' ;;
@@ -14,6 +15,7 @@ __lakecli_words() {
     'op') REPLY='compact log redo restore show undo' ;;
     'plugin') REPLY='list' ;;
     'repo') REPLY='create delete list' ;;
+    'run') REPLY='abort list resume show' ;;
     'show') REPLY='commit' ;;
     'tag') REPLY='create delete list show' ;;
     *) return 1 ;;
@@ -24,6 +26,7 @@ __lakecli_words() {
 __lakecli_options() {
     case $1 in
     'annotate') REPLY='--at-op --first-parent -r --recursive' ;;
+    'approve') REPLY='--for' ;;
     'bisect bad') REPLY='' ;;
     'bisect good') REPLY='' ;;
     'bisect log') REPLY='' ;;
@@ -43,11 +46,13 @@ __lakecli_options() {
     'branch revert') REPLY='--allow-empty --allow-empty-commit -m --parent-number -y --yes' ;;
     'branch show') REPLY='--at-op' ;;
     'cat-sst') REPLY='--amount -f --file' ;;
+    'check list') REPLY='--prefix' ;;
+    'check run') REPLY='--prefix' ;;
     'check-ignore') REPLY='--why' ;;
     'checkout') REPLY='-b --create -f --force --no-progress -p --parallelism' ;;
     'cherry-pick') REPLY='--allow-empty --allow-empty-commit -m --parent-number' ;;
     'clone') REPLY='--conf -d --default-branch --engine --from-lakefs --master --rebuild --refs --take-over' ;;
-    'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --path --prefix --strategy' ;;
+    'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --no-verify --path --prefix --strategy' ;;
     'completion') REPLY='' ;;
     'config get') REPLY='' ;;
     'config list') REPLY='--show-origin' ;;
@@ -88,7 +93,7 @@ __lakecli_options() {
     'local pull') REPLY='--follow --force --no-progress -p --parallelism --skip' ;;
     'local status') REPLY='--exclude --follow --include -l --local --skip' ;;
     'log') REPLY='--after --amount --at-op --author --dot --first-parent --format --graph --grep --limit -n --no-merges --objects --oneline --prefixes --show-meta-range-id --since --stop-at --until' ;;
-    'merge') REPLY='--allow-empty --depth --dry-run --force -m --message --meta --squash --stat --strategy' ;;
+    'merge') REPLY='--allow-empty --depth --dry-run --force -m --message --meta --no-verify --squash --stat --strategy' ;;
     'op compact') REPLY='' ;;
     'op log') REPLY='--amount' ;;
     'op redo') REPLY='' ;;
@@ -96,8 +101,9 @@ __lakecli_options() {
     'op show') REPLY='--amount' ;;
     'op undo') REPLY='--remote' ;;
     'plugin list') REPLY='' ;;
+    'publish') REPLY='--allow-empty --check -m --message --meta --no-verify --strategy' ;;
     'pull') REPLY='--dry-run --ff-only -m --message --strategy' ;;
-    'push') REPLY='--all -d --delete --dry-run --force-with-lease' ;;
+    'push') REPLY='--all -d --delete --dry-run --force-with-lease --no-verify' ;;
     'quickstart') REPLY='' ;;
     'redo') REPLY='' ;;
     'reflog') REPLY='--after --amount' ;;
@@ -108,6 +114,11 @@ __lakecli_options() {
     'repo list') REPLY='--after --amount --prefix' ;;
     'restore') REPLY='--from --no-progress -p --parallelism -s --source' ;;
     'rev-parse') REPLY='--at-op --stdin' ;;
+    'run') REPLY='--branch --check --keep -m --message --no-verify' ;;
+    'run abort') REPLY='' ;;
+    'run list') REPLY='' ;;
+    'run resume') REPLY='--no-verify' ;;
+    'run show') REPLY='' ;;
     'show commit') REPLY='--at-op --depth --show-meta-range-id --stat' ;;
     'status') REPLY='--at-op' ;;
     'tag create') REPLY='-f --force' ;;
@@ -127,6 +138,7 @@ __lakecli_options() {
 __lakecli_value() {
     case "$1 $2" in
     'annotate --at-op') REPLY='operation' ;;
+    'approve --for') REPLY='branch' ;;
     'blame --at-op') REPLY='operation' ;;
     'branch create -s') REPLY='ref' ;;
     'branch create --source') REPLY='ref' ;;
@@ -144,6 +156,8 @@ __lakecli_value() {
     'cat-sst --amount') REPLY='nothing' ;;
     'cat-sst -f') REPLY='file' ;;
     'cat-sst --file') REPLY='file' ;;
+    'check list --prefix') REPLY='nothing' ;;
+    'check run --prefix') REPLY='nothing' ;;
     'checkout -p') REPLY='nothing' ;;
     'checkout --parallelism') REPLY='nothing' ;;
     'cherry-pick -m') REPLY='nothing' ;;
@@ -302,6 +316,11 @@ __lakecli_value() {
     'merge --strategy') REPLY='=source-wins dest-wins' ;;
     'op log --amount') REPLY='nothing' ;;
     'op show --amount') REPLY='nothing' ;;
+    'publish --check') REPLY='nothing' ;;
+    'publish -m') REPLY='nothing' ;;
+    'publish --message') REPLY='nothing' ;;
+    'publish --meta') REPLY='nothing' ;;
+    'publish --strategy') REPLY='=source-wins dest-wins' ;;
     'pull -m') REPLY='nothing' ;;
     'pull --message') REPLY='nothing' ;;
     'pull --strategy') REPLY='=source-wins dest-wins' ;;
@@ -325,6 +344,11 @@ __lakecli_value() {
     'restore -s') REPLY='ref' ;;
     'restore --source') REPLY='ref' ;;
     'rev-parse --at-op') REPLY='operation' ;;
+    'run --branch') REPLY='nothing' ;;
+    'run --check') REPLY='nothing' ;;
+    'run --keep') REPLY='=always on-failure never' ;;
+    'run -m') REPLY='nothing' ;;
+    'run --message') REPLY='nothing' ;;
     'show commit --at-op') REPLY='operation' ;;
     'show commit --depth') REPLY='nothing' ;;
     'status --at-op') REPLY='operation' ;;
@@ -347,6 +371,7 @@ __lakecli_value() {
 __lakecli_argument() {
     case "$1 $2" in
     'annotate 1') REPLY='path-or-file@' ;;
+    'approve 1') REPLY='ref' ;;
     'bisect bad '*) REPLY='ref' ;;
     'bisect good '*) REPLY='ref' ;;
     'bisect log 1') REPLY='repository' ;;
@@ -368,6 +393,9 @@ __lakecli_argument() {
     'branch revert 1') REPLY='branch' ;;
     'branch revert '*) REPLY='ref' ;;
     'branch show 1') REPLY='branch@' ;;
+    'check list 1') REPLY='ref' ;;
+    'check run 1') REPLY='nothing' ;;
+    'check run 2') REPLY='ref' ;;
     'check-ignore '*) REPLY='file' ;;
     'checkout 1') REPLY='ref' ;;
     'cherry-pick 1') REPLY='ref' ;;
@@ -432,6 +460,8 @@ __lakecli_argument() {
     'op show 1') REPLY='repository' ;;
     'op show 2') REPLY='operation' ;;
     'op undo 1') REPLY='repository' ;;
+    'publish 1') REPLY='ref' ;;
+    'publish 2') REPLY='branch' ;;
     'pull 1') REPLY='ref' ;;
     'push 1') REPLY='ref' ;;
     'quickstart 1') REPLY='directory' ;;
@@ -444,6 +474,12 @@ __lakecli_argument() {
     'repo delete 1') REPLY='repository' ;;
     'restore '*) REPLY='file-of-ref' ;;
     'rev-parse '*) REPLY='ref@' ;;
+    'run 1') REPLY='branch' ;;
+    'run '*) REPLY='nothing' ;;
+    'run abort 1') REPLY='branch' ;;
+    'run list 1') REPLY='repository' ;;
+    'run resume 1') REPLY='branch' ;;
+    'run show 1') REPLY='branch' ;;
     'show commit 1') REPLY='ref@' ;;
     'status 1') REPLY='branch' ;;
     'tag create 1') REPLY='tag' ;;
@@ -453,7 +489,7 @@ __lakecli_argument() {
     'tag show 1') REPLY='tag@' ;;
     'undo 1') REPLY='repository' ;;
     'use 1') REPLY='ref' ;;
-    'help 1') REPLY='=annotate bisect blame branch cat-sst check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show spark status tag tutorial undo use version working-directory' ;;
+    'help 1') REPLY='=annotate approve bisect blame branch cat-sst check check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin publish pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions run security show spark status tag tutorial undo use version working-directory' ;;
     *) REPLY=nothing ;;
     esac
 }

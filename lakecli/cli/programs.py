@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from lakecli.cli.out.records import to_json
@@ -31,6 +32,7 @@ def run_program(
     timeout: timedelta | None = None,
     given: str | None = None,
     shows: bool = False,
+    lock: Sequence[int] = (),
 ) -> int:
     """Run a program to its end, and return its exit code; negative: the signal that ended it.
 
@@ -42,6 +44,7 @@ def run_program(
         timeout: after this time it is ended with all that it started; ``None``: it is never.
         given: its standard input; ``None``: with a timeout nothing, else that of this process.
         shows: whether its standard output is that of this process; else it is standard error.
+        lock: descriptors that it holds open.
     """
     is_bounded = timeout is not None
     stdin = subprocess.DEVNULL if is_bounded else None
@@ -52,6 +55,7 @@ def run_program(
             stdin=stdin if given is None else subprocess.PIPE,
             stdout=None if shows else _STDERR,
             start_new_session=is_bounded,
+            pass_fds=lock,
             encoding="utf-8",
         )
     except (OSError, ValueError) as error:
@@ -66,7 +70,7 @@ def run_program(
         assert timeout is not None
         raise failure(
             f"{what} took longer than {human_seconds(timeout.total_seconds())} and was ended",
-            hint="allow it more time: timeouts.check and timeouts.hook in `config list`",
+            hint=f"allow it more time: `config set timeouts.{failure.kind} TIME`",
         ) from None
     finally:
         _end(process, is_group=is_bounded)
@@ -75,14 +79,12 @@ def run_program(
 
 def _end(process: subprocess.Popen[str], *, is_group: bool) -> None:
     """End a program that still runs, with all that it has started if that is a group."""
+    if process.poll() is not None:
+        return
+    send = partial(os.killpg, process.pid) if is_group else process.send_signal
     for number in (signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is not None:
-            return
         with suppress(ProcessLookupError):
-            if is_group:
-                os.killpg(process.pid, number)
-            else:
-                process.send_signal(number)
+            send(number)
         with suppress(subprocess.TimeoutExpired):
             process.wait(_SECONDS_TO_END)
 

@@ -18,7 +18,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.ids import MetarangeId
 from lakecli.base.layout import (
@@ -76,7 +76,7 @@ class Attestation(NamedTuple):
         at: when, by the clock of that committer's machine; whole seconds.
     """
 
-    kind: Literal["check", "approve"]
+    kind: str
     name: str
     subject: str
     tree: MetarangeId

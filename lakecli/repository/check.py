@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from lakecli.base.identity import record_id, tree_id
 from lakecli.base.model import Commit, MetarangeId
@@ -165,7 +165,7 @@ def _commit_at(repository: Repository, ref: str) -> Commit:
 def _state(
     repository: Repository,
     commit: Commit,
-    kind: Literal["check", "approve"],
+    kind: str,
     name: str,
     *,
     who: str,

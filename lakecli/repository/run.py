@@ -1,8 +1,8 @@
 """Runs: a job on a branch of its own, whose result is checked and published, or nothing of it is.
 
 The branch stays on this machine. A run has a row in the local store from before its branch is made
-until it is removed, and a lock for as long as its process lives. So a row without a lock is that of
-a run that was killed, or whose branch was kept::
+until it is removed, and a lock for as long as its process or its job lives. So a row without a lock
+is that of a run that was killed, or whose branch was kept::
 
     META       run/REPOSITORY ID -> the run, in JSON
     runs/UUID-ID, in the local store's directory: the lock
@@ -111,11 +111,14 @@ class OpenRun:
 
     Attributes:
         run: the run as it is.
+        lock: a descriptor, for a job in a process of its own: as long as a process has it open, the
+            run counts as running.
         commit: the commit that published it; ``None``: it is not published, or had no new data.
     """
 
-    def __init__(self, repository: Repository, run: Run) -> None:
+    def __init__(self, repository: Repository, run: Run, lock: int) -> None:
         self.run = run
+        self.lock = lock
         self.commit: Commit | None = None
         self._repository = repository
 
@@ -171,8 +174,8 @@ def running(
         options.message or f"Run {run_id}",
         *options[4:],
     )
-    with _locked(own, run, is_new=True):
-        opened = OpenRun(own, run)
+    with _locked(own, run, is_new=True) as (run, lock):
+        opened = OpenRun(own, run, lock)
         opened.set()
         try:
             runtime.on_step("run: branch")
@@ -202,13 +205,13 @@ def resume(repository: Repository, branch: str, checks: Sequence[Check] = ()) ->
         LakeError: as of `publish`.
     """
     own = with_mover(repository, None)
-    with _locked(own, find(repository, branch)) as run:
+    with _locked(own, find(repository, branch)) as (run, lock):
         if run.stage is Stage.JOB:
             raise Refused(
                 f"the job of the run on {branch} did not end well, so its data may not be whole",
                 hint=f"remove it, then run the job again: `run abort {repository.uri}/{branch}`",
             )
-        opened = OpenRun(own, run)
+        opened = OpenRun(own, run, lock)
         with _ending(repository, opened):
             _finish(repository, opened, checks)
         return opened
@@ -221,7 +224,7 @@ def abort(repository: Repository, branch: str) -> Run:
         NotFound: no run has that branch.
         LostRace: it is still running.
     """
-    with _locked(repository, find(repository, branch)) as run:
+    with _locked(repository, find(repository, branch)) as (run, _):
         _discard(repository, run)
         return run
 
@@ -340,8 +343,8 @@ def _lock_path(repository: Repository, run: Run) -> Path:
 
 
 @contextmanager
-def _locked(repository: Repository, run: Run, *, is_new: bool = False) -> Iterator[Run]:
-    """Lock a run for the length of the block, and return it as it is.
+def _locked(repository: Repository, run: Run, *, is_new: bool = False) -> Iterator[tuple[Run, int]]:
+    """Lock a run for the length of the block; return it as it is, and the lock's descriptor.
 
     Args:
         repository: the repository.
@@ -368,6 +371,6 @@ def _locked(repository: Repository, run: Run, *, is_new: bool = False) -> Iterat
         if row is None and not is_new:
             _forget(repository, run)
             raise NotFound(f"the run on {run.branch} has ended")
-        yield run if row is None else _load(row)
+        yield run if row is None else _load(row), descriptor
     finally:
         os.close(descriptor)

@@ -7,6 +7,7 @@ from lakecli.base.uri import ref_of
 from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.commands.named_checks import checks_of
 from lakecli.cli.context import Context
+from lakecli.cli.line import flag
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import (
     Checks,
@@ -30,6 +31,7 @@ def publish(
     message: Message = "",
     metadata: Metadata = NO_METADATA,
     strategy: Winner = None,
+    allow_empty: bool = flag("Merge even if the source has no new changes"),
     no_verify: NoVerify = False,
 ) -> None:
     """Merge a ref into a branch and push it, if every check passes on the tree that it would get.
@@ -64,6 +66,7 @@ def publish(
         message=message or None,
         metadata=metadata,
         strategy=MergeStrategy.FAIL if strategy is None else MergeStrategy(strategy),
+        allow_empty=allow_empty,
     )
     made = publishing.publish(repository, from_, into, options, checks)
     context.out.emit(

@@ -89,7 +89,9 @@ def run(
             "LAKECLI_REF": str(opened),
             "LAKECLI_RUN_ID": opened.run.id,
         }
-        code = run_program(job, environ, JobFailed, "the job", shows=not context.out.json)
+        code = run_program(
+            job, environ, JobFailed, "the job", shows=not context.out.json, lock=[opened.lock]
+        )
         if code:
             raise JobFailed(f"the job {outcome_of(code)}", job_exit_code=code)
     _report(context, opened)
