@@ -9,6 +9,7 @@
     params         shared arguments and options; option_groups: options that go together
     parsers        from typed text to values, and what is meant without a URI
     context        settings, lake, clock and output for a command
+    programs       running checks, hooks and jobs
     commands       the commands, and what several share; its docstring is the guide to writing one
     hints          hints of the library, as commands
     out            answers: text, tables, JSON, progress, the log

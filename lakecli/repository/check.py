@@ -26,7 +26,7 @@ from lakecli.repository.reading.merge_points import find_merge_base
 from lakecli.repository.reading.view import commit_at
 
 
-class Candidate(NamedTuple):
+class CheckedCommit(NamedTuple):
     """What a check reads.
 
     Attributes:
@@ -46,7 +46,7 @@ class Candidate(NamedTuple):
         return f"{self.repository.uri}/{self.commit.id}"
 
 
-class Check(NamedTuple):
+class TreeCheck(NamedTuple):
     """A check.
 
     Attributes:
@@ -54,7 +54,7 @@ class Check(NamedTuple):
         name: that it passed is stated in the bucket under this name; ``""``: it is not stated.
     """
 
-    run: Callable[[Candidate], object]
+    run: Callable[[CheckedCommit], object]
     name: str = ""
 
 
@@ -64,7 +64,7 @@ def digest_of_prefix(repository: Readable, tree: MetarangeId, prefix: bytes) -> 
     return tree_id(record_id(path, identity_of(value)) for path, value in entries)
 
 
-def run_check(check: Check, candidate: Candidate, *, who: str) -> Attestation | None:
+def run_check(check: TreeCheck, candidate: CheckedCommit, *, who: str) -> Attestation | None:
     """Run a check on a commit; if it passes and has a name, state that in the bucket.
 
     Args:
@@ -87,7 +87,7 @@ def run_check(check: Check, candidate: Candidate, *, who: str) -> Attestation | 
 
 
 def check_ref(
-    repository: Repository, ref: str, check: Check, *, who: str, prefix: str = ""
+    repository: Repository, ref: str, check: TreeCheck, *, who: str, prefix: str = ""
 ) -> Attestation | None:
     """Run a check on the commit of a ref expression, as `run_check` does.
 
@@ -96,12 +96,12 @@ def check_ref(
     Raises:
         NotFound: the ref names nothing.
     """
-    candidate = Candidate(repository, _commit_at(repository, ref), prefix=prefix)
+    candidate = CheckedCommit(repository, _commit_at(repository, ref), prefix=prefix)
     return run_check(check, candidate, who=who)
 
 
 def reviewer(
-    repository: Repository, destination: str, checks: Sequence[Check], *, who: str
+    repository: Repository, destination: str, checks: Sequence[TreeCheck], *, who: str
 ) -> Callable[[Commit], None]:
     """Return a function that runs checks on a commit, unless they have passed on its tree."""
     passed: set[MetarangeId] = set()
@@ -110,7 +110,7 @@ def reviewer(
         if commit.metarange_id in passed:
             return
         for check in checks:
-            run_check(check, Candidate(repository, commit, destination), who=who)
+            run_check(check, CheckedCommit(repository, commit, destination), who=who)
         passed.add(commit.metarange_id)
 
     return review

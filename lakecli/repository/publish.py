@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from lakecli.base.model import Commit, RefKind
 from lakecli.kv.bucket import TrackingStore
-from lakecli.repository.check import Check, reviewer
+from lakecli.repository.check import TreeCheck, reviewer
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.merge import MergeOptions, merge
@@ -29,7 +29,7 @@ def publish(
     source: str,
     destination: str,
     options: MergeOptions,
-    checks: Sequence[Check] = (),
+    checks: Sequence[TreeCheck] = (),
 ) -> Commit:
     """Merge a ref into a branch if every check passes on the tree that the branch gets; push it.
 

@@ -29,7 +29,7 @@ from lakecli.base.model import Commit
 from lakecli.errors import LakeError, LostRace, NotFound, NothingToDo, Refused
 from lakecli.kv.local_store import Table
 from lakecli.repository import branch as branches
-from lakecli.repository.check import Check
+from lakecli.repository.check import TreeCheck
 from lakecli.repository.commit import commit
 from lakecli.repository.contract import Repository
 from lakecli.repository.merge import MergeOptions
@@ -57,7 +57,7 @@ class Stage(StrEnum):
     PUBLISHED = "published"
 
 
-class Run(NamedTuple):
+class JobRun(NamedTuple):
     """A run.
 
     Attributes:
@@ -90,7 +90,7 @@ class Run(NamedTuple):
 
 
 class RunOptions(NamedTuple):
-    """How to run a job; fields are those of `Run`.
+    """How to run a job; fields are those of `JobRun`.
 
     Attributes:
         branch: ``""``: a new name.
@@ -116,7 +116,7 @@ class OpenRun:
         commit: the commit that published it; ``None``: it is not published, or had no new data.
     """
 
-    def __init__(self, repository: Repository, run: Run, lock: int) -> None:
+    def __init__(self, repository: Repository, run: JobRun, lock: int) -> None:
         self.run = run
         self.lock = lock
         self.commit: Commit | None = None
@@ -141,7 +141,7 @@ class OpenRun:
 
 @contextmanager
 def running(
-    repository: Repository, options: RunOptions, checks: Sequence[Check] = ()
+    repository: Repository, options: RunOptions, checks: Sequence[TreeCheck] = ()
 ) -> Iterator[OpenRun]:
     """Run the block as a job: at its end, commit what it staged, check, publish, remove the branch.
 
@@ -165,7 +165,7 @@ def running(
     with repository.lake.kv.read() as txn:
         branch_at(repository, txn, options.destination)
     _remove_left(repository, options.branch)
-    run = Run(
+    run = JobRun(
         run_id,
         options.branch or f"run-{run_id[:12]}",
         options.destination,
@@ -190,7 +190,7 @@ def running(
             _finish(repository, opened, checks)
 
 
-def resume(repository: Repository, branch: str, checks: Sequence[Check] = ()) -> OpenRun:
+def resume(repository: Repository, branch: str, checks: Sequence[TreeCheck] = ()) -> OpenRun:
     """Check and publish the result of a run whose job ended without an error, and end the run.
 
     Args:
@@ -217,7 +217,7 @@ def resume(repository: Repository, branch: str, checks: Sequence[Check] = ()) ->
         return opened
 
 
-def abort(repository: Repository, branch: str) -> Run:
+def abort(repository: Repository, branch: str) -> JobRun:
     """Remove a run with its branch; undo restores the branch.
 
     Raises:
@@ -229,7 +229,7 @@ def abort(repository: Repository, branch: str) -> Run:
         return run
 
 
-def iter_runs(repository: Repository) -> Iterator[Run]:
+def iter_runs(repository: Repository) -> Iterator[JobRun]:
     """Yield the runs of a repository that were not removed, oldest first."""
     with repository.lake.kv.read() as txn:
         rows = [_load(data) for _, data in txn.scan(Table.META, prefix=_ROW + repository.key)]
@@ -243,7 +243,7 @@ def iter_runs(repository: Repository) -> Iterator[Run]:
             continue
 
 
-def find(repository: Repository, branch: str) -> Run:
+def find(repository: Repository, branch: str) -> JobRun:
     """Return the run that has a branch.
 
     Raises:
@@ -258,7 +258,7 @@ def find(repository: Repository, branch: str) -> Run:
     )
 
 
-def _finish(repository: Repository, opened: OpenRun, checks: Sequence[Check]) -> None:
+def _finish(repository: Repository, opened: OpenRun, checks: Sequence[TreeCheck]) -> None:
     """Commit what the job has staged, and publish the branch."""
     run, step = opened.run, repository.lake.runtime.on_step
     message, metadata = run.message, {"lakecli.run": run.id}
@@ -309,27 +309,27 @@ def _remove_left(repository: Repository, branch: str) -> None:
                 _discard(repository, run)
 
 
-def _discard(repository: Repository, run: Run) -> None:
+def _discard(repository: Repository, run: JobRun) -> None:
     """Delete the branch of a run, also in the bucket if the job has pushed it, and its row."""
     with suppress(NotFound):
         branches.delete(repository, run.branch)
     _forget(repository, run)
 
 
-def _forget(repository: Repository, run: Run) -> None:
+def _forget(repository: Repository, run: JobRun) -> None:
     with repository.lake.kv.write() as txn:
         txn.delete(Table.META, _key(repository, run))
     with suppress(OSError):
         _lock_path(repository, run).unlink()
 
 
-def _key(repository: Repository, run: Run) -> bytes:
+def _key(repository: Repository, run: JobRun) -> bytes:
     return _ROW + repository.key + bytes.fromhex(run.id)
 
 
-def _load(data: bytes) -> Run:
+def _load(data: bytes) -> JobRun:
     fields = json.loads(data)
-    return Run(**fields)._replace(
+    return JobRun(**fields)._replace(
         began=datetime.fromtimestamp(fields["began"], UTC),
         job=tuple(fields["job"]),
         checks=tuple(fields["checks"]),
@@ -338,12 +338,14 @@ def _load(data: bytes) -> Run:
     )
 
 
-def _lock_path(repository: Repository, run: Run) -> Path:
+def _lock_path(repository: Repository, run: JobRun) -> Path:
     return Path(repository.lake.home.store) / "runs" / f"{repository.record.uuid}-{run.id}"
 
 
 @contextmanager
-def _locked(repository: Repository, run: Run, *, is_new: bool = False) -> Iterator[tuple[Run, int]]:
+def _locked(
+    repository: Repository, run: JobRun, *, is_new: bool = False
+) -> Iterator[tuple[JobRun, int]]:
     """Lock a run for the length of the block; return it as it is, and the lock's descriptor.
 
     Args:

@@ -422,7 +422,7 @@ KEYS: Final = (
         None,
         "s3://raw-data /mnt/lake",
     ),
-    Key(CHECK_TIMEOUT, "how long a check may take", parse_duration, "1h", "10m"),
+    Key(CHECK_TIMEOUT, "how long a check may take", parse_duration, "60m", "10m"),
     Key(HOOK_TIMEOUT, "how long a hook may take", parse_duration, "60s", "10m"),
     *(
         Key(

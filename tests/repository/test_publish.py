@@ -10,7 +10,7 @@ from lakecli.errors import CheckFailed, DirtyBranch, HookFailed, LostRace, Nothi
 from lakecli.kv.operations import iter_operations
 from lakecli.remote.attestations import iter_attestations
 from lakecli.repository import branch
-from lakecli.repository.check import Candidate, Check, approve, check_ref, iter_statements
+from lakecli.repository.check import CheckedCommit, TreeCheck, approve, check_ref, iter_statements
 from lakecli.repository.commit import commit
 from lakecli.repository.log import show_commit
 from lakecli.repository.merge import MergeOptions, merge
@@ -50,12 +50,12 @@ def clones(
                 yield sharing, two
 
 
-def reads(seen: list[dict[bytes, str]], *, verdict: bool = True) -> Check:
-    def run(candidate: Candidate) -> bool:
+def reads(seen: list[dict[bytes, str]], *, verdict: bool = True) -> TreeCheck:
+    def run(candidate: CheckedCommit) -> bool:
         seen.append(read(candidate.repository, candidate.commit.id))
         return verdict
 
-    return Check(run)
+    return TreeCheck(run)
 
 
 def test_the_checked_tree_is_published(clones: tuple[Repository, Repository]) -> None:
@@ -71,19 +71,19 @@ def test_a_failed_check_moves_nothing(clones: tuple[Repository, Repository]) -> 
     before = here(one)
     seen: list[dict[bytes, str]] = []
 
-    def fails(_candidate: Candidate) -> None:
+    def fails(_candidate: CheckedCommit) -> None:
         raise AssertionError("no")
 
     with pytest.raises(CheckFailed):
         publish(one, "load", "main", ME, [reads(seen, verdict=False)])
     with pytest.raises(AssertionError, match="no"):
-        publish(one, "load", "main", ME, [reads(seen), Check(fails, "schema"), reads(seen)])
+        publish(one, "load", "main", ME, [reads(seen), TreeCheck(fails, "schema"), reads(seen)])
 
-    def has_nothing(_candidate: Candidate) -> None:
+    def has_nothing(_candidate: CheckedCommit) -> None:
         raise NothingToDo("nothing")
 
     with pytest.raises(CheckFailed, match="nothing"):
-        publish(one, "load", "main", ME, [Check(has_nothing)])
+        publish(one, "load", "main", ME, [TreeCheck(has_nothing)])
     assert here(one) == there(one) == before
     assert len(seen) == 2
 
@@ -92,13 +92,13 @@ def test_a_lost_race_is_checked_again(clones: tuple[Repository, Repository]) -> 
     one, two = clones
     trees: list[str] = []
 
-    def others_publish(candidate: Candidate) -> None:
+    def others_publish(candidate: CheckedCommit) -> None:
         trees.append(candidate.commit.metarange_id)
         if len(trees) < 3:
             make_commit(two, b"other %d" % len(trees))
             push(two, "main", options=PushOptions(WHO))
 
-    made = publish(one, "load", "main", ME, [Check(others_publish)])
+    made = publish(one, "load", "main", ME, [TreeCheck(others_publish)])
     assert len(set(trees)) == 3
     assert made.metarange_id == trees[-1]
     assert here(one) == there(one) == made.id
@@ -109,11 +109,11 @@ def test_a_tree_that_has_passed_is_not_checked_again(clones: tuple[Repository, R
     one, two = clones
     seen: list[dict[bytes, str]] = []
 
-    def others_move(_candidate: Candidate) -> None:
+    def others_move(_candidate: CheckedCommit) -> None:
         commit(two, "main", message="empty", committer=WHO, allow_empty=True)
         push(two, "main", options=PushOptions(WHO))
 
-    made = publish(one, "load", "main", ME, [reads(seen), Check(others_move)])
+    made = publish(one, "load", "main", ME, [reads(seen), TreeCheck(others_move)])
     assert len(seen) == 1
     assert here(one) == there(one) == made.id
 
@@ -153,7 +153,9 @@ def test_what_cannot_be_published_is_refused(clones: tuple[Repository, Repositor
 
 def test_a_named_check_is_stated_of_the_tree(clones: tuple[Repository, Repository]) -> None:
     one, two = clones
-    publish(one, "load", "main", ME, [Check(lambda _: None, "schema"), Check(lambda _: None)])
+    publish(
+        one, "load", "main", ME, [TreeCheck(lambda _: None, "schema"), TreeCheck(lambda _: None)]
+    )
     tree = show_commit(one, "main").metarange_id
     (found,) = iter_attestations(two.store, tree)
     assert (found.kind, found.name, found.who, found.prefix) == ("check", "schema", WHO, "")
@@ -167,7 +169,7 @@ def test_a_named_check_is_stated_of_the_tree(clones: tuple[Repository, Repositor
 def test_a_check_of_a_prefix_holds_while_its_entries_do(repository: Repository) -> None:
     stage(repository, "main", {b"raw/a": b"1", b"raw/b": b"2", b"other": b"1"})
     commit(repository, "main", message="m", committer=WHO)
-    schema = Check(lambda candidate: candidate.prefix == "raw/", "schema")
+    schema = TreeCheck(lambda candidate: candidate.prefix == "raw/", "schema")
     made = check_ref(repository, "main", schema, who=WHO, prefix="raw/")
     assert made is not None
     assert made.subject != made.tree

@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.errors import AlreadyExists, CheckFailed, LostRace, NotFound, Refused
 from lakecli.repository import branch
-from lakecli.repository.check import Candidate, Check
+from lakecli.repository.check import CheckedCommit, TreeCheck
 from lakecli.repository.clone import clone
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.pull import PullOptions, pull
@@ -47,7 +47,7 @@ def branches_of(repository: Repository) -> list[str]:
     return [each.name for each in branch.iter_branches(repository)]
 
 
-def run(repository: Repository, options: RunOptions = MAIN, *checks: Check) -> None:
+def run(repository: Repository, options: RunOptions = MAIN, *checks: TreeCheck) -> None:
     """Run a job that commits a part of what it writes itself."""
     with running(repository, options, checks) as job:
         some = dict(list(NEW.items())[:20])
@@ -127,12 +127,12 @@ def test_a_failed_job_publishes_nothing(shared: Repository, keep: Keep) -> None:
 def test_a_failed_check_can_be_mended(shared: Repository) -> None:
     before = here(shared)
     with pytest.raises(CheckFailed) as failed:
-        run(shared, NIGHTLY, Check(lambda _: False, "schema"))
+        run(shared, NIGHTLY, TreeCheck(lambda _: False, "schema"))
     assert failed.value.hint == "its data is kept: `diff lakefs://demo/nightly`"
     assert here(shared) == there(shared) == before
     assert find(shared, "nightly").stage is Stage.PUBLISH
     stage(shared, "nightly", {b"mended": b"1"})
-    assert resume(shared, "nightly", [Check(lambda _: True)]).commit is not None
+    assert resume(shared, "nightly", [TreeCheck(lambda _: True)]).commit is not None
     assert read(shared, "main") == checksums({b"a": b"a", b"mended": b"1"} | NEW)
     assert branches_of(shared) == ["main"]
 
@@ -171,12 +171,12 @@ def job_of_the_night(lake: Lake, killer: Killer, sync: str) -> None:
     repository = lake.repository("demo")
     killer.watch(repository)
 
-    def check(candidate: Candidate) -> None:
+    def check(candidate: CheckedCommit) -> None:
         killer("check")
         assert read(candidate.repository, candidate.commit.id).keys() > NEW.keys()
 
     with (auto if sync == "auto" else kept)(repository) as (used, _):
-        run(used, NIGHTLY, Check(check, "schema"))
+        run(used, NIGHTLY, TreeCheck(check, "schema"))
 
 
 def look(directory: Path) -> tuple[dict[bytes, str], dict[bytes, str], list[str]]:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from lakecli.cli.context import Context
 from lakecli.cli.programs import run_check_program
 from lakecli.errors import NotFound
-from lakecli.repository.check import Candidate, Check
+from lakecli.repository.check import CheckedCommit, TreeCheck
 from lakecli.settings.keys import CHECK_NAME, OF_CHECKS, parse_command
 
 
-def checks_of(context: Context, texts: Sequence[str]) -> list[Check]:
+def checks_of(context: Context, texts: Sequence[str]) -> list[TreeCheck]:
     """Return the checks of some texts: the name of a setting ``checks.NAME``, or a command.
 
     Raises:
@@ -26,7 +26,7 @@ def checks_of(context: Context, texts: Sequence[str]) -> list[Check]:
     ]
 
 
-def check_named(context: Context, name: str) -> Check:
+def check_named(context: Context, name: str) -> TreeCheck:
     """Return the check of a name.
 
     Raises:
@@ -45,8 +45,8 @@ def _setting(context: Context, name: str) -> tuple[str, ...] | None:
     return context.settings.check(name) if re.fullmatch(CHECK_NAME, name) else None
 
 
-def _program(context: Context, name: str, words: Sequence[str]) -> Check:
-    def run(candidate: Candidate) -> None:
+def _program(context: Context, name: str, words: Sequence[str]) -> TreeCheck:
+    def run(candidate: CheckedCommit) -> None:
         context.out.note(f"check {name or words[0]} on {candidate.uri}")
         context.out.flush()
         environ = {
@@ -60,4 +60,4 @@ def _program(context: Context, name: str, words: Sequence[str]) -> Check:
         what = f"check {name or words[0]!r}"
         run_check_program(words, environ, what, context.settings.check_timeout)
 
-    return Check(run, name)
+    return TreeCheck(run, name)

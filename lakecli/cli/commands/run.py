@@ -16,7 +16,7 @@ from lakecli.cli.params import BranchUri, Checks, Message, NoVerify, RepositoryU
 from lakecli.cli.programs import outcome_of, run_program
 from lakecli.errors import JobFailed
 from lakecli.repository import run as runs
-from lakecli.repository.run import Keep, OpenRun, Run, RunOptions, Stage, running
+from lakecli.repository.run import JobRun, Keep, OpenRun, RunOptions, Stage, running
 
 
 class RunReportJson(TypedDict):
@@ -107,7 +107,7 @@ def _report(context: Context, opened: OpenRun) -> None:
     )
 
 
-@answers(Run, each=True)
+@answers(JobRun, each=True)
 def run_list(context: Context, repository: RepositoryUri) -> None:
     """List the runs on this machine that are under way, were killed, or whose branch was kept.
 
@@ -126,7 +126,7 @@ def run_list(context: Context, repository: RepositoryUri) -> None:
     )
 
 
-def _state(found: Run) -> str:
+def _state(found: JobRun) -> str:
     """Return how far a run has come, and why it ended."""
     if found.is_running:
         return "running"
@@ -134,7 +134,7 @@ def _state(found: Run) -> str:
     return one_line(found.failure or ended)
 
 
-@answers(Run)
+@answers(JobRun)
 def run_show(context: Context, branch: BranchUri) -> None:
     """Show the run that has a branch.
 
@@ -174,7 +174,7 @@ def run_resume(context: Context, branch: BranchUri, *, no_verify: NoVerify = Fal
     _report(context, runs.resume(repository, ref_of(branch), checks))
 
 
-@answers(Run)
+@answers(JobRun)
 def run_abort(context: Context, branch: BranchUri) -> None:
     """Remove a run that failed or was killed, with its branch; `undo` restores the branch.
 

@@ -8,7 +8,7 @@
     unsent_moves     notes of refs that are still to move in the bucket; which may be deleted there
     operation_log    appending to the operation log; the staging tokens that operations own, and
                      what a move of a branch makes of them; a look at this machine's clock
-    hooks            callables of this machine, asked before a branch moves and told afterwards
+    hooks            callables of this machine, called before and after a branch moves
     workspaces       staging areas that belong to one job, and to no branch until it commits them
     intents          a ref moves in the bucket: recorded before, made, its outcome recorded; those
                      without one: finishing them, landing commits, and who would take them back

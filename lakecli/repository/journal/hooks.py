@@ -1,4 +1,4 @@
-"""Hooks of this machine: callables that are asked before a branch moves, and told afterwards.
+"""Hooks of this machine: callables that are called before and after a branch moves.
 
 `Repository.hooks` has them by name::
 
@@ -47,7 +47,7 @@ def ask(repository: Repository, what: str, **event: object) -> None:
 
 
 def tell(repository: Repository, what: str, **event: object) -> None:
-    """Call the hook that is told of a move; arguments are those of `ask`."""
+    """Call the hook that learns of a move that was made; arguments are those of `ask`."""
     try:
         _call(repository, f"post-{what}", event)
     except Exception as error:  # noqa: BLE001 - the branch has moved
