@@ -10,8 +10,8 @@ Some kinds of outcome are neither, and promised nevertheless:
   each path, not the whole, is as one of the orders has it.
 - What is staged while a merge, a block or a write of Spark runs stays staged on top of it. If both
   changed a path, `commit` refuses and names it.
-- `merge`, `tag create` and the like use the refs that they read as these stood at the beginning.
-  `undo` takes back the newest operation of its own beginning, and `op restore` leaves alone what
+- `merge`, `publish`, `tag create` and the like use the refs that they read as these stood at the
+  beginning. `undo` takes back the newest operation of its own beginning, and `op restore` leaves alone what
   another machine makes after that. So each ref, not the whole, is as one of the two commands alone
   leaves it.
 - A command that moves a branch or a tag here, and then in the bucket, may be refused there. It says
@@ -65,7 +65,7 @@ REFUSED: Final = frozenset(
 )
 """What a command that met another one may answer, if it left no trace."""
 
-READERS: Final = ("merge", "cherry-pick", "branch create", "tag create")
+READERS: Final = ("merge", "publish", "cherry-pick", "branch create", "tag create")
 """Commands that make something of refs which they read long before they end."""
 
 DELETE: Final = ("branch", "delete")
