@@ -515,7 +515,7 @@ class Sweep:
         }
         if not doomed:
             return []
-        found = [each for each in iter_rest(self._work, roots) if (each.key, each.kind) in doomed]
+        found = [each for each in iter_rest(self._reach, roots) if (each.key, each.kind) in doomed]
         for each in found:
             self._garbage.add(each.kind, each.size)
         return found
