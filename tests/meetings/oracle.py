@@ -254,10 +254,13 @@ class Oracle:
             # It takes back whatever came after its operation, so also the deletion.
             alone = self._in_order(meeting, one)
             yield Outcome(alone.first, self._in_order(meeting, other).first, alone.state)
-        if met.first.exit_code in REFUSED:
+        refused = REFUSED
+        if meeting.first == meeting.second:
+            refused |= {ExitCode.PARTIAL}  # the other one has done the rest
+        if met.first.exit_code in refused:
             alone = self._in_order(meeting, other)
             yield Outcome(met.first, alone.first, alone.state)
-        if met.second.exit_code in REFUSED:
+        if met.second.exit_code in refused:
             alone = self._in_order(meeting, one)
             yield Outcome(alone.first, met.second, alone.state)
 
