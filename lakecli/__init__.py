@@ -151,7 +151,9 @@ def publishing(
         LakeError: as of `lakecli.repository.run.running`.
     """
     from lakecli import opening
+    from lakecli.repository.check import TreeCheck
+    from lakecli.repository.run import RunOptions, running
 
-    return opening.publishing(
-        repository, destination, checks, committer=committer, message=message, branch=branch
-    )
+    who = committer or opening.default_committer()
+    named = [each if isinstance(each, TreeCheck) else TreeCheck(each) for each in checks]
+    return running(repository, RunOptions(destination, who, branch, message), named)

@@ -199,12 +199,7 @@ class JobFailed(LakeError):
     """
 
     kind = ErrorKind.JOB
-
-    def __init__(
-        self, message: str, *, hint: str | None = None, job_exit_code: int | None = None
-    ) -> None:
-        super().__init__(message, hint=hint)
-        self.job_exit_code = job_exit_code
+    job_exit_code: int | None = None
 
 
 class CheckFailed(LakeError):

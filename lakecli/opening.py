@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lakecli.errors import LakeWarning, NotFound, Unreachable
 from lakecli.remote.refs import MoveOutcome
@@ -27,12 +25,7 @@ from lakecli.repository.sharing.automatic import SharedMover
 from lakecli.repository.undo.remote_undo import put_back
 from lakecli.settings.home import chosen_home, home_paths, read_file
 from lakecli.settings.keys import parse_sync
-from lakecli.settings.settings import Settings
-from lakecli.settings.settings import committer as committer_of
-
-if TYPE_CHECKING:
-    from lakecli.repository.check import CheckedCommit, TreeCheck
-    from lakecli.repository.run import OpenRun
+from lakecli.settings.settings import Settings, committer
 
 
 def open_lake(home: str | Path | None, *, command: str = "") -> Lake:
@@ -99,28 +92,15 @@ def open_repository(
     syncs = settings.sync(name) if sync is None else parse_sync(sync)
     repository = lake.repository(name)
     if syncs and not repository.record.is_borrowed:
-        who = partial(committer_of, settings, os.environ)
+        who = partial(committer, settings, os.environ)
         repository.mover = SharedMover(lake.runtime.new_id(), who=who, put_back=put_back)
         catch_up(repository)
     return repository
 
 
-def publishing(
-    repository: Repository,
-    destination: str,
-    checks: Sequence[TreeCheck | Callable[[CheckedCommit], object]],
-    *,
-    committer: str,
-    message: str,
-    branch: str,
-) -> AbstractContextManager[OpenRun]:
-    """Return the block of `lakecli.publishing`, which has the arguments."""
-    from lakecli.repository.check import TreeCheck
-    from lakecli.repository.run import RunOptions, running
-
-    who = committer or committer_of(settings_of(None), os.environ)
-    named = [each if isinstance(each, TreeCheck) else TreeCheck(each) for each in checks]
-    return running(repository, RunOptions(destination, who, branch, message), named)
+def default_committer() -> str:
+    """Return the committer of the settings, or of git, of the home that the environment names."""
+    return committer(settings_of(None), os.environ)
 
 
 def catch_up(repository: Repository) -> None:

@@ -357,7 +357,7 @@ class Context:
         from lakecli.cli.programs import hook_of
 
         for name, words in self.settings.hooks.items():
-            timeout = self.settings.hook_timeout
+            timeout = self.settings.timeout("hook")
             repository.hooks[name] = hook_of(words, self.environ, timeout, self.out.flush)
         repository.skips_hooks = self.skips_hooks and bool(repository.hooks)
 

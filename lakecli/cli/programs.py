@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from lakecli.cli.out.records import to_json
 from lakecli.cli.out.text import human_seconds
-from lakecli.errors import CheckFailed, HookFailed, LakeError
+from lakecli.errors import HookFailed, LakeError
 
 _STDERR: Final = 2
 _SECONDS_TO_END: Final = 5.0
@@ -92,19 +92,6 @@ def _end(process: subprocess.Popen[str], *, is_group: bool) -> None:
 def outcome_of(code: int) -> str:
     """Return how a program ended, for errors."""
     return f"was ended by signal {-code}" if code < 0 else f"exited with {code}"
-
-
-def run_check_program(
-    words: Sequence[str], environ: Mapping[str, str], what: str, timeout: timedelta
-) -> None:
-    """Run the program of a check; what it writes goes to standard error.
-
-    Raises:
-        CheckFailed: it did not exit with 0.
-    """
-    code = run_program(words, environ, CheckFailed, what, timeout=timeout)
-    if code:
-        raise CheckFailed(f"{what} {outcome_of(code)}")
 
 
 def hook_of(

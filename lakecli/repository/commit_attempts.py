@@ -204,10 +204,6 @@ def kept_moving(name: str) -> LostRace:
     )
 
 
-def accept(_commit: Commit) -> None:
-    """Accept every commit."""
-
-
 class Attempt(NamedTuple):
     """One attempt to move a branch to a commit built from its head.
 
@@ -249,7 +245,7 @@ class Attempt(NamedTuple):
         draft: Draft,
         *,
         left: tuple[StagingToken, ...] = (),
-        review: Callable[[Commit], None] = accept,
+        review: Callable[[Commit], None] | None = None,
     ) -> Commit | None:
         """Move the branch, in the bucket first where sharing is automatic; return the commit.
 
@@ -279,11 +275,12 @@ class Attempt(NamedTuple):
             "before": branch.commit_id,
             "commit": commit,
         }
-        if review is not accept or repository.hooks:
+        if review is not None or repository.hooks:
             try:
                 hooks.offer(repository, commit)
                 lake.runtime.on_step("review")
-                review(commit)
+                if review is not None:
+                    review(commit)
                 hooks.ask(repository, what, **event)
             except BaseException:
                 drop_copies(repository, name=branch.name, tokens=left)

@@ -13,13 +13,7 @@ from lakecli.committed.merge import compare, refuse_conflicts
 from lakecli.committed.merge import merge as merge_trees
 from lakecli.committed.scan import type_of
 from lakecli.errors import NothingToDo
-from lakecli.repository.commit_attempts import (
-    MAX_ATTEMPTS,
-    Draft,
-    accept,
-    clean_attempt,
-    kept_moving,
-)
+from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
 from lakecli.repository.lakefs.hooks import MERGE, notify_hooks
@@ -56,7 +50,7 @@ def merge(
     destination: str,
     options: MergeOptions,
     *,
-    review: Callable[[Commit], None] = accept,
+    review: Callable[[Commit], None] | None = None,
 ) -> Commit:
     """Merge what a ref expression names into a branch; there is always a merge commit.
 

@@ -111,6 +111,7 @@ class OpenRun:
 
     Attributes:
         run: the run as it is.
+        name: the name of its branch.
         lock: a descriptor, for a job in a process of its own: as long as a process has it open, the
             run counts as running.
         commit: the commit that published it; ``None``: it is not published, or had no new data.
@@ -118,14 +119,10 @@ class OpenRun:
 
     def __init__(self, repository: Repository, run: JobRun, lock: int) -> None:
         self.run = run
+        self.name = run.branch
         self.lock = lock
         self.commit: Commit | None = None
         self._repository = repository
-
-    @property
-    def name(self) -> str:
-        """The name of its branch."""
-        return self.run.branch
 
     def __str__(self) -> str:
         """Return the URI of its branch, below which the job writes."""
@@ -206,7 +203,7 @@ def resume(repository: Repository, branch: str, checks: Sequence[TreeCheck] = ()
     """
     own = with_mover(repository, None)
     with _locked(own, find(repository, branch)) as (run, lock):
-        if run.stage is Stage.JOB:
+        if run.stage == Stage.JOB:
             raise Refused(
                 f"the job of the run on {branch} did not end well, so its data may not be whole",
                 hint=f"remove it, then run the job again: `run abort {repository.uri}/{branch}`",
@@ -285,14 +282,14 @@ def _ending(repository: Repository, opened: OpenRun) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if opened.run.keep is Keep.NEVER:
+        if opened.run.keep == Keep.NEVER:
             _discard(repository, opened.run)
         else:
             opened.set(failure=str(error) or type(error).__name__)
             if isinstance(error, LakeError) and error.hint is None:
                 error.hint = f"its data is kept: `diff {repository.at(opened.name).rstrip('/')}`"
         raise
-    if opened.run.keep is not Keep.ALWAYS:
+    if opened.run.keep != Keep.ALWAYS:
         repository.lake.runtime.on_step("run: remove")
         _discard(repository, opened.run)
 
@@ -304,7 +301,7 @@ def _remove_left(repository: Repository, branch: str) -> None:
         LostRace: another process runs a job on that branch.
     """
     for run in list(iter_runs(repository)):
-        if run.branch == branch or (run.keep is Keep.NEVER and not run.is_running):
+        if run.branch == branch or (run.keep == Keep.NEVER and not run.is_running):
             with _locked(repository, run):
                 _discard(repository, run)
 
@@ -333,8 +330,6 @@ def _load(data: bytes) -> JobRun:
         began=datetime.fromtimestamp(fields["began"], UTC),
         job=tuple(fields["job"]),
         checks=tuple(fields["checks"]),
-        keep=Keep(fields["keep"]),
-        stage=Stage(fields["stage"]),
     )
 
 

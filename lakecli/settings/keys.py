@@ -295,8 +295,6 @@ USE: Final = "use"
 OF_CHECKS: Final = "checks."
 """The beginning of the name of the setting of one check, as ``checks.schema``."""
 OF_HOOKS: Final = "hooks."
-CHECK_TIMEOUT: Final = "timeouts.check"
-HOOK_TIMEOUT: Final = "timeouts.hook"
 CHECK_NAME: Final = "[a-z0-9][a-z0-9_-]{0,62}"
 LINK: Final = "local.link"
 LOCAL_TRUST: Final = "local.trust"
@@ -422,8 +420,8 @@ KEYS: Final = (
         None,
         "s3://raw-data /mnt/lake",
     ),
-    Key(CHECK_TIMEOUT, "how long a check may take", parse_duration, "60m", "10m"),
-    Key(HOOK_TIMEOUT, "how long a hook may take", parse_duration, "60s", "10m"),
+    Key("timeouts.check", "how long a check may take", parse_duration, "60m", "10m"),
+    Key("timeouts.hook", "how long a hook may take", parse_duration, "60s", "10m"),
     *(
         Key(
             f"{OF_HOOKS}{when}-{what}",

@@ -18,9 +18,7 @@ from lakecli.base.model import NO_ACCOUNT, Account, Demand
 from lakecli.errors import UsageError
 from lakecli.settings.keys import (
     BY_NAME,
-    CHECK_TIMEOUT,
     ENDPOINT,
-    HOOK_TIMEOUT,
     KEYS,
     LINK,
     LOCAL_TRUST,
@@ -214,15 +212,9 @@ class Settings:
         found = {name.removeprefix(OF_HOOKS): self._find(name, tuple) for name in names}
         return {name: command for name, command in found.items() if command is not None}
 
-    @property
-    def check_timeout(self) -> timedelta:
-        """How long a check may take."""
-        return self._value(CHECK_TIMEOUT, timedelta)
-
-    @property
-    def hook_timeout(self) -> timedelta:
-        """How long a hook may take."""
-        return self._value(HOOK_TIMEOUT, timedelta)
+    def timeout(self, what: Literal["check", "hook"]) -> timedelta:
+        """How long a check or a hook may take."""
+        return self._value(f"timeouts.{what}", timedelta)
 
     def sync(self, repository: str) -> bool:
         """Whether commands on a repository fetch before and push after."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from lakecli.cli.context import Context
-from lakecli.cli.programs import run_check_program
-from lakecli.errors import NotFound
+from lakecli.cli.programs import outcome_of, run_program
+from lakecli.errors import CheckFailed, NotFound
 from lakecli.repository.check import CheckedCommit, TreeCheck
 from lakecli.settings.keys import CHECK_NAME, OF_CHECKS, parse_command
 
@@ -58,6 +58,8 @@ def _program(context: Context, name: str, words: Sequence[str]) -> TreeCheck:
             "LAKECLI_PREFIX": candidate.prefix,
         }
         what = f"check {name or words[0]!r}"
-        run_check_program(words, environ, what, context.settings.check_timeout)
+        timeout = context.settings.timeout("check")
+        if code := run_program(words, environ, CheckFailed, what, timeout=timeout):
+            raise CheckFailed(f"{what} {outcome_of(code)}")
 
     return TreeCheck(run, name)

@@ -93,7 +93,9 @@ def run(
             job, environ, JobFailed, "the job", shows=not context.out.json, lock=[opened.lock]
         )
         if code:
-            raise JobFailed(f"the job {outcome_of(code)}", job_exit_code=code)
+            failure = JobFailed(f"the job {outcome_of(code)}")
+            failure.job_exit_code = code
+            raise failure
     _report(context, opened)
 
 
@@ -130,7 +132,7 @@ def _state(found: JobRun) -> str:
     """Return how far a run has come, and why it ended."""
     if found.is_running:
         return "running"
-    ended = "published" if found.stage is Stage.PUBLISHED else "killed"
+    ended = "published" if found.stage == Stage.PUBLISHED else "killed"
     return one_line(found.failure or ended)
 
 
@@ -142,18 +144,13 @@ def run_show(context: Context, branch: BranchUri) -> None:
         lakecli run show lakefs://demo/run-5f3a8c12d0be
     """
     found = runs.find(context.repository(branch), ref_of(branch))
-    lines = {
-        "ID": found.id,
-        "Branch": found.branch,
-        "Destination": found.destination,
-        "Date": context.out.date(found.began),
-        "Job": shlex.join(found.job),
-        "Checks": shlex.join(found.checks),
-        "Stage": found.stage,
-        "State": _state(found),
+    shown = found._asdict() | {
+        "began": context.out.date(found.began),
+        "job": shlex.join(found.job),
+        "checks": shlex.join(found.checks),
     }
     context.out.emit(
-        found, text=lambda: [f"{name}: {one_line(text)}" for name, text in lines.items()]
+        found, text=lambda: [f"{name}: {one_line(str(each))}" for name, each in shown.items()]
     )
 
 
