@@ -55,7 +55,9 @@ def _beginnings(matrix: Matrix, situation: str, *, sync: bool) -> list[State]:
         matrix.world.ok("ada", "status", REPOSITORY, sync=True)
     else:
         matrix.world("ada", ["pull", f"{REPOSITORY}/main", "--ff-only"])  # as `publish` does first
-    return [*states, _state(matrix)]
+    states.append(_state(matrix))
+    matrix.begin(situation)
+    return states
 
 
 def _problem(matrix: Matrix, before: list[State], logged: set[str], *, sync: bool) -> str | None:

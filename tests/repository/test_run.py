@@ -91,7 +91,7 @@ def test_a_run_says_what_it_is(shared: Repository) -> None:
         make_commit(shared, b"own", job.name)
     assert job.commit is not None
     assert job.commit.metadata["lakecli.run"] == job.run.id
-    assert find(shared, job.name).stage is Stage.PUBLISHED
+    assert find(shared, job.name).stage == Stage.PUBLISHED
     assert resume(shared, job.name).commit is None
     abort(shared, job.name)
     assert branches_of(shared) == ["main"]
@@ -130,7 +130,7 @@ def test_a_failed_check_can_be_mended(shared: Repository) -> None:
         run(shared, NIGHTLY, TreeCheck(lambda _: False, "schema"))
     assert failed.value.hint == "its data is kept: `diff lakefs://demo/nightly`"
     assert here(shared) == there(shared) == before
-    assert find(shared, "nightly").stage is Stage.PUBLISH
+    assert find(shared, "nightly").stage == Stage.PUBLISH
     stage(shared, "nightly", {b"mended": b"1"})
     assert resume(shared, "nightly", [TreeCheck(lambda _: True)]).commit is not None
     assert read(shared, "main") == checksums({b"a": b"a", b"mended": b"1"} | NEW)
