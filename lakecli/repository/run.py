@@ -34,7 +34,8 @@ from lakecli.repository.commit import commit
 from lakecli.repository.contract import Repository
 from lakecli.repository.merge import MergeOptions
 from lakecli.repository.publish import moving_first, publish, with_mover
-from lakecli.repository.reading.view import branch_at
+from lakecli.repository.reading.view import view_of_branch
+from lakecli.repository.staged.changes import check_clean
 
 _ROW: Final = b"run/"
 
@@ -151,6 +152,7 @@ def running(
 
     Raises:
         NotFound: no such destination.
+        DirtyBranch: it has uncommitted changes.
         AlreadyExists: the branch exists, and belongs to no earlier run.
         LostRace: another process runs a job on that branch.
         LakeError: as of `publish`.
@@ -160,7 +162,7 @@ def running(
     own = with_mover(repository, None)
     moving_first(repository, options.destination, who=options.committer)
     with repository.lake.kv.read() as txn:
-        branch_at(repository, txn, options.destination)
+        check_clean(view_of_branch(repository, txn, options.destination))
     _remove_left(repository, options.branch)
     run = JobRun(
         run_id,
@@ -232,12 +234,13 @@ def iter_runs(repository: Repository) -> Iterator[JobRun]:
         rows = [_load(data) for _, data in txn.scan(Table.META, prefix=_ROW + repository.key)]
     for run in sorted(rows, key=lambda each: each.began):
         try:
-            with _locked(repository, run):
-                yield run
+            with _locked(repository, run) as (found, _):
+                pass
         except LostRace:
-            yield run._replace(is_running=True)
+            found = run._replace(is_running=True)
         except NotFound:
             continue
+        yield found
 
 
 def find(repository: Repository, branch: str) -> JobRun:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.errors import AlreadyExists, CheckFailed, LostRace, NotFound, Refused
+from lakecli.errors import AlreadyExists, CheckFailed, DirtyBranch, LostRace, NotFound, Refused
 from lakecli.repository import branch
 from lakecli.repository.check import CheckedCommit, TreeCheck
 from lakecli.repository.clone import clone
@@ -145,6 +145,10 @@ def test_a_branch_of_somebody_else_is_refused(shared: Repository) -> None:
     with pytest.raises(NotFound, match="no branch 'gone'"):
         run(shared, MAIN._replace(destination="gone"))
     branch.delete(shared, "nightly")
+    stage(shared, "main", {b"dirty": b"1"})
+    with pytest.raises(DirtyBranch):
+        run(shared)
+    branch.reset(shared, "main")
     with running(shared, NIGHTLY), pytest.raises(LostRace, match="under way"):
         run(shared, NIGHTLY)
     assert branches_of(shared) == ["main"]
