@@ -113,7 +113,7 @@ def hook_of(
         if code:
             raise HookFailed(
                 f"the hook {name} {outcome_of(code)}",
-                hint="do what it asks; or leave hooks out, which the operation log records: "
+                hint="do what it asks; commit, merge, push, publish and run can leave hooks out: "
                 "--no-verify",
             )
 

@@ -77,6 +77,7 @@ _VALUES: Final = {
     "SRC": "{file}",
     "TAG": "{repository}/hinted",
     "TARGET": "{repository}",
+    "TIME": "5m",
     "VALUE": "hinted@example.com",
 }
 """What a person puts in place of a word in capitals; a URI may have such words as parts."""
