@@ -165,7 +165,7 @@ function __lakecli_options
                 '--recursive' 'All objects below the path'
         case 'approve'
             printf '%s\t%s\n' \
-                '--for' 'Branch or tag that may get the tree'
+                '--for' 'Branch or tag that may get it'
         case 'blame'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after an operation; see op log' \
@@ -680,7 +680,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--branch' 'Name of the branch of the run; default: a new one' \
                 '--check' 'Publish only if this passes: the name of a check (checks.NAME), or a command' \
-                '--keep' 'Keep the branch: always, on-failure or never; default: on-failure' \
+                '--keep' 'Keep the branch: always, on-failure or never' \
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
                 '--no-verify' 'Leave out hooks of this machine; the operation log says so'

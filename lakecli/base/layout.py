@@ -35,14 +35,7 @@ import re
 from datetime import timedelta
 from typing import Final
 
-from lakecli.base.ids import (
-    DataDigest,
-    HexId,
-    IncomingId,
-    MetarangeId,
-    PackId,
-    WriteId,
-)
+from lakecli.base.ids import DataDigest, HexId, IncomingId, MetarangeId, PackId, WriteId
 from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError
 

@@ -30,15 +30,7 @@ from lakecli.base.layout import (
 )
 from lakecli.base.model import MAX_PATH_SIZE
 from lakecli.base.parsing import Unparsable, parse_json_object
-from lakecli.base.validation import (
-    Invalid,
-    Record,
-    choice,
-    identifier,
-    moment,
-    text,
-    whole,
-)
+from lakecli.base.validation import Invalid, Record, choice, identifier, moment, text, whole
 from lakecli.errors import UsageError
 from lakecli.remote.ref_records import MAX_WHO_SIZE
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore, TooLarge, get_bounded

@@ -14,16 +14,7 @@ from lakecli.repository.clone import clone
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push
-from lakecli.repository.run import (
-    Keep,
-    RunOptions,
-    Stage,
-    abort,
-    find,
-    iter_runs,
-    resume,
-    running,
-)
+from lakecli.repository.run import Keep, RunOptions, Stage, abort, find, iter_runs, resume, running
 from tests.support import crashes
 from tests.support.clones import auto, here, machine, make_commit, there
 from tests.support.lakes import Numbered, checksums, make_repository, open_lake, read, stage

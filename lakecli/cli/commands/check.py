@@ -79,11 +79,7 @@ def approve(
     ref: RefUri,
     *,
     destination: LakeUri | None = option(
-        "DEST",
-        "Branch or tag that may get the tree",
-        "--for",
-        read=read_branch,
-        kind=Kind.BRANCH,
+        "DEST", "Branch or tag that may get it", "--for", read=read_branch, kind=Kind.BRANCH
     ),
 ) -> None:
     """Approve the tree of a ref for a branch or tag, as a rule may require.

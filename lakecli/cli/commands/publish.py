@@ -9,15 +9,7 @@ from lakecli.cli.commands.named_checks import checks_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.out.records import answers
-from lakecli.cli.params import (
-    Checks,
-    HereBranchUri,
-    Message,
-    Metadata,
-    NoVerify,
-    SourceUri,
-    Winner,
-)
+from lakecli.cli.params import Checks, HereBranchUri, Message, Metadata, NoVerify, SourceUri, Winner
 from lakecli.cli.parsers import NO_METADATA, ref_here
 
 

@@ -6,13 +6,14 @@ import shlex
 from typing import TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.base.uri import ref_of
+from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.named_checks import checks_of
 from lakecli.cli.context import Context
-from lakecli.cli.line import argument, option
+from lakecli.cli.line import Kind, argument, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
 from lakecli.cli.params import BranchUri, Checks, Message, NoVerify, RepositoryUri
+from lakecli.cli.parsers import read_branch
 from lakecli.cli.programs import outcome_of, run_program
 from lakecli.errors import JobFailed
 from lakecli.repository import run as runs
@@ -35,15 +36,15 @@ class RunReportJson(TypedDict):
 @answers(RunReportJson)
 def run(
     context: Context,
-    destination: BranchUri,
+    destination: LakeUri = argument(
+        "DEST", "lakefs://REPOSITORY/BRANCH to publish on", read=read_branch, kind=Kind.BRANCH
+    ),
     job: list[str] = argument("JOB", "Program to run, with its arguments, after --"),
     *,
     branch: str = option("NAME", "Name of the branch of the run; default: a new one", default=""),
     check: Checks = (),
     keep: Keep = option(
-        "WHEN",
-        "Keep the branch: always, on-failure or never; default: on-failure",
-        default=Keep.ON_FAILURE,
+        "WHEN", "Keep the branch: always, on-failure or never", default=Keep.ON_FAILURE
     ),
     message: Message = "",
     no_verify: NoVerify = False,
