@@ -62,6 +62,7 @@ _VALUES: Final = {
     "FILE": "{file}",
     "GOOD": "{branch}~1",
     "ID": "{operation}",
+    "JOB": "true",
     "KEY": "user.name",
     "KEY=VALUE": "k=v",
     "MANIFEST": "{file}",
@@ -88,6 +89,7 @@ _OF_COMMANDS: Final = {
     ("fs mv", "DEST"): "{branch}/moved",
     ("fs mv", "SOURCE"): "{path}",
     ("import", "SOURCE"): "{directory}/hinted-directory",
+    ("run", "DEST"): "{branch}",
     ("restore", "FILE"): "{listed}",
 }
 """The same for words that mean something else in one command."""
