@@ -26,8 +26,9 @@ def check_run(
 
     The setting checks.NAME has the command, which is run without a shell. It fails by an exit code
     other than 0, or by taking longer than timeouts.check. Its output goes to standard error. It
-    gets the variables LAKECLI_REF, such as lakefs://demo/4bd9…, LAKECLI_BASE_URI, below which it
-    reads without a URI, LAKECLI_CHECK and LAKECLI_PREFIX. Uncommitted changes are not checked.
+    gets the variables LAKECLI_REF, such as lakefs://demo/4bd9…, LAKECLI_BASE_URI, so that paths
+    without a URI are those of the commit, LAKECLI_CHECK, LAKECLI_PREFIX, and when it is run by
+    `lakecli publish` LAKECLI_DESTINATION, a branch. Uncommitted changes are not checked.
 
     The statement is about the tree, not the commit: it holds for every commit that has the same
     tree. With --prefix it is about the entries below the prefix, and holds as long as these do not
