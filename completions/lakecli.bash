@@ -4,10 +4,11 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='annotate bisect blame branch branch-protect cat-sst check-ignore checkout cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op plugin policy pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse show status tag undo use version' ;;
+    '') REPLY='annotate approve bisect blame branch branch-protect cat-sst check check-ignore checkout cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op plugin policy publish pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse run run show status tag undo use version' ;;
     'bisect') REPLY='bad good log new old reset run skip start view' ;;
     'branch') REPLY='create delete list rename reset revert show' ;;
     'branch-protect') REPLY='add delete list' ;;
+    'check') REPLY='list run' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download du find ls mv presign rm stage stat update-metadata upload' ;;
     'gc') REPLY='delete-config get-config run set-config status undo' ;;
@@ -16,6 +17,7 @@ __lakecli_words() {
     'plugin') REPLY='list' ;;
     'policy') REPLY='edit log set show' ;;
     'repo') REPLY='create delete list' ;;
+    'run') REPLY='abort list resume show' ;;
     'show') REPLY='commit' ;;
     'tag') REPLY='create delete list show' ;;
     *) return 1 ;;
@@ -26,6 +28,7 @@ __lakecli_words() {
 __lakecli_options() {
     case $1 in
     'annotate') REPLY='--at-op --first-parent -r --recursive' ;;
+    'approve') REPLY='--for' ;;
     'bisect bad') REPLY='' ;;
     'bisect good') REPLY='' ;;
     'bisect log') REPLY='' ;;
@@ -48,11 +51,13 @@ __lakecli_options() {
     'branch-protect delete') REPLY='' ;;
     'branch-protect list') REPLY='--amount' ;;
     'cat-sst') REPLY='--amount -f --file' ;;
+    'check list') REPLY='--prefix' ;;
+    'check run') REPLY='--prefix' ;;
     'check-ignore') REPLY='--why' ;;
     'checkout') REPLY='-b --create -f --force --no-progress -p --parallelism' ;;
     'cherry-pick') REPLY='--allow-empty --allow-empty-commit -m --parent-number --table-logs --take' ;;
     'clone') REPLY='--conf -d --default-branch --engine --from-lakefs --master --rebuild --refs --take-over' ;;
-    'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --path --prefix --strategy' ;;
+    'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --no-verify --path --prefix --strategy' ;;
     'completion') REPLY='' ;;
     'config get') REPLY='' ;;
     'config list') REPLY='--show-origin' ;;
@@ -93,7 +98,7 @@ __lakecli_options() {
     'local pull') REPLY='--follow --force --no-progress -p --parallelism --skip' ;;
     'local status') REPLY='--exclude --follow --include -l --local --skip' ;;
     'log') REPLY='--after --amount --at-op --author --dot --first-parent --format --graph --grep --limit -n --no-merges --objects --oneline --prefixes --show-meta-range-id --since --stop-at --until' ;;
-    'merge') REPLY='--allow-empty --conflicts --depth --dry-run --force -m --message --meta --plan --squash --stat --strategy --table-logs --take' ;;
+    'merge') REPLY='--allow-empty --conflicts --depth --dry-run --force -m --message --meta --no-verify --plan --squash --stat --strategy --table-logs --take' ;;
     'op compact') REPLY='' ;;
     'op log') REPLY='--amount' ;;
     'op redo') REPLY='' ;;
@@ -105,8 +110,9 @@ __lakecli_options() {
     'policy log') REPLY='--amount' ;;
     'policy set') REPLY='-y --yes' ;;
     'policy show') REPLY='' ;;
+    'publish') REPLY='--allow-empty --check -m --message --meta --no-verify --strategy --table-logs --take' ;;
     'pull') REPLY='--dry-run --ff-only -m --message --strategy --table-logs --take' ;;
-    'push') REPLY='--all -d --delete --dry-run --force-with-lease' ;;
+    'push') REPLY='--all -d --delete --dry-run --force-with-lease --no-verify' ;;
     'quickstart') REPLY='' ;;
     'redo') REPLY='' ;;
     'reflog') REPLY='--after --amount' ;;
@@ -117,6 +123,11 @@ __lakecli_options() {
     'repo list') REPLY='--after --amount --prefix' ;;
     'restore') REPLY='--from --no-progress -p --parallelism -s --source' ;;
     'rev-parse') REPLY='--at-op --stdin' ;;
+    'run') REPLY='--branch --check --keep -m --message --no-verify' ;;
+    'run abort') REPLY='' ;;
+    'run list') REPLY='' ;;
+    'run resume') REPLY='--no-verify' ;;
+    'run show') REPLY='' ;;
     'show commit') REPLY='--at-op --depth --show-meta-range-id --stat' ;;
     'status') REPLY='--at-op' ;;
     'tag create') REPLY='-f --force' ;;
@@ -136,6 +147,7 @@ __lakecli_options() {
 __lakecli_value() {
     case "$1 $2" in
     'annotate --at-op') REPLY='operation' ;;
+    'approve --for') REPLY='branch' ;;
     'blame --at-op') REPLY='operation' ;;
     'branch create -s') REPLY='ref' ;;
     'branch create --source') REPLY='ref' ;;
@@ -155,6 +167,8 @@ __lakecli_value() {
     'cat-sst --amount') REPLY='nothing' ;;
     'cat-sst -f') REPLY='file' ;;
     'cat-sst --file') REPLY='file' ;;
+    'check list --prefix') REPLY='nothing' ;;
+    'check run --prefix') REPLY='nothing' ;;
     'checkout -p') REPLY='nothing' ;;
     'checkout --parallelism') REPLY='nothing' ;;
     'cherry-pick -m') REPLY='nothing' ;;
@@ -318,6 +332,12 @@ __lakecli_value() {
     'op log --amount') REPLY='nothing' ;;
     'op show --amount') REPLY='nothing' ;;
     'policy log --amount') REPLY='nothing' ;;
+    'publish --check') REPLY='nothing' ;;
+    'publish -m') REPLY='nothing' ;;
+    'publish --message') REPLY='nothing' ;;
+    'publish --meta') REPLY='nothing' ;;
+    'publish --strategy') REPLY='=source-wins dest-wins' ;;
+    'publish --take') REPLY='nothing' ;;
     'pull -m') REPLY='nothing' ;;
     'pull --message') REPLY='nothing' ;;
     'pull --strategy') REPLY='=source-wins dest-wins' ;;
@@ -342,6 +362,11 @@ __lakecli_value() {
     'restore -s') REPLY='ref' ;;
     'restore --source') REPLY='ref' ;;
     'rev-parse --at-op') REPLY='operation' ;;
+    'run --branch') REPLY='nothing' ;;
+    'run --check') REPLY='nothing' ;;
+    'run --keep') REPLY='=always on-failure never' ;;
+    'run -m') REPLY='nothing' ;;
+    'run --message') REPLY='nothing' ;;
     'show commit --at-op') REPLY='operation' ;;
     'show commit --depth') REPLY='nothing' ;;
     'status --at-op') REPLY='operation' ;;
@@ -364,6 +389,7 @@ __lakecli_value() {
 __lakecli_argument() {
     case "$1 $2" in
     'annotate 1') REPLY='path-or-file@' ;;
+    'approve 1') REPLY='ref' ;;
     'bisect bad '*) REPLY='ref' ;;
     'bisect good '*) REPLY='ref' ;;
     'bisect log 1') REPLY='repository' ;;
@@ -390,6 +416,9 @@ __lakecli_argument() {
     'branch-protect delete 1') REPLY='repository' ;;
     'branch-protect delete 2') REPLY='nothing' ;;
     'branch-protect list 1') REPLY='repository' ;;
+    'check list 1') REPLY='ref' ;;
+    'check run 1') REPLY='nothing' ;;
+    'check run 2') REPLY='ref' ;;
     'check-ignore '*) REPLY='file' ;;
     'checkout 1') REPLY='ref' ;;
     'cherry-pick 1') REPLY='ref' ;;
@@ -459,6 +488,8 @@ __lakecli_argument() {
     'policy set 1') REPLY='repository' ;;
     'policy set 2') REPLY='file' ;;
     'policy show 1') REPLY='repository' ;;
+    'publish 1') REPLY='ref' ;;
+    'publish 2') REPLY='branch' ;;
     'pull 1') REPLY='ref' ;;
     'push 1') REPLY='ref' ;;
     'quickstart 1') REPLY='directory' ;;
@@ -471,6 +502,12 @@ __lakecli_argument() {
     'repo delete 1') REPLY='repository' ;;
     'restore '*) REPLY='file-of-ref' ;;
     'rev-parse '*) REPLY='ref@' ;;
+    'run 1') REPLY='branch' ;;
+    'run '*) REPLY='nothing' ;;
+    'run abort 1') REPLY='branch' ;;
+    'run list 1') REPLY='repository' ;;
+    'run resume 1') REPLY='branch' ;;
+    'run show 1') REPLY='branch' ;;
     'show commit 1') REPLY='ref@' ;;
     'status 1') REPLY='branch' ;;
     'tag create 1') REPLY='tag' ;;
@@ -480,7 +517,7 @@ __lakecli_argument() {
     'tag show 1') REPLY='tag@' ;;
     'undo 1') REPLY='repository' ;;
     'use 1') REPLY='ref' ;;
-    'help 1') REPLY='=annotate bisect blame branch branch-protect cat-sst check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin policy pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show spark status tag tutorial undo use version working-directory' ;;
+    'help 1') REPLY='=annotate approve bisect blame branch branch-protect cat-sst check check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin policy publish pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions run security show spark status tag tutorial undo use version working-directory' ;;
     *) REPLY=nothing ;;
     esac
 }

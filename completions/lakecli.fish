@@ -7,11 +7,13 @@ function __lakecli_words
         case ''
             printf '%s\t%s\n' \
                 'annotate' 'Show the commit that last changed each object' \
+                'approve' 'Approve the tree of a ref for a branch or tag, as a rule may require' \
                 'bisect' 'Search history for the commit that introduced a problem' \
                 'blame' 'Show the commit that last changed each object; the same as `lakecli annotate`' \
                 'branch' 'Create, list, move and delete branches' \
                 'branch-protect' 'Let branches take merges only' \
                 'cat-sst' 'Show the records of a range, a metarange or a list of a refs dump' \
+                'check' 'Check trees, and list what was checked and approved' \
                 'check-ignore' 'List the files that .lakefsignore excludes' \
                 'checkout' 'Bring a linked directory to another branch, tag or commit' \
                 'cherry-pick' 'Apply the changes of one commit to a branch' \
@@ -35,6 +37,7 @@ function __lakecli_words
                 'op' 'Show the operation log, undo and redo' \
                 'plugin' 'List plugins: programs that add commands' \
                 'policy' 'Show and set the rules about branches and tags, for all clones' \
+                'publish' 'Merge a ref into a branch and push it, if every check passes on the tree that it would get' \
                 'pull' 'Update a branch from the bucket: fetch, then fast-forward or merge' \
                 'push' 'Push a branch or tag, and its commits, to the bucket' \
                 'quickstart' 'Create a small repository, and show each command as it runs' \
@@ -45,6 +48,8 @@ function __lakecli_words
                 'repo' 'Create, list and delete repositories' \
                 'restore' 'Give files of a linked directory their committed contents' \
                 'rev-parse' 'Show the commit ID that a ref expression names' \
+                'run' 'Run a job on a branch of its own, check and publish its result' \
+                'run' 'Run a job on a branch of its own, check its result, and publish all of it or nothing' \
                 'show' 'Show a commit' \
                 'status' 'Show unpushed commits and uncommitted changes' \
                 'tag' 'Create, list and delete tags' \
@@ -77,6 +82,10 @@ function __lakecli_words
                 'add' 'Let branches take merges only: no direct commits, and nothing is staged on them' \
                 'delete' 'Remove a pattern that branch-protect add has added' \
                 'list' 'List the patterns of the branches that take merges only'
+        case 'check'
+            printf '%s\t%s\n' \
+                'list' 'List the checks that passed on the tree of a ref, and its approvals' \
+                'run' 'Run a check on a ref, and state in the bucket that it passed'
         case 'config'
             printf '%s\t%s\n' \
                 'get' 'Print the value of a setting' \
@@ -138,6 +147,12 @@ function __lakecli_words
                 'create' 'Create a repository in a storage namespace' \
                 'delete' 'Delete a repository from this machine; the objects in its namespace stay' \
                 'list' 'List the repositories on this machine, ordered by name'
+        case 'run'
+            printf '%s\t%s\n' \
+                'abort' 'Remove a run that failed or was killed, with its branch; `undo` restores the branch' \
+                'list' 'List the runs on this machine that are under way, were killed, or whose branch was kept' \
+                'resume' 'Check and publish what a job has written, if the run failed or was killed after the job' \
+                'show' 'Show the run that has a branch'
         case 'show'
             printf '%s\t%s\n' \
                 'commit' 'Show one commit'
@@ -161,6 +176,9 @@ function __lakecli_options
                 '--first-parent' 'Name the merge that brought a change, not the merged commit' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
+        case 'approve'
+            printf '%s\t%s\n' \
+                '--for' 'Branch or tag that may get it'
         case 'blame'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after an operation; see op log' \
@@ -212,6 +230,12 @@ function __lakecli_options
                 '--amount' 'Show at most N records; -1 shows all' \
                 '-f' 'A file, the URI of an object in a storage namespace, or - for standard input' \
                 '--file' 'A file, the URI of an object in a storage namespace, or - for standard input'
+        case 'check list'
+            printf '%s\t%s\n' \
+                '--prefix' 'List what was stated below this prefix'
+        case 'check run'
+            printf '%s\t%s\n' \
+                '--prefix' 'Check only what is below this prefix'
         case 'check-ignore'
             printf '%s\t%s\n' \
                 '--why' 'Show the deciding pattern, and files that are not excluded'
@@ -251,6 +275,7 @@ function __lakecli_options
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
                 '--meta' 'Metadata to record; quote a pair whose value has a comma: \'"KEY=A,B"\'' \
+                '--no-verify' 'Leave out hooks of this machine; the operation log says so' \
                 '--path' 'Commit only this object, or what is below it' \
                 '--prefix' 'Commit only paths that begin with this' \
                 '--strategy' 'Resolve all conflicts: take the source\'s side or the destination\'s'
@@ -589,6 +614,7 @@ function __lakecli_options
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
                 '--meta' 'Metadata to record; quote a pair whose value has a comma: \'"KEY=A,B"\'' \
+                '--no-verify' 'Leave out hooks of this machine; the operation log says so' \
                 '--plan' 'Resolve conflicts as an edited file of --conflicts says' \
                 '--squash' 'Commit the source\'s changes without its history' \
                 '--stat' 'Count paths and bytes by prefix instead of listing paths' \
@@ -620,6 +646,17 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '-y' 'Do not ask for confirmation' \
                 '--yes' 'Do not ask for confirmation'
+        case 'publish'
+            printf '%s\t%s\n' \
+                '--allow-empty' 'Merge even if the source has no new changes' \
+                '--check' 'Publish only if this passes: the name of a check (checks.NAME), or a command' \
+                '-m' 'Commit message' \
+                '--message' 'Commit message' \
+                '--meta' 'Metadata to record; quote a pair whose value has a comma: \'"KEY=A,B"\'' \
+                '--no-verify' 'Leave out hooks of this machine; the operation log says so' \
+                '--strategy' 'Resolve all conflicts: take the source\'s side or the destination\'s' \
+                '--table-logs' 'Resolve conflicts in logs of tables, too, and lose rows' \
+                '--take' 'Resolve conflicts at matching paths: source:PATTERN or dest:PATTERN, as in .gitignore; the last match counts'
         case 'pull'
             printf '%s\t%s\n' \
                 '--dry-run' 'Show what would be done, but do nothing' \
@@ -635,7 +672,8 @@ function __lakecli_options
                 '-d' 'Delete the branch or tag in the bucket, not here' \
                 '--delete' 'Delete the branch or tag in the bucket, not here' \
                 '--dry-run' 'Show what would be done, but do nothing' \
-                '--force-with-lease' 'Move the branch or tag even backwards, unless somebody else moved it in the bucket'
+                '--force-with-lease' 'Move the branch or tag even backwards, unless somebody else moved it in the bucket' \
+                '--no-verify' 'Leave out hooks of this machine; the operation log says so'
         case 'reflog'
             printf '%s\t%s\n' \
                 '--after' 'Start after this number' \
@@ -677,6 +715,17 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after an operation; see op log' \
                 '--stdin' 'Read refs from standard input, one a line'
+        case 'run'
+            printf '%s\t%s\n' \
+                '--branch' 'Name of the branch of the run; default: a new one' \
+                '--check' 'Publish only if this passes: the name of a check (checks.NAME), or a command' \
+                '--keep' 'Keep the branch: always, on-failure or never' \
+                '-m' 'Commit message' \
+                '--message' 'Commit message' \
+                '--no-verify' 'Leave out hooks of this machine; the operation log says so'
+        case 'run resume'
+            printf '%s\t%s\n' \
+                '--no-verify' 'Leave out hooks of this machine; the operation log says so'
         case 'show commit'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after an operation; see op log' \
@@ -734,6 +783,8 @@ function __lakecli_value
     switch "$argv[1] $argv[2]"
         case 'annotate --at-op'
             echo 'operation'
+        case 'approve --for'
+            echo 'branch'
         case 'blame --at-op'
             echo 'operation'
         case 'branch create -s'
@@ -772,6 +823,10 @@ function __lakecli_value
             echo 'file'
         case 'cat-sst --file'
             echo 'file'
+        case 'check list --prefix'
+            echo 'nothing'
+        case 'check run --prefix'
+            echo 'nothing'
         case 'checkout -p'
             echo 'nothing'
         case 'checkout --parallelism'
@@ -1098,6 +1153,18 @@ function __lakecli_value
             echo 'nothing'
         case 'policy log --amount'
             echo 'nothing'
+        case 'publish --check'
+            echo 'nothing'
+        case 'publish -m'
+            echo 'nothing'
+        case 'publish --message'
+            echo 'nothing'
+        case 'publish --meta'
+            echo 'nothing'
+        case 'publish --strategy'
+            echo '=source-wins dest-wins'
+        case 'publish --take'
+            echo 'nothing'
         case 'pull -m'
             echo 'nothing'
         case 'pull --message'
@@ -1146,6 +1213,16 @@ function __lakecli_value
             echo 'ref'
         case 'rev-parse --at-op'
             echo 'operation'
+        case 'run --branch'
+            echo 'nothing'
+        case 'run --check'
+            echo 'nothing'
+        case 'run --keep'
+            echo '=always on-failure never'
+        case 'run -m'
+            echo 'nothing'
+        case 'run --message'
+            echo 'nothing'
         case 'show commit --at-op'
             echo 'operation'
         case 'show commit --depth'
@@ -1184,6 +1261,8 @@ function __lakecli_argument
     switch "$argv[1] $argv[2]"
         case 'annotate 1'
             echo 'path-or-file@'
+        case 'approve 1'
+            echo 'ref'
         case 'bisect bad *'
             echo 'ref'
         case 'bisect good *'
@@ -1236,6 +1315,12 @@ function __lakecli_argument
             echo 'nothing'
         case 'branch-protect list 1'
             echo 'repository'
+        case 'check list 1'
+            echo 'ref'
+        case 'check run 1'
+            echo 'nothing'
+        case 'check run 2'
+            echo 'ref'
         case 'check-ignore *'
             echo 'file'
         case 'checkout 1'
@@ -1374,6 +1459,10 @@ function __lakecli_argument
             echo 'file'
         case 'policy show 1'
             echo 'repository'
+        case 'publish 1'
+            echo 'ref'
+        case 'publish 2'
+            echo 'branch'
         case 'pull 1'
             echo 'ref'
         case 'push 1'
@@ -1398,6 +1487,18 @@ function __lakecli_argument
             echo 'file-of-ref'
         case 'rev-parse *'
             echo 'ref@'
+        case 'run 1'
+            echo 'branch'
+        case 'run *'
+            echo 'nothing'
+        case 'run abort 1'
+            echo 'branch'
+        case 'run list 1'
+            echo 'repository'
+        case 'run resume 1'
+            echo 'branch'
+        case 'run show 1'
+            echo 'branch'
         case 'show commit 1'
             echo 'ref@'
         case 'status 1'
@@ -1417,7 +1518,7 @@ function __lakecli_argument
         case 'use 1'
             echo 'ref'
         case 'help 1'
-            echo '=annotate bisect blame branch branch-protect cat-sst check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin policy pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show spark status tag tutorial undo use version working-directory'
+            echo '=annotate approve bisect blame branch branch-protect cat-sst check check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin policy publish pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions run security show spark status tag tutorial undo use version working-directory'
         case '*'
             echo nothing
     end

@@ -32,9 +32,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from lakecli.repository.check import CheckedCommit, TreeCheck
+    from lakecli.repository.contract import Repository
     from lakecli.repository.handle.lake import LocalRepository
+    from lakecli.repository.run import OpenRun
 
 __version__ = "0.1.0"
 
@@ -104,3 +109,54 @@ def open_remote(storage_namespace: str, *, home: str | Path | None = None) -> Lo
     from lakecli import opening
 
     return opening.open_remote(storage_namespace, home=home)
+
+
+def publishing(
+    repository: Repository,
+    destination: str,
+    *,
+    checks: Sequence[TreeCheck | Callable[[CheckedCommit], object]] = (),
+    committer: str = "",
+    message: str = "",
+    branch: str = "",
+) -> AbstractContextManager[OpenRun]:
+    """Write on a branch of its own, and publish all of it or nothing: Write, audit, publish.
+
+    What the block stages or commits on the branch is committed at its end, merged into the
+    destination if every check passes on the tree that the destination gets, and pushed; then the
+    branch is removed. After an error in the block, or in a check, nothing of it is on the
+    destination, and the branch is kept: `lakecli run list` shows it::
+
+        def check(candidate):
+            with candidate.repository.reader(candidate.commit.id) as reader:
+                assert reader.find(b"raw/orders.parquet") is not None
+
+        with lakecli.publishing(sales, "main", checks=[check]) as branch:
+            frame.to_parquet(f"{branch}/raw/orders.parquet")  # fsspec
+
+    Args:
+        repository: as `lakecli.open` returns it.
+        destination: the name of a branch.
+        checks: called with what they check, a `lakecli.repository.check.CheckedCommit`; they fail
+            by an error, or by returning ``False``. That a `lakecli.repository.check.TreeCheck` with
+            a name has passed is stated in the bucket.
+        committer: ``Name <email>``; by default that of the settings.
+        message: the message of the commits; by default it says which run it is.
+        branch: the name of the branch; by default a new one. If an earlier run of that name was
+            killed or has failed, its branch is removed first.
+
+    Yields:
+        The run: `str` of it is the URI of its branch, ``lakefs://REPOSITORY/BRANCH``, and ``name``
+        the name; at the end, ``commit`` is the commit that published it, or ``None`` if there was
+        no new data.
+
+    Raises:
+        LakeError: as of `lakecli.repository.run.running`.
+    """
+    from lakecli import opening
+    from lakecli.repository.check import TreeCheck
+    from lakecli.repository.run import RunOptions, running
+
+    who = committer or opening.default_committer()
+    named = [each if isinstance(each, TreeCheck) else TreeCheck(each) for each in checks]
+    return running(repository, RunOptions(destination, who, branch, message), named)

@@ -17,7 +17,10 @@
     ├── Unreachable          wait, or fix the network, the disk or the endpoint
     │   └── Unresponsive     use a faster network, or allow more time in the settings
     ├── NothingToDo          do nothing: there is no change to record
-    └── OutcomeUnknown       check later whether the request took effect
+    ├── OutcomeUnknown       check later whether the request took effect
+    ├── JobFailed            mend the job of a run; nothing was published
+    ├── CheckFailed          mend the data, or the check; nothing was published
+    └── HookFailed           do what a hook of this machine asks for
 
 Each direct subclass of `LakeError` is a family of errors with a stable ``kind``; the command line
 maps kinds to exit codes. Subclasses for special cases are declared beside the code that raises
@@ -70,6 +73,9 @@ class ErrorKind(StrEnum):
     UNREACHABLE = "unreachable"
     NOTHING_TO_DO = "nothing_to_do"
     OUTCOME_UNKNOWN = "outcome_unknown"
+    JOB = "job"
+    CHECK = "check"
+    HOOK = "hook"
 
 
 class LakeError(Exception):
@@ -184,6 +190,29 @@ class OutcomeUnknown(LakeError):
     """It is unknown whether the request took effect, even after asking the store again."""
 
     kind = ErrorKind.OUTCOME_UNKNOWN
+
+
+class JobFailed(LakeError):
+    """The job of a run failed; nothing of it was published.
+
+    Attributes:
+        job_exit_code: its exit code; negative: the signal that ended it; ``None``: it did not run.
+    """
+
+    kind = ErrorKind.JOB
+    job_exit_code: int | None = None
+
+
+class CheckFailed(LakeError):
+    """A check failed; no branch was moved."""
+
+    kind = ErrorKind.CHECK
+
+
+class HookFailed(LakeError):
+    """A hook of this machine refused; no branch was moved."""
+
+    kind = ErrorKind.HOOK
 
 
 class LakeWarning(UserWarning):

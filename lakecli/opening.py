@@ -99,6 +99,11 @@ def open_repository(
     return repository
 
 
+def default_committer() -> str:
+    """Return the committer of the settings, or of git, of the home that the environment names."""
+    return committer(settings_of(None), os.environ)
+
+
 def catch_up(repository: Repository) -> None:
     """With ``sync = auto``, fetch, and push the refs that earlier commands could not push.
 

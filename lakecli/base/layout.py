@@ -38,14 +38,7 @@ import re
 from datetime import timedelta
 from typing import Final
 
-from lakecli.base.ids import (
-    DataDigest,
-    HexId,
-    IncomingId,
-    MetarangeId,
-    PackId,
-    WriteId,
-)
+from lakecli.base.ids import DataDigest, HexId, IncomingId, MetarangeId, PackId, WriteId
 from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError
 
@@ -78,11 +71,11 @@ MAX_REPOSITORY_SIZE: Final = 64 << 10
 MAX_SHARING_SIZE: Final = 1 << 20
 """Largest size of ``sharing.json``, in bytes."""
 
-MAX_ATTESTATION_SIZE: Final = 16 << 10
-"""Bytes of one statement about a tree, at most."""
-
 MAX_POLICY_SIZE: Final = 1 << 20
-"""Bytes of the rules about refs, at most."""
+"""Largest size of the rules about refs, in bytes."""
+
+MAX_ATTESTATION_SIZE: Final = 16 << 10
+"""Largest size of one statement about a tree, in bytes."""
 
 MAX_STATE_SIZE: Final = 64 << 10
 """Largest size of the state of garbage collection, in bytes."""

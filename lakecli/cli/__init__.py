@@ -9,6 +9,7 @@
     params         shared arguments and options; option_groups: options used together
     parsers        parsers of typed text, and the defaults for a missing URI
     context        settings, lake, clock and output for a command
+    programs       runs checks, hooks and jobs
     commands       the commands and their shared modules; its docstring explains how to write one
     hints          turns hints of the library into commands
     out            answers: text, tables, JSON, progress, the log

@@ -12,6 +12,7 @@ from lakecli.base.progress import ignore_step
 from lakecli.base.uri import LakeUri
 from lakecli.cli.line import BOOLEANS, Globals, without_secrets
 from lakecli.cli.out.output import Output
+from lakecli.cli.tree import READS
 from lakecli.errors import NotFound, Refused, Unreachable, UsageError, without_passwords
 from lakecli.settings.home import HomePaths, chosen_home, home_paths, read_file
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 LAKECTL_SUFFIXES: Final = (".yaml", ".yml")
 """The suffixes of lakectl's configuration files; those of lakecli are TOML files."""
+
+HOOK_VARIABLE: Final = "LAKECLI_HOOK"
+"""Set for a hook: lakecli calls no hooks where it is set, so that none calls itself."""
 
 _MAX_COMMAND = 500
 """The maximum number of characters of the command line in the operation log."""
@@ -67,10 +71,12 @@ class Context:
         began: the time when the run began.
         verbose: whether debug messages and tracebacks are shown.
         command: the words of the command, such as ``branch list``.
+        skips_hooks: whether the hooks of this machine are left out.
         logs: the log of the run; ``None`` without a log.
     """
 
     command = ""
+    skips_hooks = False
 
     def __init__(
         self,
@@ -346,9 +352,21 @@ class Context:
     def keep(self, repository: "Repository") -> "Repository":
         """Return a repository, after registering it for `finish`, which pushes, and for `close`."""
         self._repositories.append(repository)
+        self._add_hooks(repository)
         opened = {each.uri for each in self._repositories}
         self.out.repository = repository.uri if len(opened) == 1 else None
         return repository
+
+    def _add_hooks(self, repository: "Repository") -> None:
+        """Let a repository call the hooks of the settings, unless a hook runs this command."""
+        if self.command in READS or HOOK_VARIABLE in self.environ:
+            return
+        from lakecli.cli.programs import hook_of
+
+        for name, words in self.settings.hooks.items():
+            timeout = self.settings.timeout("hook")
+            repository.hooks[name] = hook_of(words, self.environ, timeout, self.out.flush)
+        repository.skips_hooks = self.skips_hooks and bool(repository.hooks)
 
     def finish(self) -> None:
         """Push the refs that the command moved, if ``sync = auto``; called after a success.

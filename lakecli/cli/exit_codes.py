@@ -26,6 +26,9 @@ class ExitCode(IntEnum):
     NOTHING_TO_DO = 11
     OUTCOME_UNKNOWN = 12
     DIFFERENCES = 13
+    JOB = 14
+    CHECK = 15
+    HOOK = 16
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 
@@ -51,6 +54,9 @@ MEANINGS: Final = {
     ExitCode.NOTHING_TO_DO: "nothing to do",
     ExitCode.OUTCOME_UNKNOWN: "unknown whether the change was made",
     ExitCode.DIFFERENCES: "differences were found (diff --exit-code, fs presign --check)",
+    ExitCode.JOB: "the job of `lakecli run` failed; nothing was published",
+    ExitCode.CHECK: "a check failed; nothing was published",
+    ExitCode.HOOK: "a hook of this machine refused; nothing was moved",
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.BROKEN_PIPE: "the reader of standard output closed it",
 }

@@ -5,7 +5,7 @@ A parameter of a command is annotated with a type from this module::
     def branch_create(context: Context, branch: BranchUri, *, source: SourceRef) -> None:
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated
 
@@ -169,6 +169,18 @@ AtOp = Annotated[
 Remote = Annotated[bool, Option("--remote", help="Move pushed refs back in the bucket, too")]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation")]
 Message = Annotated[str, Option("--message", "-m", metavar="TEXT", help="Commit message")]
+CheckName = Annotated[str, Argument("NAME", "Name of a check: the setting checks.NAME")]
+Checks = Annotated[
+    Sequence[str],
+    Option(
+        "--check",
+        metavar="CHECK",
+        help="Publish only if this passes: the name of a check (checks.NAME), or a command",
+    ),
+]
+NoVerify = Annotated[
+    bool, Option("--no-verify", help="Leave out hooks of this machine; the operation log says so")
+]
 Metadata = Annotated[
     Mapping[str, str],
     Option(

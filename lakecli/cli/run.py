@@ -19,7 +19,7 @@ from lakecli.cli.hints import as_commands
 from lakecli.cli.line import Globals, find_action, split, take_globals
 from lakecli.cli.out.text import one_line
 from lakecli.cli.tree import COMMANDS, GROUPS, PAGED, find_command, instead, is_prefix
-from lakecli.errors import ErrorKind, LakeError, NotFound, UsageError, is_interrupt
+from lakecli.errors import ErrorKind, JobFailed, LakeError, NotFound, UsageError, is_interrupt
 
 if TYPE_CHECKING:
     from lakecli.cli.manual.topics import Topic
@@ -291,7 +291,7 @@ def _report(error: BaseException, context: Context, *, interrupted: bool) -> int
         hint = hint and "\n  ".join(map(one_line, hint.split("\n  ")))
         if context.out.json:
             record = {"kind": kind, "exit_code": int(code), "message": message, "hint": hint}
-            context.out.error_record({**record, **_paths(reported)})
+            context.out.error_record({**record, **_details(reported)})
         else:
             context.out.error(message, hint=hint, paths=reported.paths)
     except BrokenPipeError:  # of standard output, which is flushed first
@@ -299,14 +299,18 @@ def _report(error: BaseException, context: Context, *, interrupted: bool) -> int
     return code
 
 
-def _paths(reported: LakeError) -> dict[str, list[bytes]]:
-    """Return the JSON fields with the paths of an error.
+def _details(reported: LakeError) -> dict[str, object]:
+    """Return the JSON fields of an error besides its message, such as its paths.
 
     The field ``unlike_checksums`` lists paths in conflict whose checksums are of different kinds.
     """
     unlike = getattr(reported, "unlike_checksums", ())
-    paths = {"paths": list(reported.paths)}
-    return {**paths, "unlike_checksums": list(unlike)} if unlike else paths
+    fields: dict[str, object] = {"paths": list(reported.paths)}
+    if unlike:
+        fields["unlike_checksums"] = list(unlike)
+    if isinstance(reported, JobFailed):
+        fields["job_exit_code"] = reported.job_exit_code
+    return fields
 
 
 def _translate(error: BaseException) -> tuple[str, LakeError]:

@@ -28,6 +28,7 @@ GROUPS: Final = {
     "bisect": "Search history for the commit that introduced a problem",
     "branch": "Create, list, move and delete branches",
     "branch-protect": "Let branches take merges only",
+    "check": "Check trees, and list what was checked and approved",
     "config": "Read and change settings; alone on a terminal, ask for them",
     "fs": "Read and write objects",
     "gc": "Find garbage, and delete it after a grace period",
@@ -36,18 +37,21 @@ GROUPS: Final = {
     "plugin": "List plugins: programs that add commands",
     "policy": "Show and set the rules about branches and tags, for all clones",
     "repo": "Create, list and delete repositories",
+    "run": "Run a job on a branch of its own, check and publish its result",
     "show": "Show a commit",
     "tag": "Create, list and delete tags",
 }
 """The first words that several commands share, with a summary of each group."""
 
 _WORDS: Final = {
-    "": "annotate@ blame@ cat-sst= check-ignore= checkout cherry-pick clone commit completion= "
-    "diff@ doctor export fetch find-merge-base@ fsck= import log@ merge pull push quickstart redo "
-    "reflog@ refs-dump refs-restore restore rev-parse@ status= undo use version=",
+    "": "annotate@ approve blame@ cat-sst= check-ignore= checkout cherry-pick clone commit "
+    "completion= diff@ doctor export fetch find-merge-base@ fsck= import log@ merge publish pull "
+    "push quickstart redo reflog@ refs-dump refs-restore restore rev-parse@ run status= undo use "
+    "version=",
     "bisect": "bad good log= new old reset run skip start view=",
     "branch": "create delete list@ rename reset revert show@",
     "branch-protect": "add delete list=",
+    "check": "list= run",
     "config": "get= list= set unset",
     "fs": "cat@ cp download@ du@ find@ ls@ mv presign@ rm stage stat@ update-metadata upload",
     "gc": "delete-config get-config= run set-config status= undo",
@@ -56,6 +60,7 @@ _WORDS: Final = {
     "plugin": "list=",
     "policy": "edit log= set show=",
     "repo": "create delete list=",
+    "run": "abort list= resume show=",
     "show": "commit@",
     "tag": "create delete list@ show@",
 }
@@ -68,6 +73,7 @@ NAMESPACE@REF/PATH, and then read without a clone.
 _MARKS: Final = "=@"
 
 _TOGETHER: Final = {
+    "approve": "check",
     "blame": "annotate",
     "branch-protect add": "policy",
     "branch-protect delete": "policy",

@@ -48,6 +48,7 @@ from lakecli.gc.tasks import (
     kinds_of,
     list_part,
 )
+from lakecli.remote.attestations import iter_ended
 from lakecli.remote.gc_protocol import iter_expired
 from lakecli.repository.contract import Notice
 from lakecli.stores.capabilities import UploadNotFound, uploads_of
@@ -83,7 +84,7 @@ class Mark:
         """
         self._tables()
         yield from self._data()
-        for each in iter_rest(self._reach.work, self._roots):
+        for each in iter_rest(self._reach, self._roots):
             self._doom(each)
         for _ in abandoned(self._reach.work.store, self._reach.work.times.cutoff):
             self._garbage.add("upload")
@@ -289,9 +290,17 @@ def _list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
     return tables, files
 
 
-def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
-    """Yield garbage other than data objects, tables and unfinished uploads."""
+def iter_rest(reach: Reach, roots: Roots) -> Iterator[Doomed]:
+    """Yield garbage other than data objects, tables and unfinished uploads.
+
+    Args:
+        reach: has followed all that is in use.
+        roots: the refs and what they reach.
+    """
+    work = reach.work
     yield from roots.unneeded
+    for info in iter_ended(work.store, reach.trees, before=work.times.cutoff):
+        yield Doomed(info.key, info.size, "statement", info.version)
     for kind in ("incoming", "doctor", "scratch"):
         for info in work.store.list(KINDS[kind][0]):
             # As long as the links of a set are valid, somebody may upload objects with them.

@@ -26,7 +26,17 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
-from lakecli.base.layout import COMMITS, DATA, DOCTOR, GC, INCOMING, REFLOG, SCRATCH, SSTABLES
+from lakecli.base.layout import (
+    ATTESTATIONS,
+    COMMITS,
+    DATA,
+    DOCTOR,
+    GC,
+    INCOMING,
+    REFLOG,
+    SCRATCH,
+    SSTABLES,
+)
 from lakecli.base.model import RefKind
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, boolean, choice, list_of, text, whole
@@ -44,6 +54,7 @@ KINDS: Final = {
     "pack": (COMMITS, "another commit pack has all of its commits"),
     "dump": (DUMPS, "the record of a refs dump that is no longer kept"),
     "reflog": (REFLOG, "moves that are older than the reflog goes back"),
+    "statement": (ATTESTATIONS, "about a tree that nothing retains"),
     "incoming": (INCOMING, "came by a link and was never staged"),
     "doctor": (DOCTOR, "left over from lakecli doctor"),
     "scratch": (SCRATCH, "left over from a job on Spark"),
@@ -83,7 +94,8 @@ class GarbageTotal(NamedTuple):
     """Garbage of one kind.
 
     Attributes:
-        kind: data, lakefs, range, metarange, pack, dump, reflog, incoming, doctor or upload.
+        kind: data, lakefs, range, metarange, pack, dump, reflog, statement, incoming, doctor or
+            upload.
         objects: number of objects.
         size: total size of the objects in bytes.
     """

@@ -15,13 +15,13 @@ the refs again, and deletes only objects that are still old, still unreached, an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from itertools import chain
 from typing import Final, NamedTuple
 
-from lakecli.base.layout import ATTESTATIONS, SSTABLES
+from lakecli.base.layout import SSTABLES
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.runner import Runner
 from lakecli.errors import NothingToDo
@@ -414,7 +414,6 @@ class Sweep:
         trees = [each for each in self._others if each.kind == "metarange"]
         names = [each.key.removeprefix(SSTABLES) for each in trees]
         add_expired(self._store, lease.state.epoch, names)
-        self._delete(self._statements_about(set(names)), lease)
         # A tree is deleted before the objects that it refers to.
         self._delete(_garbage(trees), lease)
         self._delete(_garbage(each for each in self._others if each.kind != "metarange"), lease)
@@ -426,12 +425,6 @@ class Sweep:
         for key, upload in self._uploads():
             if uploads is not None:
                 uploads.abort(key, UploadId(upload))
-
-    def _statements_about(self, trees: Collection[str]) -> Iterator[Garbage]:
-        """Yield the passed checks and approvals of trees, which end with them."""
-        for info in self._store.list(ATTESTATIONS) if trees else ():
-            if info.key.removeprefix(ATTESTATIONS).partition("/")[0] in trees:
-                yield info.key, info.version
 
     def report(self, status: GcStatus) -> GcReport:
         """Return the report of the objects that `run` has deleted, or `preview` has counted."""
@@ -526,7 +519,7 @@ class Sweep:
         }
         if not doomed:
             return []
-        found = [each for each in iter_rest(self._work, roots) if (each.key, each.kind) in doomed]
+        found = [each for each in iter_rest(self._reach, roots) if (each.key, each.kind) in doomed]
         for each in found:
             self._garbage.add(each.kind, each.size)
         return found

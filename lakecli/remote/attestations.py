@@ -15,31 +15,25 @@ write below ``_lakecli/attest/`` can make any statement. Statements that are not
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.ids import MetarangeId
 from lakecli.base.layout import (
+    ATTESTATIONS,
     MAX_ATTESTATION_SIZE,
     attestation_key,
     attestation_prefix,
 )
 from lakecli.base.model import MAX_PATH_SIZE
 from lakecli.base.parsing import Unparsable, parse_json_object
-from lakecli.base.validation import (
-    Invalid,
-    Record,
-    choice,
-    identifier,
-    moment,
-    text,
-    whole,
-)
+from lakecli.base.validation import Invalid, Record, choice, identifier, moment, text, whole
 from lakecli.errors import UsageError
 from lakecli.remote.ref_records import MAX_WHO_SIZE
-from lakecli.stores.contract import ObjectNotFound, ObjectStore, TooLarge, get_bounded
+from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore, TooLarge, get_bounded
 
 FORMAT: Final = 1
 
@@ -76,7 +70,7 @@ class Attestation(NamedTuple):
         at: when, by the clock of that committer's machine; whole seconds.
     """
 
-    kind: Literal["check", "approve"]
+    kind: str
     name: str
     subject: str
     tree: MetarangeId
@@ -119,6 +113,26 @@ def iter_attestations(store: ObjectStore, subject: str) -> Iterator[Attestation]
             yield _parse(subject, get_bounded(store, info.key, MAX_ATTESTATION_SIZE))
         except (Invalid, Unparsable, TooLarge, ObjectNotFound):
             continue
+
+
+def iter_ended(
+    store: ObjectStore, trees: Collection[str], *, before: datetime
+) -> Iterator[ObjectInfo]:
+    """Yield the objects of statements whose tree is not among `trees`, for garbage collection.
+
+    Those that are not valid stay, as a later version may have written them.
+
+    Args:
+        before: younger ones are left out.
+    """
+    for info in store.list(ATTESTATIONS):
+        subject = info.key.removeprefix(ATTESTATIONS).partition("/")[0]
+        if info.modified_at >= before or subject in trees:
+            continue
+        with suppress(Invalid, Unparsable, TooLarge, ObjectNotFound):
+            found = _parse(subject, get_bounded(store, info.key, MAX_ATTESTATION_SIZE))
+            if found.tree and found.tree not in trees:
+                yield info
 
 
 def _parse(subject: str, data: bytes) -> Attestation:

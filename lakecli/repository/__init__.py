@@ -7,6 +7,7 @@ of this list imports only the rows below it, types included::
     verbs           repositories: repo
                     refs: branch, tag, reflog; branch_protect
                     history: commit, merge, cherry_pick, revert, annotate, bisect, diff, status;
+                    check, with approve; publish; run;
                     log, with rev-parse and show commit
                     objects: stat, du, rm, mv; ls, with find; cp, with update-metadata;
                     cp_between_repositories, with mv

@@ -42,7 +42,7 @@ is a loop over attempts::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -64,7 +64,7 @@ from lakecli.kv.bucket import LocalMove
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import ClaimedCommit
-from lakecli.repository.journal import intents, operation_log
+from lakecli.repository.journal import hooks, intents, operation_log
 from lakecli.repository.journal.operation_log import is_built_from
 from lakecli.repository.policy.judge import check_early
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
@@ -257,12 +257,19 @@ class Attempt(NamedTuple):
                 check_clean(view)
             yield View(view.repository, view.txn, view.commit, (), view.name)
 
-    def move(self, draft: Draft, *, left: tuple[StagingToken, ...] = ()) -> Commit | None:
+    def move(
+        self,
+        draft: Draft,
+        *,
+        left: tuple[StagingToken, ...] = (),
+        review: Callable[[Commit], None] | None = None,
+    ) -> Commit | None:
         """Move the branch, in the bucket first if sharing is automatic; return the commit.
 
         Args:
             left: tokens of new staging areas with the changes that stay staged; these areas are
                 deleted if the branch does not move.
+            review: called with the commit before the branch moves; refuses it by an error.
 
         Returns:
             The commit; ``None`` if the branch has changed meanwhile, so that the commit must be
@@ -270,6 +277,7 @@ class Attempt(NamedTuple):
 
         Raises:
             UsageError: message, committer or metadata are not UTF-8.
+            HookFailed: a hook of the command line refuses the commit.
             CommitUnderWay: another process is sending a commit of the branch to the bucket.
             LakeError: any error of `BranchMover.move`.
         """
@@ -280,6 +288,22 @@ class Attempt(NamedTuple):
         check_texts(draft)
         dated = draft._replace(created_at=draft.created_at or lake.runtime.now())
         commit = describe_commit(**dated._asdict())
+        what = "merge" if self.kind == "merge" else "commit"
+        event: dict[str, object] = {
+            "branch": branch.name,
+            "before": branch.commit_id,
+            "commit": commit,
+        }
+        if review is not None or repository.hooks:
+            try:
+                hooks.offer(repository, commit)
+                lake.runtime.on_step("review")
+                if review is not None:
+                    review(commit)
+                hooks.ask(repository, what, **event)
+            except BaseException:
+                drop_copies(repository, name=branch.name, tokens=left)
+                raise
         landing = LocalMove(self.kind, branch.sealed_tokens, self.from_staging, left)
         if repository.mover is None:
             has_moved = intents.land(repository, branch, commit, landing)
@@ -290,6 +314,7 @@ class Attempt(NamedTuple):
             return None
         lake.runtime.on_step("tidy")
         lake.tidy(repository)
+        hooks.tell(repository, what, **event)
         return commit
 
     def unseal(self) -> bool:

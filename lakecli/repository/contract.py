@@ -5,7 +5,7 @@
 `lakecli.repository.readable`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lakecli.base.model import Branch, Commit, RepositoryRecord
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from lakecli.remote.refs import Intent, MoveOutcome
     from lakecli.repository.runtime import Home, Runtime
     from lakecli.stores.contract import Guard, ObjectStore
+
+
+Hook = Callable[[Mapping[str, Any]], object]
+"""Called with a document about a move; see `lakecli.repository.journal.hooks`."""
 
 
 class OwnLake(Protocol):
@@ -63,6 +67,10 @@ class Repository(Readable, Protocol):
     """The name of the repository on this machine."""
     mover: "BranchMover | None"
     """Moves branches in the bucket before they move locally; ``None``: they only move locally."""
+    hooks: dict[str, Hook]
+    """Functions that are called before and after branches move, by name such as ``pre-commit``."""
+    skips_hooks: bool
+    """Whether hooks are left out on request, which the operation log records."""
     notices: "list[Notice]"
     """Messages of verbs, which the caller shows and then removes."""
     store_in_use: "ObjectStore | None"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,10 +48,21 @@ class MergeOptions:
     allow_empty: bool = False
 
 
-def merge(repository: Repository, source: str, destination: str, options: MergeOptions) -> Commit:
+def merge(
+    repository: Repository,
+    source: str,
+    destination: str,
+    options: MergeOptions,
+    *,
+    review: Callable[[Commit], None] | None = None,
+) -> Commit:
     """Merge a ref expression into a branch; there is always a merge commit.
 
     Uncommitted changes of the source are ignored.
+
+    Args:
+        review: called with the merge commit before the branch moves, and again with the one that is
+            built after a lost race; refuses it by an error.
 
     Raises:
         NotFound: the source or the branch does not exist.
@@ -90,9 +101,10 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
             tree = merge_trees(trees, base=base, **sides, decisions=options.decisions, hint=hint)
         parents = [head] if options.squash else [head, merged_commit]
         metadata = {MERGE_STRATEGY: str(options.decisions.strategy), **(options.metadata or {})}
-        commit = attempt.move(
-            Draft(tree, parents, message, options.committer, metadata, also_counts=[points.source])
+        draft = Draft(
+            tree, parents, message, options.committer, metadata, also_counts=[points.source]
         )
+        commit = attempt.move(draft, review=review)
         if commit is not None:
             notify_hooks(repository, MERGE, destination, sides["source"], sides["destination"])
             return commit

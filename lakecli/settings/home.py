@@ -10,6 +10,7 @@ The size of the configuration file is limited. Changes are made with tomlkit, wh
 import errno
 import os
 import pwd
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, NamedTuple
@@ -21,7 +22,7 @@ from lakecli.base.parsing import Unparsable, parse_toml, read_text
 from lakecli.base.pipes import is_pipe
 from lakecli.base.temporary_files import replacing
 from lakecli.errors import NotFound, PermissionDenied, Unreachable, UsageError
-from lakecli.settings.keys import KEYS, find_key
+from lakecli.settings.keys import KEYS, OF_CHECKS, find_key, parse_command
 
 _PLATFORM: Final[str] = sys.platform
 """The platform as a plain ``str``; mypy would skip code for other platforms after a comparison of
@@ -103,7 +104,8 @@ def read_file(path: StrPath, *, required: bool = False) -> Mapping[str, str]:
         except UsageError as error:
             raise UsageError(f"{error.message} in {where}", hint=error.hint) from None
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
-            value = " ".join(value)  # noqa: PLW2901 - lists may be arrays or text
+            join = shlex.join if key.parse is parse_command else " ".join
+            value = join(value)  # noqa: PLW2901 - lists may be arrays or text
         if isinstance(value, bool) and key.example.endswith(YES):
             value = str(value).lower()  # noqa: PLW2901 - as it is written
         if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -129,7 +131,7 @@ def _read(path: StrPath, *, required: bool) -> str | None:
 
 def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
     """Yield dotted names and values; an empty or unknown table is yielded under its own name."""
-    tables = {key.name.rpartition(".")[0] for key in KEYS} | {_REPOSITORIES}
+    tables = {key.name.rpartition(".")[0] for key in KEYS} | {_REPOSITORIES, OF_CHECKS[:-1]}
     for name, value in table.items():
         dotted = prefix + name
         inside = prefix == f"{_REPOSITORIES}." or dotted.partition(".")[2].endswith(".trust")

@@ -4,6 +4,7 @@ Each parser raises `UsageError` for an invalid text; the hint of the error has a
 """
 
 import re
+import shlex
 from collections.abc import Callable
 from datetime import timedelta
 from difflib import get_close_matches
@@ -136,6 +137,20 @@ def parse_count(text: str) -> int:
     if not is_number or not 1 <= int(stripped) <= _MAX_COUNT:
         raise UsageError(f"not a whole number from 1 to {_MAX_COUNT:,}: {_shown(text)}")
     return int(stripped)
+
+
+def parse_command(text: str) -> tuple[str, ...]:
+    """Return the words of a command, split and quoted as in a shell, which is not run."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError:
+        words = ()
+    if not words or "\0" in text:
+        raise UsageError(
+            f"not a command: {_shown(text)}",
+            hint="write PROGRAM ARGUMENT...; for pipes and variables: sh -c '...'",
+        )
+    return words
 
 
 def _shown(text: str) -> str:
@@ -286,6 +301,10 @@ NETWORK_MIN_RATE: Final = "network.min_rate"
 SYNC: Final = "sync"
 TRUST: Final = "trust.addresses"
 USE: Final = "use"
+OF_CHECKS: Final = "checks."
+"""The beginning of the name of the setting of one check, as ``checks.schema``."""
+OF_HOOKS: Final = "hooks."
+CHECK_NAME: Final = "[a-z0-9][a-z0-9_-]{0,62}"
 LINK: Final = "local.link"
 LOCAL_TRUST: Final = "local.trust"
 
@@ -410,6 +429,19 @@ KEYS: Final = (
         None,
         "s3://raw-data /mnt/lake",
     ),
+    Key("timeouts.check", "how long a check may take", parse_duration, "60m", "10m"),
+    Key("timeouts.hook", "how long a hook may take", parse_duration, "60s", "10m"),
+    *(
+        Key(
+            f"{OF_HOOKS}{when}-{what}",
+            f"command that is run {moment} a {what}, with a JSON document on standard input",
+            parse_command,
+            None,
+            f"/usr/local/bin/{when}-{what}",
+        )
+        for when, moment in (("pre", "before"), ("post", "after"))
+        for what in ("commit", "merge", "push")
+    ),
     _demand(
         Demand.S3_SSE,
         "encryption that writes to S3 ask for: AES256, aws:kms or aws:kms:dsse",
@@ -496,6 +528,8 @@ def find_key(name: str) -> Key:
     key = BY_NAME.get(name)
     if key is not None:
         return key
+    if re.fullmatch(re.escape(OF_CHECKS) + CHECK_NAME, name):
+        return Key(name, "command of a check", parse_command, None, "python check.py")
     repository, _, own_name = name.removeprefix(OF_REPOSITORY).partition(".")
     own = _OF_REPOSITORIES.get(own_name)
     if own is not None and name.startswith(OF_REPOSITORY) and is_repository_name(repository):

@@ -25,6 +25,8 @@ from lakecli.settings.keys import (
     LOCAL_TRUST,
     NETWORK_MIN_RATE,
     NETWORK_TIMEOUT,
+    OF_CHECKS,
+    OF_HOOKS,
     OF_REPOSITORY,
     PROFILE,
     REGION,
@@ -203,6 +205,21 @@ class Settings:
     def gc_grace(self) -> timedelta:
         """The minimum age of garbage, and the minimum time between condemning and deleting it."""
         return self._value("gc.grace", timedelta)
+
+    def check(self, name: str) -> tuple[str, ...] | None:
+        """The command of a check; ``None`` if the file has none of that name."""
+        return self._find(OF_CHECKS + name, tuple)
+
+    @property
+    def hooks(self) -> dict[str, tuple[str, ...]]:
+        """The commands of the hooks that are set, by name such as ``pre-commit``."""
+        names = (key.name for key in KEYS if key.name.startswith(OF_HOOKS))
+        found = {name.removeprefix(OF_HOOKS): self._find(name, tuple) for name in names}
+        return {name: command for name, command in found.items() if command is not None}
+
+    def timeout(self, what: Literal["check", "hook"]) -> timedelta:
+        """How long a check or a hook may take."""
+        return self._value(f"timeouts.{what}", timedelta)
 
     def sync(self, repository: str) -> bool:
         """Return whether commands on a repository fetch before they run and push afterwards."""

@@ -59,6 +59,7 @@ OBSTORE: Final = "obstore"
 LMDB: Final = "LMDB, one transaction"
 ENCODED: Final = "protobuf encoding the same rows"
 DECODED: Final = "protobuf decoding the same rows"
+MERGE: Final = "lakecli merge + lakecli push"
 LOCAL: Final = "--engine local"
 BOTOCORE: Final = "botocore signing the same"
 GOOGLE: Final = "google-cloud-storage signing the same"
@@ -71,6 +72,7 @@ CLAIMS: Final = {
     "upload of one file": Claim(1.5, LIST, Kind.PROCESSOR),
     "upload of 4 large files": Claim(1.3, COPY),
     "commit of one change in a million": Claim(2.5, LIST),
+    "publish of one change in a million": Claim(1.5, MERGE),
     "merge with two bases": Claim(2, ONE_BASE, Kind.PROCESSOR),
     "a hundred million": Claim(1.2, ONE_MILLION, Kind.PROCESSOR),
     "commit in a hundred million": Claim(1.25, ONE_MILLION, Kind.PROCESSOR),

@@ -9,20 +9,25 @@ from itertools import islice
 from os import urandom
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.base.model import EMPTY_TREE
+from lakecli.base.model import EMPTY_TREE, RefKind
 from lakecli.cli.context import random_id, system_now
 from lakecli.committed.writer import apply
 from lakecli.errors import NotFound
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote.packs import list_packs
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.commit_attempts import Draft, clean_attempt
 from lakecli.repository.guard import claim_head
 from lakecli.repository.handle.lake import Lake
+from lakecli.repository.handle.namespace import check_writable
+from lakecli.repository.journal.intents import WantedMove, make_move
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.runtime import DEFAULT_MEMORY_SIZE, Home, Runtime
+from lakecli.repository.sharing.publish import write_pack
 from lakecli.repository.staged.stager import Stager
 from tests.benchmarks import dataset
-from tests.support.lakes import unclaimed
+from tests.support.lakes import stage, unclaimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -130,6 +135,28 @@ class Large:
                     assert number == 0
                 branch.create(repository, name, source=MAIN)
             self.commit(path, on=name)
+
+    def diverge(self, number: int, *, into: str, source: str) -> None:
+        """Let a branch and a new branch of it get a commit of one object each.
+
+        In the first round, the branch is made, and moved in the bucket although the data set has no
+        objects there.
+        """
+        with self.open() as repository:
+            if number == 0:
+                made = branch.create(repository, into, source=MAIN)
+                check_writable(repository)
+                with repository.lake.kv.read() as txn:
+                    commits = list(RefStore(txn, repository.key).iter_commits())
+                pack = write_pack(repository, commits, list_packs(repository.store))
+                wanted = (RefKind.BRANCH, into, None, made.commit_id, "benchmark", "push")
+                make_move(repository, WantedMove(*wanted), pack=pack)
+            else:
+                branch.delete(repository, source)
+            branch.create(repository, source, source=into)
+            for place, name in ((number, source), (1000 + number, into)):
+                stage(repository, name, {self.path(place): urandom(16)})
+                commit(repository, name, message=f"Round {number}", committer="benchmark")
 
     def cross(
         self, number: int, *, names: tuple[str, str], changes: int, at_once: bool = True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.benchmarks.claims import LIST, ONE_BASE
+from tests.benchmarks.claims import LIST, MERGE, ONE_BASE
 from tests.benchmarks.lake import MAIN, Large
 from tests.benchmarks.measure import LAKECLI, compare
 
@@ -85,6 +85,32 @@ def test_one_million(
         report.check(f"{name} in a million", compared)
     else:
         report.note_ratio(f"{name} at a million", compared, LIST)
+
+
+def test_publish(
+    benchmark: BenchmarkFixture, report: Report, machine: Machine, million: Large
+) -> None:
+    uri = million.uri
+
+    def prepare(number: int) -> None:
+        for into in ("published", "pushed"):
+            million.diverge(number, into=into, source=f"{into}-source")
+
+    def merge_and_push(_number: int) -> Usage:
+        merged = machine.run(LAKECLI, "merge", f"{uri}/pushed-source", f"{uri}/pushed")
+        return merged + machine.run(LAKECLI, "push", f"{uri}/pushed")
+
+    compared = compare(
+        benchmark,
+        rounds=7,
+        prepare=prepare,
+        subject=lambda _: machine.run(
+            *(LAKECLI, "publish", f"{uri}/published-source", f"{uri}/published"),
+            *("--check", "true"),
+        ),
+        baselines={MERGE: merge_and_push},
+    )
+    report.check("publish of one change in a million", compared)
 
 
 @pytest.mark.parametrize(("changes", "rounds"), [(1, ROUNDS), (30, 7)])

@@ -36,6 +36,9 @@ def test_codes_are_the_promised_ones() -> None:
         "NOTHING_TO_DO": 11,
         "OUTCOME_UNKNOWN": 12,
         "DIFFERENCES": 13,
+        "JOB": 14,
+        "CHECK": 15,
+        "HOOK": 16,
         "INTERRUPTED": 130,
         "BROKEN_PIPE": 141,
     }

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.identity import blake3_of
-from lakecli.base.layout import INCOMING, LINKS, SENT, data_key, incoming_key, sstable_key
+from lakecli.base.ids import MetarangeId
+from lakecli.base.layout import (
+    ATTESTATIONS,
+    INCOMING,
+    LINKS,
+    SENT,
+    attestation_key,
+    data_key,
+    incoming_key,
+    sstable_key,
+)
 from lakecli.committed.tree_store import MissingTable
 from lakecli.errors import IntegrityError, LakeError, NothingToDo, Refused, UsageError
 from lakecli.fsck.check import fsck
@@ -17,8 +27,10 @@ from lakecli.fsck.findings import FsckCounts
 from lakecli.gc.policy import Rules, find_rules, parse_rules, put_rules
 from lakecli.gc.run import Action, SharedNamespace, status, undo
 from lakecli.gc.state import add_expired
+from lakecli.remote.attestations import Attestation, write_attestation
 from lakecli.remote.gc_protocol import Phase, StateMoved, read_state
 from lakecli.repository import branch, tag
+from lakecli.repository.log import show_commit
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import NotInBucket
@@ -313,6 +325,32 @@ def test_other_leftovers_are_deleted(shared: Shared) -> None:
     assert {"_lakecli/unknown", "_lakecli/sharing.json"} <= left
     assert not {"_lakecli/incoming/a.b", "_lakecli/doctor-0f/x", "_lakecli/scratch/0f/x"} & left
     assert not list(uploads.iter_unfinished())
+
+
+def test_a_statement_ends_with_its_tree(shared: Shared) -> None:
+    ada, _ = shared.clones
+    make_commit(ada, {b"raw/a": b"a"})
+    push(ada)
+    gone = "6a" * 32
+
+    def state(number: int, subject: str, tree: str, prefix: str = "") -> str:
+        who = "Ada <ada@example.com>"
+        made = Attestation("check", "c", subject, MetarangeId(tree), prefix, who, shared.time.now)
+        write_attestation(shared.store, made, id=f"{number:032x}")
+        return attestation_key(subject, f"{number:032x}")
+
+    tree = show_commit(ada, "main").metarange_id
+    kept = {state(1, tree, tree), state(2, "7b" * 32, tree, "raw/"), state(3, "", "")}
+    ended = {state(4, gone, gone), state(5, "7b" * 32, gone, "raw/")}
+    shared.store.put(forged := attestation_key(gone, "f" * 32), b"{}", ANY)
+    shared.time.pass_by(MONTHS)
+    young = state(6, gone, gone)
+    report = shared.collect(ada)
+    assert {each.kind: each.objects for each in report.garbage} == {"statement": 2}
+    shared.time.pass_by(LONG)
+    shared.collect(ada)
+    assert {info.key for info in shared.store.list(ATTESTATIONS)} == {*kept, forged, young}
+    assert len(ended) == 2
 
 
 def test_the_record_of_links_outlives_what_can_come_by_them(shared: Shared) -> None:

@@ -52,6 +52,10 @@ BLOCK_WRITE: Final = ("block-write", f"{REPOSITORY}/main/t/", "{files}/new")
 """A block of `fs.committing`, which `tests.meetings.block_write` makes a command."""
 
 SPECIAL: Final[dict[str, list[list[str]]]] = {
+    "approve": [["approve", f"{REPOSITORY}/dev", "--for", f"{REPOSITORY}/main"]],
+    "check run": [
+        ["check", "run", "passes", f"{REPOSITORY}/dev", "--config", "{files}/config.toml"]
+    ],
     "bisect run": [["bisect", "run", REPOSITORY, "true"]],
     "bisect start": [["bisect", "start", f"{REPOSITORY}/main", f"{REPOSITORY}/main~1"]],
     "branch create": [["branch", "create", f"{REPOSITORY}/fresh", "-s", f"{REPOSITORY}/main"]],
@@ -126,6 +130,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "restore": [],  # likewise
     "policy edit": [],  # as `policy set`
     "policy set": [["policy", "set", REPOSITORY, "{files}/policy", "-y"]],
+    "publish": [["publish", f"{REPOSITORY}/dev", f"{REPOSITORY}/main", "--check", "true"]],
     "pull": [["pull", f"{REPOSITORY}/main"]],
     "push": [["push", f"{REPOSITORY}/main"], ["push", REPOSITORY, "--all"]],
     "quickstart": [],  # it makes a home of its own, in which nothing else runs
@@ -137,6 +142,8 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "repo delete": [["repo", "delete", REPOSITORY, "-y"]],
     BLOCK_WRITE[0]: [[*BLOCK_WRITE]],
     SPARK_WRITE[0]: [[*SPARK_WRITE]],
+    "run": [],  # several commands one after the other: `tests.repository.test_run` kills it
+    **{f"run {word}": [] for word in ("abort", "resume")},  # likewise
     "tag create": [["tag", "create", f"{REPOSITORY}/v2", f"{REPOSITORY}/main"]],
     "tag delete": [["tag", "delete", f"{REPOSITORY}/v1", "-y"]],
 }

@@ -10,10 +10,10 @@ Some kinds of outcome are neither, and promised nevertheless:
   each path, not the whole, is as one of the orders has it.
 - What is staged while a merge, a block or a write of Spark runs stays staged on top of it. If both
   changed a path, `commit` refuses and names it.
-- `merge`, `tag create` and the like use the refs that they read as these stood at the beginning.
-  `undo` takes back the newest operation of its own beginning, and `op restore` leaves alone what
-  another machine makes after that. So each ref, not the whole, is as one of the two commands alone
-  leaves it.
+- `merge`, `publish`, `tag create` and the like use the refs that they read as these stood at the
+  beginning. `undo` takes back the newest operation of its own beginning, and `op restore` leaves
+  alone what another machine makes after that. So each ref, not the whole, is as one of the two
+  commands alone leaves it.
 - A command that moves a branch or a tag here, and then in the bucket, may be refused there. It says
   so, and what it did here stays here, or is put back: see `lakecli help remotes`. So here it is as
   one of the two commands alone leaves it, and everywhere else as the other one does.
@@ -33,7 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.exit_codes import ExitCode
-from tests.meetings.arguments import BLOCK_WRITE, SPARK_WRITE, SPECIAL
+from tests.meetings.arguments import BLOCK_WRITE, REPOSITORY, SPARK_WRITE, SPECIAL
 from tests.meetings.outcomes import (
     Meeting,
     Outcome,
@@ -65,7 +65,7 @@ REFUSED: Final = frozenset(
 )
 """What a command that met another one may answer, if it left no trace."""
 
-READERS: Final = ("merge", "cherry-pick", "branch create", "tag create")
+READERS: Final = ("merge", "publish", "cherry-pick", "branch create", "tag create")
 """Commands that make something of refs which they read long before they end."""
 
 DELETE: Final = ("branch", "delete")
@@ -81,6 +81,9 @@ LOCAL_FIRST: Final = (
     ("branch", "reset"),
 )
 """Commands that move a ref here before they move it in the bucket."""
+
+MERGES: Final = {tuple(SPECIAL[word][0][:3]) for word in ("merge", "publish")}
+"""Commands that make the same commit of the same refs in the same second."""
 
 ONCE: Final = (tuple(SPECIAL["repo create"][0]), *map(tuple, SPECIAL["clone"][1:]))
 """Commands of which only one may report success: its user goes on with what it made."""
@@ -240,15 +243,24 @@ class Oracle:
             swapped = self._in_order(meeting, other, one)
             yield Outcome(met.first, swapped.first, swapped.state)
             yield Outcome(straight.first, met.second, straight.state)
+        if meeting.first[0] == "publish" and not meeting.sync:
+            # Its branch follows the bucket first, as by a pull; the other one may see that.
+            pull = one[0], ("pull", f"{REPOSITORY}/main")
+            last = self._in_order(meeting, pull, other, one)
+            between = self._in_order(meeting, pull, other)
+            yield Outcome(last.second, between.second, last.state)
         yield from self._iter_same_change(meeting)
         if (same_command(meeting.first)[0], meeting.second[:2]) == ("restore", REPO_DELETE):
             # It takes back whatever came after its operation, so also the deletion.
             alone = self._in_order(meeting, one)
             yield Outcome(alone.first, self._in_order(meeting, other).first, alone.state)
-        if met.first.exit_code in REFUSED:
+        refused = REFUSED
+        if meeting.first == meeting.second:
+            refused |= {ExitCode.PARTIAL}  # the other one has done the rest
+        if met.first.exit_code in refused:
             alone = self._in_order(meeting, other)
             yield Outcome(met.first, alone.first, alone.state)
-        if met.second.exit_code in REFUSED:
+        if met.second.exit_code in refused:
             alone = self._in_order(meeting, one)
             yield Outcome(alone.first, met.second, alone.state)
 
@@ -256,7 +268,7 @@ class Oracle:
         """Yield what two commands that ask for the same change may report: both, success."""
         first, second = same_command(meeting.first), same_command(meeting.second)
         alone = [self._in_order(meeting, each) for each in meeting.commands]
-        if first == second not in ONCE:
+        if first == second not in ONCE or {first[:3], second[:3]} == MERGES:
             for each in alone:
                 yield Outcome(each.first, each.first, each.state)
         elif {first[0], second[0]} == {"redo", "restore"} and alone[0].state == alone[1].state:

@@ -41,6 +41,7 @@ def history(world: Machines) -> None:
         (files / "new").write_text(GARBAGE)
         (files / "rules").write_text(json.dumps(_RULES))
         (files / "policy").write_text('[[rules]]\nrefs = ["main"]\nforbid = ["direct"]\n')
+        (files / "config.toml").write_text('[checks]\npasses = "true"\n')
     put_lakefs(world)
     put = _uploader(world, "ada")
     world.ok("ada", "repo", "create", REPOSITORY, NAMESPACE, "--range-entries", "16")

@@ -48,12 +48,15 @@ def _logs(matrix: Matrix) -> dict[str, list[bytes]]:
 
 
 def _beginnings(matrix: Matrix, situation: str, *, sync: bool) -> list[State]:
-    """Return the state before a command; also that after what automatic sync does first."""
+    """Return the state before a command; also that after what it may do first."""
     matrix.begin(situation)
     states = [_state(matrix)]
     if sync:
         matrix.world.ok("ada", "status", REPOSITORY, sync=True)
-        states.append(_state(matrix))
+    else:
+        matrix.world("ada", ["pull", f"{REPOSITORY}/main", "--ff-only"])  # as `publish` does first
+    states.append(_state(matrix))
+    matrix.begin(situation)
     return states
 
 

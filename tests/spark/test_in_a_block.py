@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.errors import ConflictError, UsageError
+import lakecli
+from lakecli.errors import CheckFailed, ConflictError, UsageError
 from lakecli.filesystem import LakeFileSystem, lakes
+from lakecli.repository.check import CheckedCommit
 from lakecli.repository.commit import commit
 from lakecli.spark import read_entries, read_table, write_table
 from tests.support.lakes import stage
@@ -75,3 +77,24 @@ def test_tables_within_a_block(fs: LakeFileSystem, repository: Repository, spark
     with pytest.raises(OSError, match="conflict"):
         lost()
     assert f"{MAIN}/t/another".removeprefix("lakefs://") in fs.find(f"{MAIN}/t")
+
+
+@pytest.mark.usefixtures("fs")
+def test_tables_are_published_or_not(repository: Repository, spark: Any) -> None:
+    def load(number: int, table: str) -> None:
+        frame = spark.createDataFrame([(number,)], "a int").coalesce(1)
+        write_table(frame, f"{table}/t/", mode="append")
+
+    def check(candidate: CheckedCommit) -> bool:
+        return max(values(spark, candidate.commit.id)) < 3
+
+    def fails() -> None:
+        with lakecli.publishing(repository, "main", checks=[check]) as branch:
+            load(3, str(branch))
+
+    for number in (1, 2):
+        with lakecli.publishing(repository, "main", checks=[check]) as branch:
+            load(number, str(branch))
+    with pytest.raises(CheckFailed):
+        fails()
+    assert values(spark) == [1, 2]

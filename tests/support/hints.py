@@ -62,6 +62,7 @@ _VALUES: Final = {
     "FILE": "{file}",
     "GOOD": "{branch}~1",
     "ID": "{operation}",
+    "JOB": "true",
     "KEY": "user.name",
     "KEY=VALUE": "k=v",
     "MANIFEST": "{file}",
@@ -77,6 +78,7 @@ _VALUES: Final = {
     "SRC": "{file}",
     "TAG": "{repository}/hinted",
     "TARGET": "{repository}",
+    "TIME": "5m",
     "VALUE": "hinted@example.com",
 }
 """What a person puts in place of a word in capitals; a URI may have such words as parts."""
@@ -87,6 +89,7 @@ _OF_COMMANDS: Final = {
     ("fs mv", "DEST"): "{branch}/moved",
     ("fs mv", "SOURCE"): "{path}",
     ("import", "SOURCE"): "{directory}/hinted-directory",
+    ("run", "DEST"): "{branch}",
     ("restore", "FILE"): "{listed}",
 }
 """The same for words that mean something else in one command."""

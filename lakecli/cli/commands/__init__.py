@@ -104,6 +104,7 @@ each other::
     engine            --engine, --master and --conf
     log_format        the forms of `log`
     moved_refs        refs that moved in the bucket
+    named_checks      what --check names
     names_from_file   --files-from and --stdin
     output_file       files that --output names
     presigned_links   presigned URLs

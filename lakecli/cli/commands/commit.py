@@ -19,6 +19,7 @@ from lakecli.cli.params import (
     HereBranchUri,
     Message,
     Metadata,
+    NoVerify,
     Winner,
 )
 from lakecli.cli.parsers import NO_METADATA, check_message, linked, ref_here
@@ -45,6 +46,7 @@ def commit(
     epoch_time_seconds: int = option(
         "SECONDS", "Date of the commit in unix seconds; negative for now", default=-1, hidden=True
     ),
+    no_verify: NoVerify = False,
 ) -> None:
     """Commit the changes of a branch or of a linked directory.
 
@@ -69,6 +71,7 @@ def commit(
         lakecli commit lakefs://demo/main -m "Add the numbers of March"
         lakecli commit lakefs://demo/main -m "Nightly load" --meta job=load,run=4711
     """
+    context.skips_hooks = no_verify
     check_message(message, allow_empty=allow_empty_message)
     if branch is None:
         if linked(context) is not None:

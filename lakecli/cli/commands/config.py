@@ -87,6 +87,9 @@ def config_set(
     A repository may have its own `sync` and `trust.addresses`, and for S3 a `profile`, an
     `endpoint` and a `region`: repo.NAME.profile. See `lakecli help clouds`.
 
+    checks.NAME is the command of a check, for `check run` and --check. Commands of checks and hooks
+    are split into words as in a shell, which is not run.
+
     `lakecli config` alone on a terminal asks for the committer, automatic sync and the size of the
     cache.
 

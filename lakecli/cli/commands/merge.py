@@ -29,6 +29,7 @@ from lakecli.cli.params import (
     HereBranchUri,
     Message,
     Metadata,
+    NoVerify,
     ParentNumber,
     RefUri,
     SourceUri,
@@ -87,6 +88,7 @@ def merge(
     ),
     dry_run: DryRun = False,
     stat: StatOptions,
+    no_verify: NoVerify = False,
 ) -> None:
     """Merge a ref into a branch.
 
@@ -133,6 +135,7 @@ def merge(
     if conflicts and dry_run:
         raise UsageError("--conflicts merges nothing", hint="leave out --dry-run")
     decisions = decide.decisions(strategy, plan)
+    context.skips_hooks = no_verify
     check_message(message, allow_empty=allow_empty_message)
     destination = ref_here(destination, context)
     if str(conflicts) != STANDARD_INPUT:

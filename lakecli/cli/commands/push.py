@@ -9,7 +9,7 @@ from lakecli.cli.commands.moved_refs import UP_TO_DATE, pushed_line, read_lease,
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.out.records import answers
-from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri
+from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri, NoVerify
 from lakecli.cli.parsers import ref_here, repository_here
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.repository import push as pushing
@@ -41,6 +41,7 @@ def push(
     delete: bool = flag("Delete the branch or tag in the bucket, not here", "--delete", "-d"),
     force_with_lease: ForceWithLease = None,
     dry_run: DryRun = False,
+    no_verify: NoVerify = False,
 ) -> None:
     """Push a branch or tag, and its commits, to the bucket.
 
@@ -62,6 +63,7 @@ def push(
         lakecli push lakefs://demo --all
         lakecli push lakefs://demo/experiment --delete
     """
+    context.skips_hooks = no_verify
     ref = repository_here(ref, context) if all_refs and ref is None else ref_here(ref, context)
     if all_refs and (delete or ref.ref is not None or force_with_lease is not None):
         raise UsageError(

@@ -28,7 +28,7 @@ from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import RepositoryRecord
 from lakecli.errors import AlreadyExists, LakeError, NotFound, NothingToDo
 from lakecli.kv.local_store import LocalStore, ReadTransaction, Table, WriteTransaction
-from lakecli.repository.contract import BranchMover, Notice, OwnLake, Repository
+from lakecli.repository.contract import BranchMover, Hook, Notice, OwnLake, Repository
 from lakecli.repository.runtime import Home, Runtime
 
 if TYPE_CHECKING:
@@ -164,6 +164,9 @@ class LocalRepository:
         """The storage namespace; ``None`` before its first use."""
         self.reads: Reads | None = None
         """How many reads of trees each tier answered; ``None`` if there were none."""
+        self.hooks: dict[str, Hook] = {}
+        """What is called before and after branches move; see `lakecli.repository.journal.hooks`."""
+        self.skips_hooks = False
         self.notices: list[Notice] = []
         """Notices that functions have added for the caller, who shows and clears them."""
 

@@ -9,6 +9,7 @@
                      there
     operation_log    appending to the operation log; the staging tokens that operations own, and
                      how a move of a branch changes them; a check of this machine's clock
+    hooks            functions of this machine, called before and after a branch moves
     workspaces       staging areas that belong to one job, and to no branch until it commits them
     intents          moves of refs in the bucket: recording them, making them, recording their
                      outcome; finishing interrupted moves; landing commits; protecting moves under

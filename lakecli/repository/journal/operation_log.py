@@ -34,6 +34,9 @@ from lakecli.staging import area
 from lakecli.stores.capabilities import store_time
 from lakecli.stores.uri import is_local
 
+SKIPPED: Final = "no_verify"
+"""The key in the metadata of an operation that was done without its hooks."""
+
 _COPY: Final = b"copy/"
 
 ABANDONED_AFTER: Final = timedelta(days=1)
@@ -76,7 +79,7 @@ def append(
         refs=tuple(refs),
         staging=tuple(staging),
         sealed=tuple(sealed),
-        metadata=dict(metadata or {}),
+        metadata=dict(metadata or {}) | ({SKIPPED: "true"} if repository.skips_hooks else {}),
     )
     notify_clock(repository)
     tidy_after(txn, repository)

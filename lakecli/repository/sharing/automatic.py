@@ -63,6 +63,7 @@ class SharedMover:
         command_id: random bytes that identify the command.
         who: returns who moves refs, for the shared reflog; called only when a ref may be moved.
         put_back: undoes a local move that the bucket refuses.
+        only: the branch that follows the bucket, and whose notes are sent; ``""``: all refs.
     """
 
     def __init__(
@@ -71,7 +72,9 @@ class SharedMover:
         *,
         who: Callable[[], str],
         put_back: Callable[[Repository, UnsentMove, str], bool],
+        only: str = "",
     ) -> None:
+        self._only = only
         self.command_id = command_id
         self._who = who
         self._put_back = put_back
@@ -85,6 +88,8 @@ class SharedMover:
         errors: list[LakeError] = []
         self.resumed.clear()
         for note in unsent_notes(repository):
+            if self._only not in ("", note.name):
+                continue
             try:
                 push_note(repository, note, who=self._who(), put_back=self._put_back)
             except Unreachable:
@@ -96,7 +101,7 @@ class SharedMover:
                     self.resumed.append((note, error))
             else:
                 self.resumed.append((note, None))
-        follow(repository)
+        follow(repository, only=self._only)
         return CaughtUp(tuple(finished), tuple(errors))
 
     def move(
@@ -108,7 +113,7 @@ class SharedMover:
             if present is None or not is_built_from(present, branch.commit_id, landing.sealed):
                 return False  # another process of this machine has moved it, and may have fetched
             before = TrackingStore(txn, repository.key).position(RefKind.BRANCH, branch.name)
-            _check_ahead(txn, repository, branch, before)
+            check_ahead(txn, repository, branch, before)
         with repository.lake.kv.write() as txn:
             if not operation_log.are_noted(txn, repository, landing.left):
                 return False
@@ -131,7 +136,7 @@ class SharedMover:
         retries.pause(self._lost)
         self._lost += 1
         fetch(repository)
-        follow(repository)
+        follow(repository, only=self._only)
         return False
 
     def finish(self, repository: Repository) -> None:
@@ -141,7 +146,7 @@ class SharedMover:
                 push_note(repository, note, who=self._who(), put_back=self._put_back)
 
 
-def _check_ahead(
+def check_ahead(
     txn: ReadTransaction, repository: Repository, branch: Branch, before: CommitId | None
 ) -> None:
     """Refuse to move a branch in the bucket if it has commits there that are missing here.
@@ -157,11 +162,14 @@ def _check_ahead(
         )
 
 
-def follow(repository: Repository) -> int:
+def follow(repository: Repository, *, only: str = "") -> int:
     """Move local refs that have no unpushed commits to the commits of the bucket's refs.
 
     New refs are created here. Refs that were deleted in the bucket are deleted here, except
     branches with staged changes. Refs with unsent moves, and refs that are held, stay.
+
+    Args:
+        only: the name of the refs that may move; ``""``: all.
 
     Returns:
         The number of moved refs.
@@ -171,7 +179,8 @@ def follow(repository: Repository) -> int:
         behind = [
             tracked
             for tracked in TrackingStore(txn, repository.key).iter()
-            if refs.position(tracked.kind, tracked.name) != tracked.commit_id
+            if only in ("", tracked.name)
+            and refs.position(tracked.kind, tracked.name) != tracked.commit_id
             and not _stays(txn, repository, tracked)
         ]
     if not behind:

@@ -40,7 +40,7 @@ from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import MoveOutcome, MoveResult, find_ref, iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable
-from lakecli.repository.journal import bucket_state, intents
+from lakecli.repository.journal import bucket_state, hooks, intents
 from lakecli.repository.journal.intents import WantedMove, make_move
 from lakecli.repository.sharing.fetch import find_gone_back
 from lakecli.repository.sharing.references import NotInBucket, Trees, check_references
@@ -105,6 +105,18 @@ def publish(
         Unreachable: the store does not answer; nothing was moved.
         PermissionDenied: writing to the namespace is not allowed; nothing was moved.
     """
+    event: dict[str, object] = {"kind": wanted.kind, "ref": wanted.name}
+    event |= {"before": wanted.before, "after": wanted.after}
+    hooks.ask(repository, "push", **event)
+    result = _publish(repository, wanted, has_fetched=has_fetched, is_push=is_push)
+    if result.outcome == MoveOutcome.APPLIED:
+        hooks.tell(repository, "push", **event)
+    return result
+
+
+def _publish(
+    repository: Repository, wanted: WantedMove, *, has_fetched: bool, is_push: bool
+) -> MoveResult:
     check_writable(repository)
     collection = _settled(repository)
     if wanted.after is None:

@@ -1,0 +1,103 @@
+"""``lakecli check`` and ``lakecli approve``."""
+
+from __future__ import annotations
+
+from lakecli.base.uri import LakeUri, ref_of
+from lakecli.cli.commands.named_checks import check_named
+from lakecli.cli.context import Context
+from lakecli.cli.line import Kind, option
+from lakecli.cli.out.records import answers
+from lakecli.cli.out.text import one_line
+from lakecli.cli.params import CheckName, RefUri
+from lakecli.cli.parsers import read_branch
+from lakecli.errors import UsageError
+from lakecli.remote.attestations import Attestation
+
+
+@answers(Attestation)
+def check_run(
+    context: Context,
+    name: CheckName,
+    ref: RefUri,
+    *,
+    prefix: str = option("PREFIX", "Check only what is below this prefix", default=""),
+) -> None:
+    """Run a check on a ref, and state in the bucket that it passed.
+
+    The setting checks.NAME has the command, which is run without a shell. It fails by an exit code
+    other than 0, or by taking longer than timeouts.check. Its output goes to standard error. It
+    gets the variables LAKECLI_REF, such as lakefs://demo/4bd9…, LAKECLI_BASE_URI, so that paths
+    without a URI are those of the commit, LAKECLI_CHECK, LAKECLI_PREFIX, and when it is run by
+    `lakecli publish` LAKECLI_DESTINATION, a branch. Uncommitted changes are not checked.
+
+    The statement is about the tree, not the commit: it holds for every commit that has the same
+    tree. With --prefix it is about the entries below the prefix, and holds as long as these do not
+    change. It has the name of the committer, which is a claim: nothing is signed. It ends when
+    garbage collection deletes the tree.
+
+    Examples:
+        lakecli config set checks.schema "python check_schema.py"
+        lakecli check run schema lakefs://demo/main
+        lakecli check run schema lakefs://demo/main --prefix raw/
+    """
+    from lakecli.repository.check import check_ref
+
+    repository = context.synced_repository(ref)
+    check = check_named(context, name)
+    made = check_ref(repository, ref_of(ref), check, who=context.committer(), prefix=prefix)
+    context.out.emit(made, text=lambda: [f"check {name} passed on {ref}"])
+
+
+@answers(Attestation, each=True)
+def check_list(
+    context: Context,
+    ref: RefUri,
+    *,
+    prefix: str = option("PREFIX", "List what was stated below this prefix", default=""),
+) -> None:
+    """List the checks that passed on the tree of a ref, and its approvals.
+
+    Names are claims: nothing is signed, and anyone who may write below _lakecli/attest/ in the
+    bucket can state anything.
+
+    Examples:
+        lakecli check list lakefs://demo/main
+        lakecli check list lakefs://demo/main --prefix raw/
+    """
+    from lakecli.repository.check import iter_statements
+
+    repository = context.synced_repository(ref)
+    context.out.table(
+        ("Kind", "Name", "Date", "Who"),
+        iter_statements(repository, ref_of(ref), prefix=prefix),
+        row=lambda each: (each.kind, each.name, context.out.date(each.at), one_line(each.who)),
+    )
+
+
+@answers(Attestation)
+def approve(
+    context: Context,
+    ref: RefUri,
+    *,
+    destination: LakeUri | None = option(
+        "DEST", "Branch or tag that may get it", "--for", read=read_branch, kind=Kind.BRANCH
+    ),
+) -> None:
+    """Approve the tree of a ref for a branch or tag, as a rule may require.
+
+    The approval is stated in the bucket, with the name of the committer. It is about the tree: it
+    holds for every commit with the same tree, and for no other. If the branch has changes that the
+    ref lacks, a merge gives another tree; a warning says so.
+
+    The name is a claim, since nothing is signed. Approvals keep honest people from mistakes.
+
+    Examples:
+        lakecli approve lakefs://demo/release-7 --for lakefs://demo/main
+    """
+    from lakecli.repository.check import approve as library_approve
+
+    if destination is None:
+        raise UsageError("say what it is approved for", hint="add --for DEST")
+    repository = context.synced_repository(ref, destination)
+    made = library_approve(repository, ref_of(ref), ref_of(destination), who=context.committer())
+    context.out.emit(made, text=lambda: [f"approved {ref} for {ref_of(destination)}"])

@@ -1,0 +1,179 @@
+"""Check trees, approve them, and list the statements about them in the bucket.
+
+A check is a callable that reads a commit and fails by an error. If it has a name and passes, that
+is stated in the bucket (`lakecli.remote.attestations`), so that a rule which requires the check is
+decided by anybody. The statement is about the tree, or about the entries below a prefix; it says
+nothing about the commit, so it holds for every commit that has them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from lakecli.base.identity import record_id, tree_id
+from lakecli.base.model import Commit, MetarangeId
+from lakecli.committed.scan import scan
+from lakecli.committed.values import identity_of
+from lakecli.errors import CheckFailed, NothingToDo
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote.attestations import Attestation, iter_attestations, write_attestation
+from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.handle.namespace import check_writable
+from lakecli.repository.readable import Readable
+from lakecli.repository.reading.merge_points import find_merge_base
+from lakecli.repository.reading.view import commit_at
+
+
+class CheckedCommit(NamedTuple):
+    """What a check reads.
+
+    Attributes:
+        commit: the commit; maybe no branch has it yet.
+        destination: the branch that is to get it; ``""`` if none is.
+        prefix: the prefix of the paths to check; ``""``: all.
+    """
+
+    repository: Repository
+    commit: Commit
+    destination: str = ""
+    prefix: str = ""
+
+    @property
+    def uri(self) -> str:
+        """The URI of the commit, such as ``lakefs://demo/4bd9…``."""
+        return f"{self.repository.uri}/{self.commit.id}"
+
+
+class TreeCheck(NamedTuple):
+    """A check.
+
+    Attributes:
+        run: reads the candidate; fails by an error, or by returning ``False``.
+        name: that it passed is stated in the bucket under this name; ``""``: it is not stated.
+    """
+
+    run: Callable[[CheckedCommit], object]
+    name: str = ""
+
+
+def digest_of_prefix(repository: Readable, tree: MetarangeId, prefix: bytes) -> str:
+    """Return the digest of the entries of a tree below a prefix; all of them are read."""
+    entries = scan(repository.trees, tree, prefix=prefix)
+    return tree_id(record_id(path, identity_of(value)) for path, value in entries)
+
+
+def run_check(check: TreeCheck, candidate: CheckedCommit, *, who: str) -> Attestation | None:
+    """Run a check on a commit; if it passes and has a name, state that in the bucket.
+
+    Args:
+        who: the committer who states it.
+
+    Raises:
+        CheckFailed: it returned ``False``, or what it raises.
+        CannotShare, NewerRepository, Refused, …: the repository must not be written to.
+    """
+    try:
+        verdict = check.run(candidate)
+    except NothingToDo as error:  # which would read as nothing to publish
+        raise CheckFailed(error.message, hint=error.hint) from error
+    if verdict is False:
+        raise CheckFailed(f"check {check.name or check.run!r} failed on {candidate.uri}")
+    if not check.name:
+        return None
+    commit, prefix = candidate.commit, candidate.prefix
+    return _state(candidate.repository, commit, "check", check.name, who=who, prefix=prefix)
+
+
+def check_ref(
+    repository: Repository, ref: str, check: TreeCheck, *, who: str, prefix: str = ""
+) -> Attestation | None:
+    """Run a check on the commit of a ref expression, as `run_check` does.
+
+    Uncommitted changes are not checked.
+
+    Raises:
+        NotFound: the ref names nothing.
+    """
+    candidate = CheckedCommit(repository, _commit_at(repository, ref), prefix=prefix)
+    return run_check(check, candidate, who=who)
+
+
+def reviewer(
+    repository: Repository, destination: str, checks: Sequence[TreeCheck], *, who: str
+) -> Callable[[Commit], None]:
+    """Return a function that runs checks on a commit, unless they have passed on its tree."""
+    passed: set[MetarangeId] = set()
+
+    def review(commit: Commit) -> None:
+        if commit.metarange_id in passed:
+            return
+        for check in checks:
+            run_check(check, CheckedCommit(repository, commit, destination), who=who)
+        passed.add(commit.metarange_id)
+
+    return review
+
+
+def approve(repository: Repository, ref: str, destination: str, *, who: str) -> Attestation:
+    """State in the bucket that a committer approves the tree of a ref for a branch or tag.
+
+    A notice says so if merging the ref would give the branch another tree, which is not approved.
+
+    Raises:
+        NotFound: the ref names nothing.
+        CannotShare, NewerRepository, Refused, …: the repository must not be written to.
+    """
+    commit = _commit_at(repository, ref)
+    with repository.lake.kv.read() as txn:
+        is_branch = RefStore(txn, repository.key).find_branch(destination) is not None
+    if is_branch:
+        points = find_merge_base(repository, ref, destination)
+        if points.base.only_tree != points.destination.metarange_id:
+            there = f"{repository.uri}/{destination}"
+            repository.notify(
+                Notice(
+                    f"{destination} has changes that {ref} lacks, so a merge gives another tree, "
+                    "which is not approved",
+                    hint=f"merge them first: `merge {there} {repository.uri}/{ref}`",
+                )
+            )
+    return _state(repository, commit, "approve", destination, who=who)
+
+
+def iter_statements(repository: Repository, ref: str, *, prefix: str = "") -> Iterator[Attestation]:
+    """Yield the checks and approvals of the tree of a ref, or of its entries below a prefix.
+
+    Raises:
+        NotFound: the ref names nothing.
+    """
+    tree = _commit_at(repository, ref).metarange_id
+    found = iter_attestations(repository.store, _subject(repository, tree, prefix))
+    return (each for each in found if each.prefix == prefix)
+
+
+def _subject(repository: Readable, tree: MetarangeId, prefix: str) -> str:
+    return digest_of_prefix(repository, tree, os.fsencode(prefix)) if prefix else tree
+
+
+def _commit_at(repository: Repository, ref: str) -> Commit:
+    with repository.lake.kv.read() as txn:
+        return commit_at(repository, txn, ref)
+
+
+def _state(
+    repository: Repository,
+    commit: Commit,
+    kind: str,
+    name: str,
+    *,
+    who: str,
+    prefix: str = "",
+) -> Attestation:
+    check_writable(repository)
+    tree, runtime = commit.metarange_id, repository.lake.runtime
+    subject = _subject(repository, tree, prefix)
+    made = Attestation(kind, name, subject, tree, prefix, who, runtime.now())
+    write_attestation(repository.store, made, id=runtime.new_id().hex())
+    return made

@@ -1,0 +1,376 @@
+"""Runs: a job on a branch of its own, whose result is checked and published, or nothing of it is.
+
+The branch stays on this machine. A run has a row in the local store from before its branch is made
+until it is removed, and a lock for as long as its process or its job lives. So a row without a lock
+is that of a run that was killed, or whose branch was kept::
+
+    META       run/REPOSITORY ID -> the run, in JSON
+    runs/UUID-ID, in the local store's directory: the lock
+
+What the job has written reaches the destination in one move of `lakecli.repository.publish`, so all
+of it is there, or nothing. A run whose job ended without an error can be resumed: what is done
+already is not done again. Another one can only be aborted, since its data may not be whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from lakecli.base.directories import make_private
+from lakecli.base.model import Commit
+from lakecli.errors import LakeError, LostRace, NotFound, NothingToDo, Refused
+from lakecli.kv.local_store import Table
+from lakecli.repository import branch as branches
+from lakecli.repository.check import TreeCheck
+from lakecli.repository.commit import commit
+from lakecli.repository.contract import Repository
+from lakecli.repository.merge import MergeOptions
+from lakecli.repository.publish import moving_first, publish, with_mover
+from lakecli.repository.reading.view import view_of_branch
+from lakecli.repository.staged.changes import check_clean
+
+_ROW: Final = b"run/"
+
+
+class Keep(StrEnum):
+    """Whether the branch of a run is kept at its end."""
+
+    ALWAYS = "always"
+    ON_FAILURE = "on-failure"
+    NEVER = "never"
+
+
+class Stage(StrEnum):
+    """How far a run has come."""
+
+    JOB = "job"
+    """Its job has not ended, or has failed."""
+    PUBLISH = "publish"
+    """Its job has ended without an error."""
+    PUBLISHED = "published"
+
+
+class JobRun(NamedTuple):
+    """A run.
+
+    Attributes:
+        id: 32 hex digits.
+        branch: the branch of its own.
+        destination: the branch that gets the result.
+        began: when it began.
+        committer: who commits and publishes.
+        message: the message of both commits.
+        job: the words of the job; none if it is a block of Python.
+        checks: the checks as they were given to the command line.
+        keep: always, on-failure or never.
+        stage: job, publish or published.
+        failure: why it ended; empty if it has not failed.
+        is_running: whether its process is alive.
+    """
+
+    id: str
+    branch: str
+    destination: str
+    began: datetime
+    committer: str
+    message: str
+    job: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    keep: Keep = Keep.ON_FAILURE
+    stage: Stage = Stage.JOB
+    failure: str = ""
+    is_running: bool = False
+
+
+class RunOptions(NamedTuple):
+    """How to run a job; fields are those of `JobRun`.
+
+    Attributes:
+        branch: ``""``: a new name.
+        message: ``""``: says which run it is.
+    """
+
+    destination: str
+    committer: str
+    branch: str = ""
+    message: str = ""
+    job: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    keep: Keep = Keep.ON_FAILURE
+
+
+class OpenRun:
+    """A run of this process.
+
+    Attributes:
+        run: the run as it is.
+        name: the name of its branch.
+        lock: a descriptor, for a job in a process of its own: as long as a process has it open, the
+            run counts as running.
+        commit: the commit that published it; ``None``: it is not published, or had no new data.
+    """
+
+    def __init__(self, repository: Repository, run: JobRun, lock: int) -> None:
+        self.run = run
+        self.name = run.branch
+        self.lock = lock
+        self.commit: Commit | None = None
+        self._repository = repository
+
+    def __str__(self) -> str:
+        """Return the URI of its branch, below which the job writes."""
+        return f"{self._repository.uri}/{self.name}"
+
+    def set(self, **changed: object) -> None:
+        """Change the run, in the local store, too."""
+        self.run = self.run._replace(**changed)  # type: ignore[arg-type]
+        fields = self.run._asdict() | {"began": int(self.run.began.timestamp())}
+        with self._repository.lake.kv.write() as txn:
+            txn.put(Table.META, _key(self._repository, self.run), json.dumps(fields).encode())
+
+
+@contextmanager
+def running(
+    repository: Repository, options: RunOptions, checks: Sequence[TreeCheck] = ()
+) -> Iterator[OpenRun]:
+    """Run the block as a job: at its end, commit what it staged, check, publish, remove the branch.
+
+    After an error, of the block, too, nothing of it is on the destination. No new data is no error.
+
+    Args:
+        repository: the repository.
+        options: how to run it.
+        checks: as of `lakecli.repository.publish.publish`.
+
+    Raises:
+        NotFound: no such destination.
+        DirtyBranch: it has uncommitted changes.
+        AlreadyExists: the branch exists, and belongs to no earlier run.
+        LostRace: another process runs a job on that branch.
+        LakeError: as of `publish`.
+    """
+    runtime = repository.lake.runtime
+    run_id = runtime.new_id().hex()
+    own = with_mover(repository, None)
+    moving_first(repository, options.destination, who=options.committer)
+    with repository.lake.kv.read() as txn:
+        check_clean(view_of_branch(repository, txn, options.destination))
+    _remove_left(repository, options.branch)
+    run = JobRun(
+        run_id,
+        options.branch or f"run-{run_id[:12]}",
+        options.destination,
+        runtime.now(),
+        options.committer,
+        options.message or f"Run {run_id}",
+        *options[4:],
+    )
+    with _locked(own, run, is_new=True) as (run, lock):
+        opened = OpenRun(own, run, lock)
+        opened.set()
+        try:
+            runtime.on_step("run: branch")
+            branches.create(own, run.branch, source=run.destination)
+        except BaseException:
+            _forget(own, run)
+            raise
+        with _ending(repository, opened):
+            runtime.on_step("run: job")
+            yield opened
+            opened.set(stage=Stage.PUBLISH)
+            _finish(repository, opened, checks)
+
+
+def resume(repository: Repository, branch: str, checks: Sequence[TreeCheck] = ()) -> OpenRun:
+    """Check and publish the result of a run whose job ended without an error, and end the run.
+
+    Args:
+        repository: the repository.
+        branch: the branch of the run.
+        checks: the checks that the run was to pass.
+
+    Raises:
+        NotFound: no run has that branch.
+        LostRace: it is still running.
+        Refused: its job failed or was killed, so its data may not be whole.
+        LakeError: as of `publish`.
+    """
+    own = with_mover(repository, None)
+    with _locked(own, find(repository, branch)) as (run, lock):
+        if run.stage == Stage.JOB:
+            raise Refused(
+                f"the job of the run on {branch} did not end well, so its data may not be whole",
+                hint=f"remove it, then run the job again: `run abort {repository.uri}/{branch}`",
+            )
+        opened = OpenRun(own, run, lock)
+        with _ending(repository, opened):
+            _finish(repository, opened, checks)
+        return opened
+
+
+def abort(repository: Repository, branch: str) -> JobRun:
+    """Remove a run with its branch; undo restores the branch.
+
+    Raises:
+        NotFound: no run has that branch.
+        LostRace: it is still running.
+    """
+    with _locked(repository, find(repository, branch)) as (run, _):
+        _discard(repository, run)
+        return run
+
+
+def iter_runs(repository: Repository) -> Iterator[JobRun]:
+    """Yield the runs of a repository that were not removed, oldest first."""
+    with repository.lake.kv.read() as txn:
+        rows = [_load(data) for _, data in txn.scan(Table.META, prefix=_ROW + repository.key)]
+    for run in sorted(rows, key=lambda each: each.began):
+        try:
+            with _locked(repository, run) as (found, _):
+                pass
+        except LostRace:
+            found = run._replace(is_running=True)
+        except NotFound:
+            continue
+        yield found
+
+
+def find(repository: Repository, branch: str) -> JobRun:
+    """Return the run that has a branch.
+
+    Raises:
+        NotFound: there is none.
+    """
+    for run in iter_runs(repository):
+        if run.branch == branch:
+            return run
+    raise NotFound(
+        f"no run has the branch {branch} in {repository.uri}",
+        hint=f"list them: `run list {repository.uri}`",
+    )
+
+
+def _finish(repository: Repository, opened: OpenRun, checks: Sequence[TreeCheck]) -> None:
+    """Commit what the job has staged, and publish the branch."""
+    run, step = opened.run, repository.lake.runtime.on_step
+    message, metadata = run.message, {"lakecli.run": run.id}
+    step("run: commit")
+    with suppress(NothingToDo):
+        commit(
+            with_mover(repository, None),
+            run.branch,
+            message=message,
+            committer=run.committer,
+            metadata=metadata,
+        )
+    step("run: publish")
+    options = MergeOptions(run.committer, message=message, metadata=metadata)
+    with suppress(NothingToDo):
+        opened.commit = publish(repository, run.branch, run.destination, options, checks)
+    step("run: published")
+    opened.set(stage=Stage.PUBLISHED, failure="")
+
+
+@contextmanager
+def _ending(repository: Repository, opened: OpenRun) -> Iterator[None]:
+    """Keep or remove the branch of a run at the end of the block, and record why it failed."""
+    try:
+        yield
+    except BaseException as error:
+        if opened.run.keep == Keep.NEVER:
+            _discard(repository, opened.run)
+        else:
+            opened.set(failure=str(error) or type(error).__name__)
+            if isinstance(error, LakeError) and error.hint is None:
+                error.hint = f"its data is kept: `diff {repository.at(opened.name).rstrip('/')}`"
+        raise
+    if opened.run.keep != Keep.ALWAYS:
+        repository.lake.runtime.on_step("run: remove")
+        _discard(repository, opened.run)
+
+
+def _remove_left(repository: Repository, branch: str) -> None:
+    """Remove runs that were killed and should not be kept, and the one that had a branch.
+
+    Raises:
+        LostRace: another process runs a job on that branch.
+    """
+    for run in list(iter_runs(repository)):
+        if run.branch == branch or (run.keep == Keep.NEVER and not run.is_running):
+            with _locked(repository, run):
+                _discard(repository, run)
+
+
+def _discard(repository: Repository, run: JobRun) -> None:
+    """Delete the branch of a run, also in the bucket if the job has pushed it, and its row."""
+    with suppress(NotFound):
+        branches.delete(repository, run.branch)
+    _forget(repository, run)
+
+
+def _forget(repository: Repository, run: JobRun) -> None:
+    with repository.lake.kv.write() as txn:
+        txn.delete(Table.META, _key(repository, run))
+    with suppress(OSError):
+        _lock_path(repository, run).unlink()
+
+
+def _key(repository: Repository, run: JobRun) -> bytes:
+    return _ROW + repository.key + bytes.fromhex(run.id)
+
+
+def _load(data: bytes) -> JobRun:
+    fields = json.loads(data)
+    return JobRun(**fields)._replace(
+        began=datetime.fromtimestamp(fields["began"], UTC),
+        job=tuple(fields["job"]),
+        checks=tuple(fields["checks"]),
+    )
+
+
+def _lock_path(repository: Repository, run: JobRun) -> Path:
+    return Path(repository.lake.home.store) / "runs" / f"{repository.record.uuid}-{run.id}"
+
+
+@contextmanager
+def _locked(
+    repository: Repository, run: JobRun, *, is_new: bool = False
+) -> Iterator[tuple[JobRun, int]]:
+    """Lock a run for the length of the block; return it as it is, and the lock's descriptor.
+
+    Args:
+        repository: the repository.
+        run: the run as it was read.
+        is_new: whether it has no row yet.
+
+    Raises:
+        LostRace: another process has the lock.
+        NotFound: it was removed meanwhile.
+    """
+    path = _lock_path(repository, run)
+    make_private(path.parent)
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LostRace(
+                f"the run on {run.branch} is under way in another process",
+                hint=f"see: `run list {repository.uri}`",
+            ) from None
+        with repository.lake.kv.read() as txn:
+            row = txn.get(Table.META, _key(repository, run))
+        if row is None and not is_new:
+            _forget(repository, run)
+            raise NotFound(f"the run on {run.branch} has ended")
+        yield run if row is None else _load(row), descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,224 @@
+"""Runs: all that a job has written is published, or nothing of it, whenever the run is killed."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import AlreadyExists, CheckFailed, DirtyBranch, LostRace, NotFound, Refused
+from lakecli.repository import branch
+from lakecli.repository.check import CheckedCommit, TreeCheck
+from lakecli.repository.clone import clone
+from lakecli.repository.log import LogOptions, log
+from lakecli.repository.pull import PullOptions, pull
+from lakecli.repository.push import PushOptions, push
+from lakecli.repository.run import Keep, RunOptions, Stage, abort, find, iter_runs, resume, running
+from tests.support import crashes
+from tests.support.clones import auto, here, machine, make_commit, there
+from tests.support.lakes import Numbered, checksums, make_repository, open_lake, read, stage
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.handle.lake import Lake
+    from tests.support.crashes import Killer
+
+WHO = "Me <me@example.com>"
+MAIN = RunOptions("main", WHO)
+NIGHTLY = RunOptions("main", WHO, branch="nightly")
+SOME = ("run: ", "check", "send", "track")
+NEW = {b"raw/%03d" % number: b"new" for number in range(40)}
+
+
+def branches_of(repository: Repository) -> list[str]:
+    return [each.name for each in branch.iter_branches(repository)]
+
+
+def run(repository: Repository, options: RunOptions = MAIN, *checks: TreeCheck) -> None:
+    """Run a job that commits a part of what it writes itself."""
+    with running(repository, options, checks) as job:
+        some = dict(list(NEW.items())[:20])
+        stage(repository, job.name, some)
+        stage(repository, job.name, NEW)
+
+
+@pytest.fixture
+def shared(repository: Repository) -> Repository:
+    make_commit(repository, b"a")
+    push(repository, "main", options=PushOptions(WHO))
+    return repository
+
+
+def test_a_run_publishes_what_it_staged(shared: Repository) -> None:
+    run(shared)
+    assert read(shared, "main") == checksums({b"a": b"a"} | NEW)
+    assert here(shared) == there(shared)
+    assert branches_of(shared) == ["main"]
+    assert list(iter_runs(shared)) == []
+
+
+def test_no_new_data_is_a_success(shared: Repository) -> None:
+    before = here(shared)
+    with running(shared, MAIN) as job:
+        stage(shared, job.name, {b"a": b"a"})
+    assert job.commit is None
+    assert here(shared) == before
+    assert branches_of(shared) == ["main"]
+
+
+def test_a_run_says_what_it_is(shared: Repository) -> None:
+    with running(shared, MAIN._replace(job=("load", "--all"), keep=Keep.ALWAYS)) as job:
+        assert str(job) == f"lakefs://demo/{job.name}"
+        (found,) = iter_runs(shared)
+        assert found == job.run._replace(is_running=True)
+        assert (found.stage, found.job) == (Stage.JOB, ("load", "--all"))
+        for refused in (resume, abort):
+            with pytest.raises(LostRace, match="under way"):
+                refused(shared, job.name)
+        make_commit(shared, b"own", job.name)
+    assert job.commit is not None
+    assert job.commit.metadata["lakecli.run"] == job.run.id
+    assert find(shared, job.name).stage == Stage.PUBLISHED
+    assert resume(shared, job.name).commit is None
+    abort(shared, job.name)
+    assert branches_of(shared) == ["main"]
+    with pytest.raises(NotFound, match="no run"):
+        abort(shared, job.name)
+    assert list((shared.lake.home.store / "runs").iterdir()) == []  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("keep", Keep)
+def test_a_failed_job_publishes_nothing(shared: Repository, keep: Keep) -> None:
+    before = here(shared)
+
+    def fail(name: str) -> None:
+        stage(shared, name, NEW)
+        raise RuntimeError("broken")
+
+    with (
+        pytest.raises(RuntimeError, match="broken"),
+        running(shared, NIGHTLY._replace(keep=keep)) as job,
+    ):
+        fail(job.name)
+    assert here(shared) == there(shared) == before
+    assert branches_of(shared) == (["main"] if keep is Keep.NEVER else ["main", "nightly"])
+    if keep is not Keep.NEVER:
+        assert find(shared, "nightly").failure == "broken"
+        with pytest.raises(Refused, match="did not end well"):
+            resume(shared, "nightly")
+    run(shared, NIGHTLY)  # the same line tomorrow
+    assert read(shared, "main") == checksums({b"a": b"a"} | NEW)
+    assert branches_of(shared) == ["main"]
+
+
+def test_a_failed_check_can_be_mended(shared: Repository) -> None:
+    before = here(shared)
+    with pytest.raises(CheckFailed) as failed:
+        run(shared, NIGHTLY, TreeCheck(lambda _: False, "schema"))
+    assert failed.value.hint == "its data is kept: `diff lakefs://demo/nightly`"
+    assert here(shared) == there(shared) == before
+    assert find(shared, "nightly").stage == Stage.PUBLISH
+    stage(shared, "nightly", {b"mended": b"1"})
+    assert resume(shared, "nightly", [TreeCheck(lambda _: True)]).commit is not None
+    assert read(shared, "main") == checksums({b"a": b"a", b"mended": b"1"} | NEW)
+    assert branches_of(shared) == ["main"]
+
+
+def test_a_branch_of_somebody_else_is_refused(shared: Repository) -> None:
+    branch.create(shared, "nightly", source="main")
+    with pytest.raises(AlreadyExists):
+        run(shared, NIGHTLY)
+    assert list(iter_runs(shared)) == []
+    with pytest.raises(NotFound, match="no branch 'gone'"):
+        run(shared, MAIN._replace(destination="gone"))
+    branch.delete(shared, "nightly")
+    stage(shared, "main", {b"dirty": b"1"})
+    with pytest.raises(DirtyBranch):
+        run(shared)
+    branch.reset(shared, "main")
+    with running(shared, NIGHTLY), pytest.raises(LostRace, match="under way"):
+        run(shared, NIGHTLY)
+    assert branches_of(shared) == ["main"]
+
+
+def test_with_automatic_sharing_the_branch_stays_here(shared: Repository) -> None:
+    with auto(shared) as (sharing, _):
+        with running(sharing, MAIN) as job:
+            stage(sharing, job.name, NEW)
+        with running(sharing, NIGHTLY) as pushing:
+            make_commit(sharing, b"own", pushing.name)
+            assert there(sharing, pushing.name) is not None
+    assert there(shared, job.name) is None
+    assert there(shared, "nightly") is None
+    assert here(shared) == there(shared)
+    assert branches_of(shared) == ["main"]
+
+
+def kept(repository: Repository) -> AbstractContextManager[tuple[Repository, object]]:
+    return nullcontext((repository, None))
+
+
+def job_of_the_night(lake: Lake, killer: Killer, sync: str) -> None:
+    repository = lake.repository("demo")
+    killer.watch(repository)
+
+    def check(candidate: CheckedCommit) -> None:
+        killer("check")
+        assert read(candidate.repository, candidate.commit.id).keys() > NEW.keys()
+
+    with (auto if sync == "auto" else kept)(repository) as (used, _):
+        run(used, NIGHTLY, TreeCheck(check, "schema"))
+
+
+def look(directory: Path) -> tuple[dict[bytes, str], dict[bytes, str], list[str]]:
+    """Return what main holds here and for another clone, and the messages of its history."""
+    with (
+        open_lake(directory, new_id=Numbered("look")) as lake,
+        machine(directory, "other") as other,
+    ):
+        repository = lake.repository("demo")
+        if not list(other.repositories()):
+            clone(other, repository.record.storage_namespace, "demo")
+        theirs = other.repository("demo")
+        pull(theirs, "main", PullOptions(WHO))
+        with log(theirs, "main", LogOptions(first_parent=True)) as commits:
+            messages = [each.message for each in commits]
+        return read(repository, "main"), read(theirs, "main"), messages
+
+
+def prepare(directory: Path) -> None:
+    directory.mkdir()
+    with open_lake(directory, new_id=Numbered("prepare")) as lake:
+        repository = make_repository(lake, directory)
+        make_commit(repository, b"a")
+        push(repository, "main", options=PushOptions(WHO))
+
+
+@pytest.mark.parametrize("sync", ["manual", "auto"])
+@pytest.mark.parametrize("only", [SOME, pytest.param("", marks=pytest.mark.nightly)])
+def test_a_run_that_is_killed_at_any_step_publishes_all_or_nothing(
+    tmp_path: Path, sync: str, only: str | tuple[str, ...]
+) -> None:
+    prepare(tmp_path / "whole")
+    whole = crashes.run(job_of_the_night, tmp_path / "whole", sync)
+    assert whole.answer == ""
+    old, new = checksums({b"a": b"a"}), checksums({b"a": b"a"} | NEW)
+    assert look(tmp_path / "whole")[:2] == (new, new)
+    steps = [each for each in whole.steps if not each.startswith(("before", "after"))]
+    for number, step in enumerate(each for each in steps if each.startswith(only)):
+        where = tmp_path / f"killed {number}"
+        prepare(where)
+        assert crashes.run(job_of_the_night, where, sync, step=step, seed="first").killed
+        _, theirs, _ = look(where)
+        assert theirs in (old, new), step
+        again = crashes.run(job_of_the_night, where, sync, seed="second")
+        assert again.answer == "", step
+        ours, theirs, messages = look(where)
+        assert ours == theirs == new, step
+        assert len(messages) == 3, step
+        with open_lake(where, new_id=Numbered("end")) as lake:
+            assert branches_of(lake.repository("demo")) == ["main"], step
