@@ -202,7 +202,7 @@ def attest(repository: Repository, kind: str, name: str, who: str, *, number: in
     with repository.lake.kv.read() as txn:
         tree = RefStore(txn, repository.key).get_commit(here(repository)).metarange_id
     at = repository.lake.runtime.now()
-    made = Attestation(kind, name, tree, tree, "", who, at)  # type: ignore[arg-type]
+    made = Attestation(kind, name, tree, tree, "", who, at)
     write_attestation(repository.store, made, id=f"{number:032x}")
 
 
