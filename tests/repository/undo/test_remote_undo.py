@@ -634,7 +634,7 @@ def test_a_refused_undo_leaves_the_answer_to_its_repetition(world: World) -> Non
         undo(eve)
     assert undo(eve, remote=True, committer="eve").is_completed
     assert not may_be_left(eve)
-    assert told.value.hint == "--remote completes it there"
+    assert told.value.hint == "complete it there: `remote=True`"
 
 
 def test_an_undo_does_not_have_to_send_what_an_earlier_one_left(world: World) -> None:

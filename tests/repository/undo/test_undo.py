@@ -516,7 +516,7 @@ class TestPushed:
         push(one, "main", options=ME)
         with pytest.raises(Refused, match="this was pushed: branch main") as caught:
             undo(one)
-        assert "--remote undoes it in the bucket too" in (caught.value.hint or "")
+        assert "undo it in the bucket too: `remote=True`" in (caught.value.hint or "")
         assert f"branch revert {one.uri}/main {second.id}" in (caught.value.hint or "")
         assert head(one) == second.id
 
