@@ -51,7 +51,7 @@ def as_commands(hint: str, repository: str | None, command: str = "merge") -> st
 
     def option_of(parameter: re.Match[str]) -> str:
         name, value = parameter.groups()
-        if name == "allow_empty" and command != "merge":
+        if name == "allow_empty" and command not in {"merge", "publish"}:
             return "--allow-empty-commit"
         option = f"--{name.replace('_', '-')}" + (f" {value}" if value != "True" else "")
         return _OPTIONS.get(f"{name}={value}", option)
