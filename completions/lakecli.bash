@@ -104,7 +104,7 @@ __lakecli_options() {
     'policy edit') REPLY='-y --yes' ;;
     'policy log') REPLY='--amount' ;;
     'policy set') REPLY='-y --yes' ;;
-    'policy show') REPLY='' ;;
+    'policy show') REPLY='--for --print-iam' ;;
     'pull') REPLY='--dry-run --ff-only -m --message --strategy' ;;
     'push') REPLY='--all -d --delete --dry-run --force-with-lease' ;;
     'quickstart') REPLY='' ;;
@@ -313,6 +313,8 @@ __lakecli_value() {
     'op log --amount') REPLY='nothing' ;;
     'op show --amount') REPLY='nothing' ;;
     'policy log --amount') REPLY='nothing' ;;
+    'policy show --for') REPLY='nothing' ;;
+    'policy show --print-iam') REPLY='=aws gcs azure' ;;
     'pull -m') REPLY='nothing' ;;
     'pull --message') REPLY='nothing' ;;
     'pull --strategy') REPLY='=source-wins dest-wins' ;;

@@ -612,6 +612,10 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '-y' 'Do not ask for confirmation' \
                 '--yes' 'Do not ask for confirmation'
+        case 'policy show'
+            printf '%s\t%s\n' \
+                '--for' 'Print it for this person or role' \
+                '--print-iam' 'Print what the bucket\'s permissions can enforce, for this cloud'
         case 'pull'
             printf '%s\t%s\n' \
                 '--dry-run' 'Show what would be done, but do nothing' \
@@ -1078,6 +1082,10 @@ function __lakecli_value
             echo 'nothing'
         case 'policy log --amount'
             echo 'nothing'
+        case 'policy show --for'
+            echo 'nothing'
+        case 'policy show --print-iam'
+            echo '=aws gcs azure'
         case 'pull -m'
             echo 'nothing'
         case 'pull --message'
