@@ -109,7 +109,7 @@ __lakecli_options() {
     'policy edit') REPLY='-y --yes' ;;
     'policy log') REPLY='--amount' ;;
     'policy set') REPLY='-y --yes' ;;
-    'policy show') REPLY='' ;;
+    'policy show') REPLY='--for --print-iam' ;;
     'publish') REPLY='--allow-empty --check -m --message --meta --no-verify --strategy --table-logs --take' ;;
     'pull') REPLY='--dry-run --ff-only -m --message --strategy --table-logs --take' ;;
     'push') REPLY='--all -d --delete --dry-run --force-with-lease --no-verify' ;;
@@ -332,6 +332,8 @@ __lakecli_value() {
     'op log --amount') REPLY='nothing' ;;
     'op show --amount') REPLY='nothing' ;;
     'policy log --amount') REPLY='nothing' ;;
+    'policy show --for') REPLY='nothing' ;;
+    'policy show --print-iam') REPLY='=aws gcs azure' ;;
     'publish --check') REPLY='nothing' ;;
     'publish -m') REPLY='nothing' ;;
     'publish --message') REPLY='nothing' ;;

@@ -646,6 +646,10 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '-y' 'Do not ask for confirmation' \
                 '--yes' 'Do not ask for confirmation'
+        case 'policy show'
+            printf '%s\t%s\n' \
+                '--for' 'Print it for this person or role' \
+                '--print-iam' 'Print what the bucket\'s permissions can enforce, for this cloud'
         case 'publish'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Merge even if the source has no new changes' \
@@ -1153,6 +1157,10 @@ function __lakecli_value
             echo 'nothing'
         case 'policy log --amount'
             echo 'nothing'
+        case 'policy show --for'
+            echo 'nothing'
+        case 'policy show --print-iam'
+            echo '=aws gcs azure'
         case 'publish --check'
             echo 'nothing'
         case 'publish -m'

@@ -58,6 +58,7 @@ from lakecli.stores.contract import (
     JSON,
     ConditionFailed,
     Match,
+    NotAllowed,
     ObjectNotFound,
     ObjectStore,
     Version,
@@ -446,6 +447,11 @@ class RefMove:
         return True
 
     def _fail(self, error: LakeError) -> None:
+        if isinstance(error, NotAllowed):
+            error.hint = (
+                f"the bucket's policy may protect {self._intent.kind} {self._intent.name}: let "
+                "somebody who may move it merge"
+            )
         self._error = error
         self._failures += 1
         self._slow_failures += isinstance(error, Unresponsive)

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from itertools import chain, islice
 from threading import Lock
@@ -565,8 +565,10 @@ class GcGuard:
 
     def _touch(self, key: str) -> None:
         # Each copy has a unique name: two writers that renew one object at once do not delete each
-        # other's copy.
-        renew(self._store, key, aside=gc_protocol.REFRESHING + self._new_id().hex())
+        # other's copy. A bucket that lets nobody replace objects refuses it; the object is then
+        # condemned sooner, and is still there for a whole grace period.
+        with suppress(PermissionDenied):
+            renew(self._store, key, aside=gc_protocol.REFRESHING + self._new_id().hex())
 
     def _for_each(self, function: Callable[[A], B], items: Collection[A]) -> list[B]:
         try:

@@ -227,7 +227,7 @@ class Translator(ABC):
         # Where the configuration is wrong, the host is unknown; those words do not name it.
         if "{host}" in words.message:
             details["host"] = self._host()
-        if self.anonymous and words.error is PermissionDenied:
+        if self.anonymous and issubclass(words.error, PermissionDenied):
             words = words._replace(hint=_ANONYMOUS.format(self.anonymous))
         return words.filled(details)
 

@@ -6,7 +6,7 @@ Adapters convert their SDK's errors to lakecli's:
 
 - no such key: `ObjectNotFound`; no such bucket: `BucketNotFound`
 - a condition that did not hold (S3 412, 409, 404 on a conditional PUT, …): `ConditionFailed`
-- missing or refused credentials and permissions: `PermissionDenied`
+- missing or refused credentials: `PermissionDenied`; missing permissions: `NotAllowed`
 - no connection, time-outs, throttling, 5xx after the retries, disk full: `Unreachable`
 - an operation that the store lacks: `Unsupported`
 
@@ -45,6 +45,10 @@ class BucketNotFound(NotFound):
 
 class ConditionFailed(LostRace):
     """The condition of a write did not hold; nothing was written."""
+
+
+class NotAllowed(PermissionDenied):
+    """The credentials are valid, and permissions refuse what was asked with them."""
 
 
 class ObjectArchived(Refused):

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-from typing import TYPE_CHECKING
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
+from lakecli.errors import PermissionDenied
+from lakecli.repository.policy.bucket_policy import Cloud, bucket_policy
+from lakecli.repository.policy.document import Policy
 from lakecli.stores.contract import ANY
 from lakecli.stores.s3.store import S3Store
+from lakecli.stores.uri import parse
 from tests.cli.commands.test_doctor import PunctualCli
 from tests.stores.s3.test_demands import KEY, signed, unencrypted, unpaid
 from tests.support.proxies import Forwarded, forwarding, like_kms
@@ -220,3 +226,59 @@ def test_etags_that_are_no_md5_are_no_damage(
         assert (tmp_path / "got/2").read_bytes() == b"body"
         S3Store(source).put("in/2", b"else", ANY)
         assert cli("fs", "cat", "lakefs://demo/main/2").exit_code == 8
+
+
+def replacing(document: dict[str, Any]) -> Callable[[Forwarded], str]:
+    """Refuse what the conditions of a printed document deny, as S3 documents them."""
+
+    def refuse(request: Forwarded) -> str:
+        url = urlsplit(request.path)
+        query = parse_qs(url.query, keep_blank_values=True)
+        ends = request.method == "POST" and "uploadId" in query
+        creates = ends or (request.method == "PUT" and "partNumber" not in query)
+        return "Access Denied" * any(
+            creates
+            and each["Condition"]["Bool"] == {"s3:ObjectCreationOperation": "true"}
+            and not any(name[3:] in request.headers for name in each["Condition"]["Null"])
+            and fnmatch(f"arn:aws:s3:::{unquote(url.path[1:])}", resource)
+            for each in document["Statement"]
+            if "Condition" in each
+            for resource in each["Resource"]
+        )
+
+    return refuse
+
+
+def test_everything_is_written_where_nothing_may_be_replaced(
+    cli: Cli, moto_endpoint: str, aws_environment: pytest.MonkeyPatch, bucket: str, tmp_path: Path
+) -> None:
+    source = new_bucket(moto_endpoint)
+    for number, size in enumerate((10, 2 << 20, 9 << 20)):
+        S3Store(source).put(f"in/{number}", bytes([number]) * size, ANY)
+        (tmp_path / str(number)).write_bytes(bytes([9, number]) * size)
+    place = parse(f"s3://{bucket}/demo")
+    document = bucket_policy(Policy(), place, Cloud.AWS)
+    with forwarding(moto_endpoint, refuse=replacing(document)) as url:
+        aws_environment.setenv("AWS_ENDPOINT_URL", url)
+        cli.ok("repo", "create", "lakefs://demo", str(place))
+        for number in range(3):
+            cli.ok("fs", "upload", f"lakefs://demo/main/{number}", "-s", tmp_path / str(number))
+        cli.ok("fs", "upload", "lakefs://demo/main/stream", "-s", "-", stdin=bytes(9 << 20))
+        cli.ok("commit", "lakefs://demo/main", "-m", "all")
+        line = ("import", "--from", f"s3://{source}/in/", "--to", "lakefs://demo/main/in/")
+        cli.ok(*line, "-m", "in", "--copy")
+        link = json.loads(cli.ok("fs", "presign", "--put", "lakefs://demo/main/x", "--json").stdout)
+        subprocess.run(["curl", "-sSf", "-T", tmp_path / "1", link["url"]], check=True, timeout=60)
+        cli.ok("fs", "stage", "lakefs://demo/main/x", "--incoming", link["id"])
+        cli.ok("commit", "lakefs://demo/main", "-m", "x")
+        cli.ok("push", "lakefs://demo")
+        cli.ok("tag", "create", "lakefs://demo/v1", "lakefs://demo/main")
+        cli.ok("push", "lakefs://demo/v1")
+        cli.ok("branch", "reset", "lakefs://demo/main", "--to", "main~1", "-y")
+        cli.ok("push", "lakefs://demo/main", "--force-with-lease")
+        cli.ok("fsck", "lakefs://demo", "--data")
+        store = S3Store(bucket, "demo")
+        [key] = (info.key for info in store.list("data/") if info.size == 20)
+        for size in (10, 20):  # as long as the object, and of another length
+            with pytest.raises(PermissionDenied):
+                store.put(key, bytes(size), ANY)

@@ -7,6 +7,7 @@ that nothing else writes ref objects is checked, too.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -201,7 +202,7 @@ class Team:
         environ = {
             "LAKECLI_HOME": str(self.directory / who),
             "LAKECLI_USER_NAME": who.title(),
-            "LAKECLI_USER_EMAIL": f"{who}@x",
+            "LAKECLI_USER_EMAIL": os.environ.get("CLAIMED_EMAIL", f"{who}@x"),
             "LAKECLI_SYNC": sync,
         }
         named = {

@@ -26,7 +26,7 @@ from lakecli.remote.gc_protocol import (
 from lakecli.repository.guard import GcGuard, Swept
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.walk import FileOpener, LinkPolicy
-from lakecli.stores.contract import ANY
+from lakecli.stores.contract import ANY, NotAllowed
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryBucket
 from tests.support.collection import make_state
@@ -113,6 +113,25 @@ def test_old_objects_are_renewed_while_the_collection_is_idle(place: Place) -> N
     assert place.age(OTHER) == timedelta(days=0.9)
     assert place.store.get(KEY) == b"x"
     assert not list(place.store.list("_lakecli/gc/refresh/"))
+
+
+def test_an_object_that_may_not_be_replaced_keeps_its_time(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The protocol holds without: nothing is deleted before a whole grace period from now."""
+    place.put(KEY, days=1.1)
+    place.set_state(Phase.CONDEMNED)
+    copied = place.store.copy
+
+    def copy(source: str, key: str) -> None:
+        if key == KEY:
+            raise NotAllowed("a policy of the bucket")
+        copied(source, key)
+
+    monkeypatch.setattr(place.store, "copy", copy)
+    assert place.guard.claim([KEY]) == {KEY: 1}
+    assert place.age(KEY) > timedelta(days=1)
+    assert len(list(place.store.list("_lakecli/gc/keep/"))) == 1
 
 
 def test_a_guard_that_never_began_reads_the_state_before_it_settles(place: Place) -> None:

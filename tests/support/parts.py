@@ -42,6 +42,7 @@ PLACES = {
     "repository/sharing/test_automatic_races.py": "servers",
     "repository/handoff/test_download_script.py": "servers",
     "repository/handoff/test_upload_documents.py": "servers",
+    "cli/test_bucket_policy.py": "servers",
     "cli/manual/test_policies.py": "servers",
     "cli/manual/test_completion.py": "servers",
     "cli/commands/test_lakefs.py": "servers",

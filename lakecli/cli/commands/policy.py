@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 from collections.abc import Sequence
@@ -13,12 +14,15 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from lakecli.cli.commands.names_from_file import read_document
 from lakecli.cli.context import Context
-from lakecli.cli.line import Kind, argument
+from lakecli.cli.line import Kind, argument, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Amount, RepositoryUri, Yes
-from lakecli.errors import LakeError, NothingToDo, Refused
+from lakecli.errors import LakeError, NothingToDo, Refused, UsageError
 from lakecli.remote.policy import PolicyRecord, iter_policies, read_policy
+from lakecli.repository.policy.bucket_policy import Cloud, bucket_policy
+from lakecli.repository.policy.rules import NO_RULES, rules_of
+from lakecli.stores.uri import parse
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
@@ -37,6 +41,7 @@ class PolicyJson(TypedDict):
         document: TOML.
         refused: of the last 100 moves of the matching branches and tags, how many these rules
             would have refused; null if that was not asked.
+        iam: the document of --print-iam, as a JSON text; null without it.
     """
 
     number: int
@@ -44,6 +49,7 @@ class PolicyJson(TypedDict):
     at: datetime | None
     document: str
     refused: int | None
+    iam: str | None
 
 
 class PatternJson(TypedDict):
@@ -57,17 +63,45 @@ class PatternJson(TypedDict):
 
 
 @answers(PolicyJson)
-def policy_show(context: Context, repository: RepositoryUri) -> None:
+def policy_show(
+    context: Context,
+    repository: RepositoryUri,
+    *,
+    print_iam: Cloud | None = option(
+        "CLOUD", "Print what the bucket's permissions can enforce, for this cloud"
+    ),
+    person: str = option("EMAIL|ROLE", "Print it for this person or role", "--for", default=""),
+) -> None:
     """Show the rules about branches and tags, which hold for all clones.
 
     The text is the TOML document that `lakecli policy set` reads; `lakecli help policy` explains
     it. Without rules, everything is allowed, and nothing is printed.
 
+    --print-iam prints a JSON document for a person in no role, or the one that --for names, with
+    the permissions that the rules imply: which branches and tags he cannot move, and that only the
+    role "collectors", else the owners, can delete. These hold for every program. For aws it is a
+    policy of IAM that only denies; `lakecli help clouds` has one that allows. For gcs these are
+    bindings of roles for the bucket, for azure it is the assignment of a role. Replace PERSON and
+    other words in capitals.
+
     Examples:
         lakecli policy show lakefs://demo
+        lakecli policy show lakefs://demo --print-iam aws --for bob@example.com
         lakecli policy show lakefs://demo > policy.toml
     """
-    found = read_policy(context.repository(repository).store)
+    if person and print_iam is None:
+        raise UsageError("--for goes with --print-iam", hint="add --print-iam aws, gcs or azure")
+    opened = context.repository(repository)
+    found = read_policy(opened.store)
+    if print_iam is not None:
+        rules = NO_RULES if found is None else rules_of(found)
+        namespace = parse(opened.store.uri)
+        document = bucket_policy(rules.policy, namespace, print_iam, person)
+        iam = json.dumps(document, indent=2)
+        if print_iam is not Cloud.AWS:
+            context.out.note("this document was not tested on the cloud: try what it refuses")
+        context.out.emit({**_record(found), "iam": iam}, text=iam.splitlines)
+        return
     if found is None:
         context.out.note("there are no rules: everything is allowed")
     else:
@@ -200,8 +234,8 @@ def _set(
 
 def _record(found: PolicyRecord | None) -> PolicyJson:
     if found is None:
-        return PolicyJson(number=0, who="", at=None, document="", refused=None)
-    return pick(PolicyJson, found, refused=None)
+        return PolicyJson(number=0, who="", at=None, document="", refused=None, iam=None)
+    return pick(PolicyJson, found, refused=None, iam=None)
 
 
 @answers(PatternJson, each=True)

@@ -31,13 +31,13 @@ _EARLIER: Final = (
 
 HABITS: Final = {
     "-V": "lakecli version",
-    "actions": "a CI job checks a branch and merges it: lakecli help recipes",
+    "actions": "a check, and a rule that requires it: lakecli help policy",
     "add": "a commit takes all files of a linked directory: lakecli commit -m MESSAGE; elsewhere: "
     "lakecli fs upload FILE PATH",
     "am": "apply a commit to a branch: lakecli cherry-pick REF BRANCH",
     "archive": "files of a ref: lakecli fs download -r PATH DEST; in a bucket: lakecli export PATH "
     "DEST",
-    "auth": "who may do what is up to the bucket: lakecli help security",
+    "auth": "who may do what is up to rules and the bucket: lakecli help policy",
     "branch -a": "lakecli branch list; those of the bucket, too: lakecli status REPOSITORY",
     "branch -D": "lakecli branch delete BRANCH",
     "branch -d": "lakecli branch delete BRANCH",

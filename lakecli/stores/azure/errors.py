@@ -31,7 +31,7 @@ from lakecli.stores.cloud_errors import (
     one_line,
     permission_hint,
 )
-from lakecli.stores.contract import BucketNotFound, ConditionFailed
+from lakecli.stores.contract import BucketNotFound, ConditionFailed, NotAllowed
 
 _DENIED = Words(
     PermissionDenied, "{host} refused the request ({code}): {what}: {text}", permission_hint("")
@@ -117,7 +117,7 @@ class AzureTranslator(Translator):
     again = "wait and repeat the command, or check the account's name and the network"
     by_class = _BY_CLASS
     by_code = _BY_CODE
-    by_status = BY_STATUS | {401: _BAD_LOGIN, 403: _DENIED}
+    by_status = BY_STATUS | {401: _BAD_LOGIN, 403: _DENIED._replace(error=NotAllowed)}
     order_hint = "use a storage account without a hierarchical namespace"
 
     def __init__(self, account: str, container: str, host: Callable[[], str]) -> None:

@@ -33,7 +33,7 @@ from lakecli.stores.cloud_errors import (
     one_line,
     permission_hint,
 )
-from lakecli.stores.contract import BucketNotFound
+from lakecli.stores.contract import BucketNotFound, NotAllowed
 
 TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 """HTTP statuses of failures that may be gone at the next attempt."""
@@ -52,7 +52,8 @@ _NO_BUCKET = Words(
 VANISHED = Words(Unreachable, "{host} lost an unfinished upload: {what}", "repeat the command")
 _BY_STATUS = {
     **BY_STATUS,
-    **dict.fromkeys((401, 403), _DENIED),
+    401: _DENIED,
+    403: _DENIED._replace(error=NotAllowed),
     409: BUSY,  # somebody else is at it and may yet fail, so nothing is decided
     410: VANISHED,
 }

@@ -26,13 +26,12 @@ from lakecli.base.directories import make_durable
 from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.errors import (
     LakeError,
-    PermissionDenied,
     Refused,
     Unreachable,
     Unsupported,
     UsageError,
 )
-from lakecli.stores.contract import BucketNotFound, key_bytes
+from lakecli.stores.contract import BucketNotFound, NotAllowed, key_bytes
 from lakecli.stores.local.files import (
     CREATE_NEW,
     FILE_MODE,
@@ -114,7 +113,7 @@ class RootDirectory:
         where = f"{text}: {what} in {self.root}"
         if number in _PERMISSION:
             hint = MACHINE_HINTS.get(number or 0, f"check owner and mode of {self.root}")
-            return PermissionDenied(where, hint=hint)
+            return NotAllowed(where, hint=hint)
         if number in _FULL:
             return Unreachable(
                 f"no space left on the disk, {where}",

@@ -33,7 +33,7 @@ from lakecli.stores.cloud_errors import (
     one_line,
     permission_hint,
 )
-from lakecli.stores.contract import BucketNotFound
+from lakecli.stores.contract import BucketNotFound, NotAllowed
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -62,6 +62,7 @@ _CREDENTIALS = {
 
 
 _DENIED = Words(PermissionDenied, "{host} refused {operation} ({code}): {what}: {text}", "{action}")
+_NOT_ALLOWED = _DENIED._replace(error=NotAllowed)
 _UNABLE = Words(Unsupported, "{host} cannot do {operation} ({code}): {what}")
 _NO_BUCKET = Words(
     BucketNotFound,
@@ -102,7 +103,8 @@ _BY_CODE = {
 _BY_STATUS = {
     **BY_STATUS,
     **dict.fromkeys((301, 302, 307, 308), _ELSEWHERE),
-    **dict.fromkeys((401, 403), _DENIED),
+    401: _DENIED,
+    403: _NOT_ALLOWED,
     **dict.fromkeys((405, 501), _UNABLE),
     409: BUSY,  # somebody else is at it and may yet fail, so nothing is decided
     507: _FULL,
@@ -181,7 +183,7 @@ class S3Translator(Translator):
 
     def refused_object(self, code: str, key: str, text: str) -> LakeError:
         """Return the error for one object that a batch of deletions could not delete."""
-        words = _DENIED if code == "AccessDenied" else _BY_CODE.get(code, BUSY)
+        words = _NOT_ALLOWED if code == "AccessDenied" else _BY_CODE.get(code, BUSY)
         text = one_line(text)
         return self.error(words, key, text=text, **_explained("DeleteObjects", code, text))
 

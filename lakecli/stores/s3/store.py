@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Any, BinaryIO
 
@@ -42,7 +43,7 @@ from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import S3Translator, status_of
 from lakecli.stores.s3.reading import PAGE_SIZE, S3Reader, headers_of, version_of
 from lakecli.stores.s3.signing import signed_form, signed_url
-from lakecli.stores.s3.uploads import SINGLE_LIMIT, S3Uploads
+from lakecli.stores.s3.uploads import SINGLE_LIMIT, S3Uploads, send_or_create
 from lakecli.stores.streams import parts_of, read_exactly, size_left, spooled
 
 _NOT_IN_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # compiled on first use
@@ -332,9 +333,12 @@ class S3Store(CloudStore, OpensRanges):
     ) -> Version:
         conditions = headers_of(condition)
         with self.translated(key, may_be_absent=bool(conditions)) as full:
-            answer = self._connection.client(max_attempts=1 if conditions else None).put_object(
-                Bucket=self.bucket, Key=full, Body=body, **conditions, **_arguments_of(attributes)
-            )
+            client = self._connection.client(max_attempts=1 if conditions else None)
+            arguments = {"Bucket": self.bucket, "Key": full, "Body": body}
+            send = partial(client.put_object, **arguments, **_arguments_of(attributes))
+            # A stream has been read, so it cannot be sent again.
+            sends_once = conditions or not isinstance(body, bytes)
+            answer = send(**conditions) if sends_once else send_or_create(send, conditions)
             version = version_of(answer)
         return version or self.head(key).version
 

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Any, BinaryIO, TypeVar
 
@@ -20,6 +21,7 @@ from lakecli.stores.s3.errors import status_of
 from lakecli.stores.s3.reading import headers_of, version_of
 from lakecli.stores.streams import send_all
 
+A = TypeVar("A")
 T = TypeVar("T")
 _Position = dict[str, Any]
 _BEGINNING: _Position = {}
@@ -28,6 +30,25 @@ SINGLE_LIMIT = 5 << 30
 """Largest size of one PUT or one copy, in bytes."""
 
 COPY_PART_SIZE = 512 << 20
+
+
+def send_or_create(send: Callable[..., A], conditions: Mapping[str, str]) -> A:
+    """Send a request that writes an object; without a condition, a second time if it is refused.
+
+    A policy of the bucket may demand that no object is replaced. It then allows the request with
+    the condition that the object does not exist.
+    """
+    from botocore.exceptions import ClientError
+
+    try:
+        return send(**conditions)
+    except ClientError as error:
+        if conditions or status_of(error) != HTTPStatus.FORBIDDEN:
+            raise
+        try:
+            return send(IfNoneMatch="*")
+        except ClientError:
+            raise error from None
 
 
 class S3Uploads:
@@ -58,7 +79,8 @@ class S3Uploads:
         target = {"Bucket": self._bucket, "Key": self._store.full(key)}
         changes = {**arguments, "MetadataDirective": "REPLACE"} if arguments else {}
         try:
-            client.copy_object(**target, **changes, **payer, CopySource=source)
+            send = partial(client.copy_object, **target, **changes, **payer, CopySource=source)
+            send_or_create(send, {})
         except ClientError as error:
             # The words for "too large" differ from server to server, so the size decides.
             head = None
@@ -166,10 +188,10 @@ class S3Uploads:
         conditions = headers_of(condition)
         with self._of(key, upload, may_be_absent=bool(conditions)) as target:
             client = self._connection.client(max_attempts=1 if conditions else None)
-            answer = client.complete_multipart_upload(
-                **target, MultipartUpload={"Parts": described}, **conditions
+            send = partial(
+                client.complete_multipart_upload, **target, MultipartUpload={"Parts": described}
             )
-            version = version_of(answer)
+            version = version_of(send_or_create(send, conditions))
         return version or self._store.head(key).version
 
     def abort(self, key: str, upload: UploadId) -> None:

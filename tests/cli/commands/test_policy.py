@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.cli.commands import policy
+from lakecli.stores.uri import NamespaceUri
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -131,4 +134,27 @@ def test_protected_branches(cli: Cli, golden: Golden) -> None:
         cli("branch-protect", "delete", URI, "main"),
         cli("branch-protect", "delete", URI, "main"),
         cli("branch-protect", "list", URI),
+    )
+
+
+@pytest.mark.usefixtures("pushed")
+def test_the_permissions_of_a_bucket_are_printed(
+    cli: Cli, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    show = ("policy", "show", URI)
+    cli.ok("policy", "set", URI, "-", "-y", stdin=RULES + "who = ['ada@example.com']\n")
+    refused = (
+        cli(*show, "--print-iam", "aws"),
+        cli(*show, "--print-iam", "ibm"),
+        cli(*show, "--for", "bob@example.com"),
+    )
+    monkeypatch.setattr(policy, "parse", lambda _: NamespaceUri("gs", "bkt", "demo"))
+    shown = cli(*show, "--print-iam", "gcs", "--json")
+    plain = cli.ok(*show, "--print-iam", "gcs").stdout
+    assert shown.json["iam"] + "\n" == plain
+    golden(
+        "policy_show_print_iam",
+        *refused,
+        cli(*show, "--print-iam", "gcs", "--for", "bob@example.com"),
+        cli(*show, "--print-iam", "gcs", "--for", "leads"),
     )

@@ -26,19 +26,18 @@ import pytest
 import yaml
 
 from lakecli.cli.manual.topics import topic_names
+from lakecli.repository.policy.document import parse_policy
 from tests.support.servers import new_bucket
 from tests.support.tools import require_tool
 
 ROOT = Path(__file__).parents[3]
+TOPICS = ROOT / "lakecli" / "cli" / "manual" / "topics"
 PAGES = {
     "README": ROOT / "README.md",
-    **{
-        name: ROOT / "lakecli" / "cli" / "manual" / "topics" / f"{name}.md"
-        for name in topic_names()
-    },
+    **{name: TOPICS / f"{name}.md" for name in topic_names()},
 }
 
-SERVED = {"README", "clouds", "handoff", "recipes"}
+SERVED = {"README", "clouds", "handoff", "policy", "recipes"}
 """Pages that speak of what only a bucket has: an endpoint, presigned URLs, a check before use."""
 
 LAKEFS = ROOT / "tests" / "data" / "lakefs"
@@ -56,6 +55,14 @@ PREPARED = {
         "lakecli fs upload -r files lakefs://sales/main/",
         "lakecli commit lakefs://sales/main -m First",
         "lakecli push lakefs://sales",
+    ),
+    "policy": (
+        "unset LAKECLI_USER_EMAIL",
+        "lakecli repo create lakefs://sales s3://my-bucket/sales && lakecli push lakefs://sales",
+        "mkdir orders && echo id,amount > orders/may.csv",
+        'awk \'BEGIN {split("all protect load release", name)}'
+        ' /^    owners = / {file = name[++n] ".toml"} /^$/ {file = ""}'
+        f" file {{print substr($0, 5) > file}}' {TOPICS}/policy.md",
     ),
     "recipes": (
         "export LAKECLI_HOME=$PWD/others",
@@ -194,6 +201,9 @@ def test_every_example_has_a_known_language(name: str) -> None:
             continue
         if block.startswith(("on:", "load:")):
             assert "load.sh" in str(yaml.safe_load(block))
+            continue
+        if block.startswith("owners = "):
+            assert parse_policy(block).rules
             continue
         if block.startswith("set -e"):  # run by `test_recipes.py`
             subprocess.run(["bash", "-n"], input=block, text=True, check=True)

@@ -36,7 +36,7 @@ class Job:
 
     Attributes:
         data: the directory that is loaded.
-        last: the number of the command that moves `main`.
+        last: the number of its last command, before `main` moves or when it does.
     """
 
     def __init__(self, cli: Cli, namespace: str, script: str) -> None:
@@ -45,7 +45,7 @@ class Job:
         self._namespace = namespace
         self.data = directory / "orders"
         self._script = script.replace("s3://my-bucket/sales", namespace)
-        self.last = script.count("\nlakecli ") + 1
+        self.last = script.count("lakecli ")
         self.data.mkdir()
         (directory / "lakecli").write_text(WRAPPER)
         (directory / "lakecli").chmod(0o700)
@@ -122,7 +122,7 @@ def test_each_script_runs_day_after_day(job: Job) -> None:
     (job.data / "february.csv").write_text("id\n")
     killed = job.start("kept", fail_at=job.last, failure="kill -9 $PPID")
     said, _ = killed.communicate()
-    assert killed.returncode == -9, said
+    assert killed.returncode in {-9, 137}, said  # the shell, or the run that it waits for
     assert job.head() == before
     job.run("kept")
     assert sorted(job.names()) == ["february.csv", "january.csv"]
@@ -138,7 +138,8 @@ def test_each_script_runs_after_each_failure(job: Job) -> None:
     for at in range(1, job.last + 1):
         failed = job.start("kept", fail_at=at, failure="exit 10")
         said, _ = failed.communicate()
-        assert failed.returncode in {1, 10}, said  # of the command, or of a check of its code
+        # Of the command, of a check of its code, or what `run` says of its job and its check.
+        assert failed.returncode in {1, 10, 14, 15}, said
         assert job.head() == before
     job.run("kept")
     assert job.names() == ["january.csv"]

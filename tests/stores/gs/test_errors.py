@@ -19,7 +19,15 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.stores.capabilities import PART_SIZE
-from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, Match, ObjectNotFound, Version
+from lakecli.stores.contract import (
+    ABSENT,
+    ANY,
+    BucketNotFound,
+    Match,
+    NotAllowed,
+    ObjectNotFound,
+    Version,
+)
 from lakecli.stores.gs.errors import GsTranslator
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.streams import READ_SIZE
@@ -267,7 +275,7 @@ def test_of_a_conditional_upload_only_the_last_chunk_is_sent_once(server: StubSe
         (Answer(501, b"{}"), Unsupported),
         (Answer(400, b"<?xml version='1.0'?><Error><Code>InvalidArgument</Code></Error>"), Refused),
         (Answer(404, b"<html>not here</html>"), BucketNotFound),
-        (gs_error(403, "forbidden"), PermissionDenied),
+        (gs_error(403, "forbidden"), NotAllowed),
     ],
 )
 def test_servers_without_uploads_in_parts_are_recognised(

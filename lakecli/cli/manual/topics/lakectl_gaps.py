@@ -36,9 +36,11 @@ auth users aws-iam attach, auth users aws-iam detach, auth users aws-iam list,
 auth users aws-iam lookup, auth users create, auth users credentials create,
 auth users credentials delete, auth users credentials list, auth users delete,
 auth users groups list, auth users list, auth users policies attach, auth users policies detach,
-auth users policies list: there are no users; permissions are those of the bucket
+auth users policies list: there are no users; permissions are
+those of the bucket, see `lakecli help policy`
 
-actions runs describe, actions runs list, actions validate, cat-hook-output: hooks run on a server
+actions runs describe, actions runs list, actions validate, cat-hook-output: hooks run on a server;
+for checks and rules see `lakecli help policy`
 
 usage summary: a server counts the usage
 

@@ -1,0 +1,288 @@
+"""What the permissions of a bucket can enforce of the rules, for one person.
+
+Rules are honoured by lakecli. A bucket's own permissions hold for every program, but they know
+nothing except keys: who may write or delete which. So a document enforces of the rules who may move
+which refs, set the policy and state checks and approvals; it keeps everybody but the collector from
+deleting, and on S3 from replacing what never changes.
+
+Where a pattern of names cannot be said in a cloud's language, the document forbids more, never less
+than the rule. Owners may move all refs, since setting a policy writes its number into them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from lakecli.base.layout import (
+    ATTESTATIONS,
+    COMMITS,
+    DATA,
+    DOCTOR,
+    GC,
+    GC_STATE,
+    INCOMING,
+    POLICIES,
+    POLICY,
+    REFLOG,
+    REFS,
+    REPOSITORY,
+    SCRATCH,
+    SHARING,
+    SSTABLES,
+    escape_name,
+    ref_key,
+    reflog_prefix,
+)
+from lakecli.base.model import RefKind
+from lakecli.errors import UsageError
+from lakecli.repository.policy.document import Policy, RequiredApproval
+from lakecli.stores.uri import NamespaceUri
+
+COLLECTORS: Final = "collectors"
+"""The role that may delete; without it, the owners may."""
+
+_WILD: Final = re.compile(r"\[!?[^][!]+\]|[*?]")
+_MARKS: Final = f"{GC}marks/"
+
+_NEVER_CHANGED: Final = tuple(
+    f"{each}*" for each in (DATA, SSTABLES, COMMITS, REFLOG, POLICIES, ATTESTATIONS)
+)
+_REPLACED: Final = (f"{REFS}*", POLICY, REPOSITORY, GC_STATE)
+_AREAS: Final = (
+    *(DATA, SSTABLES, COMMITS, ATTESTATIONS, POLICIES, GC, INCOMING, SCRATCH, DOCTOR),
+    *(
+        POLICY,
+        REPOSITORY,
+        SHARING,
+        f"{REFS}branches/",
+        f"{REFS}tags/",
+        f"{REFLOG}branches/",
+        f"{REFLOG}tags/",
+    ),
+)
+"""Prefixes of all that lakecli writes; none is a prefix of another one."""
+
+
+class Cloud(StrEnum):
+    """Whose language a document is written in."""
+
+    AWS = "aws"
+    GCS = "gcs"
+    AZURE = "azure"
+
+
+_SCHEMES: Final = {Cloud.AWS: "s3", Cloud.GCS: "gs", Cloud.AZURE: "az"}
+
+
+class Limits(NamedTuple):
+    """Keys below the namespace that a person may not use; a ``*`` stands for any text.
+
+    Attributes:
+        write: keys that may not be written.
+        delete: keys that may not be deleted.
+        may_collect: whether the person collects garbage, and repairs what is damaged.
+    """
+
+    write: tuple[str, ...]
+    delete: tuple[str, ...]
+    may_collect: bool
+
+
+def limits_of(policy: Policy, person: str) -> Limits:
+    """Return what a person may not write or delete by the rules.
+
+    Args:
+        person: an e-mail address; or a role, which may do what all of its members may; or ``""``
+            for a person in no role.
+
+    Raises:
+        UsageError: there is no such role.
+    """
+    if person and "@" not in person and person not in policy.roles:
+        known = ", ".join(policy.roles) or "none"
+        raise UsageError(
+            f"no role {person!r}, and it is no e-mail address",
+            hint=f"roles of this policy: {known}",
+        )
+    people = policy.members(person)
+
+    def is_one_of(wanted: Sequence[str]) -> bool:
+        return bool(people) and people <= {who for each in wanted for who in policy.members(each)}
+
+    owns = is_one_of(policy.owners)
+    may_collect = is_one_of((COLLECTORS,)) if COLLECTORS in policy.roles else owns
+    write = [] if may_collect else [GC_STATE, f"{_MARKS}*"]
+    delete = [] if may_collect else [*_NEVER_CHANGED, *_REPLACED, f"{_MARKS}*"]
+    if not owns:
+        moved = (key for rule in policy.rules if rule.who and not is_one_of(rule.who)
+                 for name in rule.refs for key in _keys_of(name))  # fmt: skip
+        own = [*moved, *((POLICY, f"{POLICIES}*", REPOSITORY) if policy.owners else ())]
+        write += own
+        delete += own if may_collect else []  # else they are below what nobody deletes
+        stating = [
+            (each.role,) if isinstance(each, RequiredApproval) else rule.who
+            for rule in policy.rules
+            for each in rule.require
+        ]
+        # A rule without `who` lets everybody state its checks.
+        if stating and all(stating) and not any(map(is_one_of, stating)):
+            write.append(f"{ATTESTATIONS}*")
+    return Limits(tuple(dict.fromkeys(write)), tuple(dict.fromkeys(delete)), may_collect)
+
+
+def bucket_policy(
+    policy: Policy, namespace: NamespaceUri, cloud: Cloud, person: str = ""
+) -> dict[str, Any]:
+    """Return the document for one person, to be printed as JSON.
+
+    Args:
+        cloud: whose language it has; that of the namespace.
+        person: as of `limits_of`.
+
+    Raises:
+        UsageError: there is no such role, the namespace is in another cloud, or the language of the
+            cloud cannot express the rules.
+    """
+    if namespace.scheme != _SCHEMES[cloud]:
+        raise UsageError(
+            f"{namespace} is not a namespace of {cloud}",
+            hint="a bucket has a policy in the language of its cloud; a directory has none",
+        )
+    if cloud is not Cloud.AWS and set(namespace.path) & set("'\\*?"):
+        raise UsageError(f"a condition of {cloud} cannot name this prefix: {namespace.path!r}")
+    limits = limits_of(policy, person)
+    start = f"{namespace.path}/" if namespace.path else ""
+    members = sorted(policy.members(person)) if person else ["PERSON"]
+    if cloud is Cloud.AWS:
+        return _aws(limits, namespace.bucket, start)
+    if cloud is Cloud.GCS:
+        return _gcs(limits, f"projects/_/buckets/{namespace.bucket}", start, members)
+    return _azure(limits, namespace.bucket, start, members)
+
+
+def _keys_of(pattern: str) -> Iterator[str]:
+    """Yield the keys of the refs that a rule's pattern matches, and of their older moves."""
+    literals = map(escape_name, _WILD.split(pattern))
+    escaped = re.sub(r"\*+", "*", "*".join(literals))
+    for kind in (RefKind.BRANCH, RefKind.TAG):
+        yield ref_key(kind, "x")[:-1] + escaped
+        yield reflog_prefix(kind, "x")[: -len("x/")] + f"{escaped}/*"
+
+
+def _aws(limits: Limits, bucket: str, start: str) -> dict[str, Any]:
+    """Return what IAM denies a user, a group or a role, whatever else allows it."""
+    # In a resource, * and ? stand for other characters, and $ begins a variable.
+    below = f"arn:aws:s3:::{bucket}/" + re.sub(r"[*?$]", r"${\g<0>}", start)
+
+    def deny(name: str, action: object, keys: Sequence[str], **condition: object) -> dict[str, Any]:
+        resources = [below + key for key in keys]
+        return {"Sid": name, "Effect": "Deny", "Action": action, "Resource": resources, **condition}
+
+    def unless(*headers: str) -> dict[str, Any]:
+        # Parts of an upload have no conditions: only what creates an object must have one.
+        absent = {f"s3:{each}": "true" for each in headers}
+        return {"Null": absent, "Bool": {"s3:ObjectCreationOperation": "true"}}
+
+    statements = [
+        deny("NotWritten", "s3:PutObject", limits.write),
+        deny("NotDeleted", ["s3:DeleteObject", "s3:DeleteObjectVersion"], limits.delete),
+        deny("OnlyOver", "s3:PutObject", _REPLACED, Condition=unless("if-match", "if-none-match")),
+    ]
+    if not limits.may_collect:
+        once = unless("if-none-match")
+        statements.append(deny("OnlyNew", "s3:PutObject", _NEVER_CHANGED, Condition=once))
+    return {"Version": "2012-10-17", "Statement": [each for each in statements if each["Resource"]]}
+
+
+_MOST_OPERATORS: Final = 12
+
+
+def _gcs(limits: Limits, bucket: str, start: str, members: Sequence[str]) -> dict[str, Any]:
+    """Return bindings of roles for the allow policy of a bucket; replacing needs to delete."""
+    replaced = [each for each in limits.delete if each not in _REPLACED or each in limits.write]
+    below = f"{bucket}/objects/{start}"
+    reads = [f"resource.name == '{bucket}'", f"resource.name.startsWith('{below}')"]
+    granted = [
+        ("objectViewer", [" || ".join(reads)]),
+        ("objectCreator", _conditions(below, limits.write)),
+        ("objectUser", _conditions(below, [*limits.write, *replaced])),
+    ]
+    bindings = [
+        {
+            "role": f"roles/storage.{role}",
+            "members": [f"user:{each}" for each in members],
+            "condition": {"title": f"lakecli {role} {number}", "expression": each},
+        }
+        for role, conditions in granted
+        for number, each in enumerate(conditions)
+    ]
+    return {"version": 3, "bindings": bindings}
+
+
+def _conditions(below: str, denied: Sequence[str]) -> Iterator[str]:
+    """Yield conditions of CEL, each of which grants a part of what is not denied."""
+    whole: list[str] = []
+    for area in _AREAS:
+        inside = [key for key in dict.fromkeys(denied) if key.startswith(area)]
+        if any(_covers(key, area) for key in denied):
+            continue
+        if not inside:
+            whole.append(_cel(below, f"{area}*"))
+        elif len(inside) >= _MOST_OPERATORS:
+            raise UsageError(
+                f"a condition of Google has {_MOST_OPERATORS} operators at most, and the rules "
+                f"name {len(inside)} patterns of refs",
+                hint="write fewer patterns, such as 'release-*'",
+            )
+        else:
+            names = " || ".join(_cel(below, key) for key in inside)
+            yield f"{_cel(below, f'{area}*')} && !({names})"
+    for first in range(0, len(whole), _MOST_OPERATORS):
+        yield " || ".join(whole[first : first + _MOST_OPERATORS])
+
+
+def _covers(key: str, area: str) -> bool:
+    """Return whether a key with a wildcard stands for all keys that begin with `area`."""
+    head, wild, rest = key.partition("*")
+    return not rest and (area.startswith(head) if wild else area == key)
+
+
+def _cel(below: str, key: str) -> str:
+    """Return the test of a name; what follows its first wildcard may be anything."""
+    head, wild, _ = key.partition("*")
+    return (
+        f"resource.name.startsWith('{below}{head}')"
+        if wild
+        else f"resource.name == '{below}{head}'"
+    )
+
+
+_BLOBS: Final = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
+
+
+def _azure(limits: Limits, bucket: str, start: str, members: Sequence[str]) -> dict[str, Any]:
+    """Return an assignment of a role in a container, with a condition."""
+    account, _, container = bucket.partition("/")
+
+    def clause(actions: Sequence[str], denied: Sequence[str]) -> str:
+        others = " AND ".join(f"!(ActionMatches{{'{_BLOBS}/{each}'}})" for each in actions)
+        path = f"@Resource[{_BLOBS}:path]"
+        tests = f"{path} StringLike '{start}*'"
+        if denied:
+            names = ", ".join(f"'{start}{key}'" for key in denied)
+            tests += f" AND {path} ForAllOfAllValues:StringNotLike {{{names}}}"
+        return f"(({others}) OR ({tests}))"
+
+    return {
+        "role": "Storage Blob Data Contributor",
+        "assignees": list(members),
+        "scope": "/subscriptions/SUBSCRIPTION/resourceGroups/GROUP/providers/Microsoft.Storage/"
+        f"storageAccounts/{account}/blobServices/default/containers/{container}",
+        "conditionVersion": "2.0",
+        "condition": clause(("write", "add/action"), limits.write)
+        + " AND "
+        + clause(("delete", "move/action"), limits.delete),
+    }
