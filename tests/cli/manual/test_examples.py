@@ -60,9 +60,11 @@ PREPARED = {
         "unset LAKECLI_USER_EMAIL",
         "lakecli repo create lakefs://sales s3://my-bucket/sales && lakecli push lakefs://sales",
         "mkdir orders && echo id,amount > orders/may.csv",
-        "awk 'BEGIN {split(\"all protect load release\", name)}"
-        " /^    owners = / {file = name[++n] \".toml\"} /^$/ {file = \"\"}"
-        f" file {{print substr($0, 5) > file}}' {TOPICS}/policy.md",
+        (
+            'awk \'BEGIN {split("all protect load release", name)}'
+            ' /^    owners = / {file = name[++n] ".toml"} /^$/ {file = ""}'
+            f" file {{print substr($0, 5) > file}}' {TOPICS}/policy.md"
+        ),
     ),
     "recipes": (
         "export LAKECLI_HOME=$PWD/others",
