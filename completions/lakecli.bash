@@ -147,7 +147,7 @@ __lakecli_options() {
 __lakecli_value() {
     case "$1 $2" in
     'annotate --at-op') REPLY='operation' ;;
-    'approve --for') REPLY='branch' ;;
+    'approve --for') REPLY='ref' ;;
     'blame --at-op') REPLY='operation' ;;
     'branch create -s') REPLY='ref' ;;
     'branch create --source') REPLY='ref' ;;

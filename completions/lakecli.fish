@@ -788,7 +788,7 @@ function __lakecli_value
         case 'annotate --at-op'
             echo 'operation'
         case 'approve --for'
-            echo 'branch'
+            echo 'ref'
         case 'blame --at-op'
             echo 'operation'
         case 'branch create -s'

@@ -9,7 +9,7 @@ from lakecli.cli.line import Kind, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import one_line
 from lakecli.cli.params import CheckName, RefUri
-from lakecli.cli.parsers import read_branch
+from lakecli.cli.parsers import read_ref
 from lakecli.errors import UsageError
 from lakecli.remote.attestations import Attestation
 
@@ -80,7 +80,7 @@ def approve(
     ref: RefUri,
     *,
     destination: LakeUri | None = option(
-        "DEST", "Branch or tag that may get it", "--for", read=read_branch, kind=Kind.BRANCH
+        "DEST", "Branch or tag that may get it", "--for", read=read_ref, kind=Kind.REF
     ),
 ) -> None:
     """Approve the tree of a ref for a branch or tag, as a rule may require.

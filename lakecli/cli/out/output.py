@@ -121,8 +121,9 @@ class Output:
 
             self._write(to_json(record() if callable(record) else record) + "\n")
         elif text is not None:
-            for line in text():
-                self._write(format_.harmless(line).replace("\n", "\\n") + "\n")
+            # In one piece, so that a reader which takes a part, such as `grep -q`, breaks no pipe.
+            lines = (format_.harmless(line).replace("\n", "\\n") for line in text())
+            self._write("".join(f"{line}\n" for line in lines))
 
     def stream(
         self,
