@@ -150,6 +150,8 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
     (source / "new").write_bytes(b"new")
     (sample.directory / "file").write_bytes(b"file")
     rules.write_text('{"default_retention_days": 30, "branches": []}')
+    config = sample.directory / "config.toml"
+    config.write_text('[checks]\npasses = "true"\n')
     manifest = sample.directory / "refs.json"
     kinds = ("commits", "tags", "branches")
     manifest.write_text(json.dumps({f"{kind}_meta_range_id": "0" * 64 for kind in kinds}))
@@ -187,6 +189,9 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
         ],
         "branch revert": [("branch", "revert", ref, f"{ref}~1", "-y")],
         "cat-sst": [("cat-sst", "-f", f"{sample.namespace}/_lakecli/repository.json")],
+        "check run": [("check", "run", "passes", ref, "--config", str(config))],
+        "publish": [("publish", tag, ref, "--check", "true", "--allow-empty")],
+        "run": [("run", ref, "--keep", "always", "true")],
         "rev-parse": [("rev-parse", ref, f"{ref}@")],
         "refs-restore": [("refs-restore", uri, "--manifest", str(manifest))],
         "clone": [("clone", sample.namespace, "lakefs://cloned")],
