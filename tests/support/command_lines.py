@@ -151,6 +151,8 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
     (sample.directory / "file").write_bytes(b"file")
     (sample.directory / "policy.toml").write_text("# none\n")
     rules.write_text('{"default_retention_days": 30, "branches": []}')
+    config = sample.directory / "config.toml"
+    config.write_text('[checks]\npasses = "true"\n')
     manifest = sample.directory / "refs.json"
     kinds = ("commits", "tags", "branches")
     manifest.write_text(json.dumps({f"{kind}_meta_range_id": "0" * 64 for kind in kinds}))
@@ -192,6 +194,9 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
         "policy edit": [("policy", "log", uri)],  # not an editor, which is the user's own program
         "policy set": [("policy", "set", uri, str(sample.directory / "policy.toml"), "-y")],
         "cat-sst": [("cat-sst", "-f", f"{sample.namespace}/_lakecli/repository.json")],
+        "check run": [("check", "run", "passes", ref, "--config", str(config))],
+        "publish": [("publish", tag, ref, "--check", "true", "--allow-empty")],
+        "run": [("run", ref, "--keep", "always", "true")],
         "rev-parse": [("rev-parse", ref, f"{ref}@")],
         "refs-restore": [("refs-restore", uri, "--manifest", str(manifest))],
         "clone": [("clone", sample.namespace, "lakefs://cloned")],

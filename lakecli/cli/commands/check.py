@@ -5,12 +5,11 @@ from __future__ import annotations
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.named_checks import check_named
 from lakecli.cli.context import Context
-from lakecli.cli.line import Kind, option
+from lakecli.cli.line import REQUIRED, Kind, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import one_line
 from lakecli.cli.params import CheckName, RefUri
 from lakecli.cli.parsers import read_ref
-from lakecli.errors import UsageError
 from lakecli.remote.attestations import Attestation
 
 
@@ -79,8 +78,13 @@ def approve(
     context: Context,
     ref: RefUri,
     *,
-    destination: LakeUri | None = option(
-        "DEST", "Branch or tag that may get it", "--for", read=read_ref, kind=Kind.REF
+    destination: LakeUri = option(
+        "DEST",
+        "Branch or tag that may get it",
+        "--for",
+        default=REQUIRED,
+        read=read_ref,
+        kind=Kind.REF,
     ),
 ) -> None:
     """Approve the tree of a ref for a branch or tag, as a rule may require.
@@ -96,8 +100,6 @@ def approve(
     """
     from lakecli.repository.check import approve as library_approve
 
-    if destination is None:
-        raise UsageError("say what it is approved for", hint="add --for DEST")
     repository = context.synced_repository(ref, destination)
     made = library_approve(repository, ref_of(ref), ref_of(destination), who=context.committer())
     context.out.emit(made, text=lambda: [f"approved {ref} for {ref_of(destination)}"])

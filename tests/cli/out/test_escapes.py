@@ -238,8 +238,8 @@ def hostile(demo: Demo) -> Sample:
 
 def test_every_command_is_tested_with_hostile_text(tmp_path: Path) -> None:
     lines = [" ".join(line) for line in command_lines(Sample(tmp_path, str(tmp_path)))]
-    for command in COMMANDS.values():
-        assert any(f"{line} ".startswith(f"{command.words} ") for line in lines)
+    for words in COMMANDS.keys() - {"policy edit"}:  # it starts an editor
+        assert any(f"{line} ".startswith(f"{words} ") for line in lines), words
 
 
 @pytest.mark.parametrize("verbose", [False, True])
