@@ -48,7 +48,7 @@ from lakecli.imports.sources import DirectorySource, ImportSource, check_pinnabl
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.guard import claim_head
-from lakecli.repository.policy.judge import check_early
+from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.addresses import remember
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.staged.changes import check_clean

@@ -66,7 +66,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.guard import ClaimedCommit
 from lakecli.repository.journal import hooks, intents, operation_log
 from lakecli.repository.journal.operation_log import is_built_from
-from lakecli.repository.policy.judge import check_early
+from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.partial_commit import drop_copies

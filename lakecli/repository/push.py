@@ -36,7 +36,7 @@ from lakecli.repository.contract import FinishedMove, Notice, Repository
 from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import WantedMove, finish_pending
-from lakecli.repository.policy.judge import Forbidden
+from lakecli.repository.policy.early import Forbidden
 from lakecli.repository.sharing.automatic import say_undone
 from lakecli.repository.sharing.fetch import fetch, take_packs
 from lakecli.repository.sharing.publish import Unverified, publish, refused, stale

@@ -33,7 +33,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.journal import workspaces
 from lakecli.repository.lakefs.hooks import COMMIT, notify_hooks
-from lakecli.repository.policy.judge import check_early
+from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.staged.changes import iter_crossing
 from lakecli.repository.staged.partial_commit import StagedPart, copy_rest, drop_copies

@@ -40,7 +40,7 @@ from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attemp
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.journal.workspaces import branch_of, is_workspace
-from lakecli.repository.policy.judge import check_early
+from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View, commit_at, open_view, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager

@@ -16,7 +16,7 @@ from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, attempt_on_top, kept_moving
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard import claim_head
-from lakecli.repository.policy.judge import check_early
+from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import unstage_equal

@@ -51,7 +51,6 @@ from lakecli.remote.refs import (
 from lakecli.repository.contract import FinishedMove, Repository
 from lakecli.repository.journal import bucket_state, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
-from lakecli.repository.policy.judge import WITHDRAWN, check_created, check_move
 
 _ID_FIELD: Final = "write_id"
 """The field that marks a row as an intent; a row without it is a note of `unsent_moves`."""
@@ -133,6 +132,8 @@ def make_move(
         Unreachable, PermissionDenied, …: nothing was sent. The intent is deleted, unless an earlier
             command may have sent it, or the local store has failed.
     """
+    from lakecli.repository.policy.judge import check_move  # not for commits on this machine
+
     lake = repository.lake
     lake.runtime.on_step("intent")
     lake.runtime.on_step("read")
@@ -200,6 +201,8 @@ def _withdraw_if_forbidden(
     intent, lake = begun.intent, repository.lake
     if result.outcome is not MoveOutcome.APPLIED or intent.before is not None:
         return None
+    from lakecli.repository.policy.judge import WITHDRAWN, check_created
+
     refusal = check_created(repository, intent, result.ref, judged)
     if refusal is not None:
         way_back = intent._replace(

@@ -6,7 +6,7 @@ each ref that they match (`lakecli.remote.refs.stamp`). So a move that was judge
 requires a version that is gone: its request fails, and it is judged again. A ref that is created
 has no version; `check_created` reads the rules once more after the request.
 
-`check_early` asks before work is done in vain, without a request, by the rules that this clone saw
+`refuse_early` asks before work is done in vain, without a request, by the rules that this clone saw
 last. Before it refuses, the bucket confirms them.
 """
 
@@ -20,7 +20,7 @@ from typing import Final
 
 from lakecli.base.model import EMPTY_TREE, ChangeType, Commit, CommitId, MetarangeId
 from lakecli.committed.diff import diff
-from lakecli.errors import IntegrityError, PermissionDenied, Refused, Unreachable
+from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import RefStore
@@ -29,6 +29,7 @@ from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import Intent
 from lakecli.repository.contract import Repository
 from lakecli.repository.policy.document import Ban, RequiredApproval, RequiredCheck, Rule, email_of
+from lakecli.repository.policy.early import Forbidden
 from lakecli.repository.policy.rules import NO_RULES, RulesInForce, read_rules, seen_rules
 
 WITHDRAWN: Final = "withdrawn"
@@ -36,10 +37,6 @@ WITHDRAWN: Final = "withdrawn"
 
 Reason = tuple[str, str]
 """Why a rule forbids a move, and what to do instead."""
-
-
-class Forbidden(Refused):
-    """The rules of the bucket forbid it; nothing was changed there."""
 
 
 def check_move(repository: Repository, move: Intent, ref: RemoteRef | None) -> RulesInForce:
@@ -99,20 +96,8 @@ def judge(
     return None
 
 
-def check_early(
-    repository: Repository, branch: str, *, who: str = "", merges: bool = False
-) -> None:
-    """Refuse what would be done in vain: a commit on a branch that takes only merges, or others'.
-
-    Args:
-        branch: its name, or that of a workspace of it.
-        who: who commits; ``""``: unknown yet.
-        merges: whether the commit is a merge.
-
-    Raises:
-        Forbidden: naming the rule, and who set it.
-    """
-    name = branch.partition("*")[0]
+def refuse_early(repository: Repository, name: str, who: str, *, merges: bool) -> None:
+    """Refuse a commit on a branch, as `lakecli.repository.policy.early.check_early` says."""
     with repository.lake.kv.read() as txn:
         rules = seen_rules(txn, repository)
     if _early(repository, rules, name, who, merges=merges) is None:

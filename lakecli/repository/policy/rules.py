@@ -15,8 +15,7 @@ from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.remote.policy import PolicyRecord, read_policy
 from lakecli.repository.contract import Repository
 from lakecli.repository.policy.document import Policy, parse_policy
-
-_SEEN: Final = b"policy/"
+from lakecli.repository.policy.early import SEEN
 
 
 class RulesInForce(NamedTuple):
@@ -45,7 +44,7 @@ def read_rules(repository: Repository) -> RulesInForce:
     """
     record = read_policy(repository.store)
     seen = (0, "", "") if record is None else (record.number, record.who, record.document)
-    key = _SEEN + repository.key
+    key = SEEN + repository.key
     data = json.dumps(seen).encode("ascii")
     with repository.lake.kv.read() as txn:
         known = txn.get(Table.META, key)
@@ -66,7 +65,7 @@ def rules_of(record: PolicyRecord) -> RulesInForce:
 
 def seen_rules(txn: ReadTransaction, repository: Repository) -> RulesInForce:
     """Return the rules that this clone saw last; those that it cannot understand forbid nothing."""
-    data = txn.get(Table.META, _SEEN + repository.key)
+    data = txn.get(Table.META, SEEN + repository.key)
     try:
         return NO_RULES if data is None else _rules(*json.loads(data))
     except IntegrityError:

@@ -49,7 +49,7 @@ from lakecli.repository.contract import CaughtUp, Repository
 from lakecli.repository.journal import intents, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.intents import CommitUnderWay, WantedMove, finish_pending
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
-from lakecli.repository.policy.judge import Forbidden
+from lakecli.repository.policy.early import Forbidden
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import compare_and_publish, refused
 from lakecli.repository.staged.changes import unstage_unchanged

@@ -34,7 +34,6 @@ from lakecli.remote.refs import PARALLEL_READS, ListedRef, iter_refs, read_refs
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.journal import bucket_state, operation_log, tracking, unsent_moves
-from lakecli.repository.policy.rules import see_rules
 from lakecli.stores.contract import Version
 
 MAX_NAMED: Final = 16
@@ -114,7 +113,10 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     with lake.kv.read() as txn:
         known = TrackingStore(txn, repository.key).by_ref()
     remote = read_remote(repository, known, checks_owner=True, progress=progress)
-    see_rules(repository, max((ref.policy for ref in remote.refs), default=0))
+    if number := max((ref.policy for ref in remote.refs), default=0):
+        from lakecli.repository.policy.rules import see_rules  # few repositories have rules
+
+        see_rules(repository, number)
     back = find_back(repository, known, remote)
     packs = {info.id for info in list_packs(repository.store)} if back else set()
     unpacked = take_packs(repository, remote.refs, progress=progress)

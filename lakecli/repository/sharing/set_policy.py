@@ -30,7 +30,8 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable, need_policy
 from lakecli.repository.journal import operation_log
 from lakecli.repository.policy.document import Policy, parse_policy
-from lakecli.repository.policy.judge import Forbidden, judge
+from lakecli.repository.policy.early import Forbidden
+from lakecli.repository.policy.judge import judge
 from lakecli.repository.policy.rules import NO_RULES, RulesInForce, read_rules, rules_of
 from lakecli.repository.sharing.fetch import fetch
 

@@ -26,7 +26,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Change, claim_below, claim_entry, claim_head, committed_value
 from lakecli.repository.journal import operation_log, workspaces
-from lakecli.repository.policy.judge import check_early
+from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View, branch_at, staged_on, view_of_branch
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE

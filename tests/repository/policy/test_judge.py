@@ -17,7 +17,7 @@ from lakecli.repository import branch, push, tag
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.policy.judge import Forbidden
+from lakecli.repository.policy.early import Forbidden
 from lakecli.repository.push import PushLease, PushOptions, push_deletion
 from lakecli.repository.revert import revert
 from lakecli.repository.sharing.fetch import fetch
