@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from lakecli.cli.line import Option, Parser
+from lakecli.cli.line import Option
 from lakecli.cli.params import After, Amount, DryRun, Prefix
 from lakecli.cli.parsers import NO_METADATA, read_conf
 from lakecli.errors import UsageError
@@ -65,8 +65,9 @@ Master = Annotated[
 ]
 Conf = Annotated[
     Mapping[str, str],
-    Option("--conf", metavar="KEY=VALUE", help="Spark setting, as for spark-submit"),
-    Parser(read_conf),
+    Option(
+        "--conf", metavar="KEY=VALUE", help="Spark setting, as for spark-submit", read=read_conf
+    ),
 ]
 _Follow = Annotated[bool, Option("--follow", help="Follow symbolic links")]
 _Skip = Annotated[bool, Option("--skip", help="Skip symbolic links and special files")]

@@ -1,7 +1,7 @@
 """Parsers of typed text, and the defaults for arguments that are not a URI or not given.
 
-`lakecli.cli.line.Parser` connects a parameter with a function below. The parsers of URIs come
-first, then the functions for defaults. If no URI is given, the default is the ref of the linked
+A parameter is declared with one of these functions as its ``read``. The parsers of URIs come first,
+then the functions for defaults. If no URI is given, the default is the ref of the linked
 directory, or the repository or ref that `use` has set. A word that is not a URI is a ref of the
 default repository or, in some commands, a file of the linked directory. `--base-uri` and the
 setting `base_uri` always have precedence.

@@ -48,13 +48,13 @@ _NO_VERDICT: Final = 126
 by a signal."""
 BisectRefs = Annotated[
     Sequence[str],
-    Argument(metavar="REF", help="Ref or its URI; by default the commit that is being tested"),
-    Kind.REF,
+    Argument("REF", "Ref or its URI; by default the commit that is being tested", kind=Kind.REF),
 ]
 BisectRepository = Annotated[
     str,
-    Argument(metavar="REPOSITORY", help="lakefs://REPOSITORY; by default the one with a session"),
-    Kind.REPOSITORY,
+    Argument(
+        "REPOSITORY", "lakefs://REPOSITORY; by default the one with a session", kind=Kind.REPOSITORY
+    ),
 ]
 
 

@@ -36,8 +36,11 @@ from lakecli.worktree.worktree import Worktree, not_linked
 
 Directory = Annotated[
     str,
-    Argument(metavar="DIRECTORY", help="A linked directory, or one in it; default: this directory"),
-    Kind.DIRECTORY,
+    Argument(
+        "DIRECTORY",
+        "A linked directory, or one in it; default: this directory",
+        kind=Kind.DIRECTORY,
+    ),
 ]
 GitIgnore = Annotated[
     bool,

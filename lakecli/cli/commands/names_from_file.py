@@ -36,8 +36,8 @@ _FilesFrom = Annotated[
         metavar="FILE",
         help="Only what FILE names, relative to the given path, one name a line; - for "
         "standard input",
+        kind=Kind.FILE,
     ),
-    Kind.FILE,
 ]
 _Null = Annotated[
     bool, Option("--null", "-z", help="Names of --files-from end with NUL, not with a newline")

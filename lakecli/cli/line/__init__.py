@@ -45,22 +45,19 @@ from lakecli.cli.line.argv import (
     GLOBAL_OPTIONS,
     VERSION_FLAGS,
     Globals,
-    Option,
     split,
     take_globals,
     without_secrets,
 )
 from lakecli.cli.line.declare import (
     REQUIRED,
-    Argument,
     Declaration,
-    Kind,
     Parameter,
-    Parser,
     argument,
     flag,
     option,
 )
+from lakecli.cli.line.marks import Argument, Kind, Option
 
 __all__ = [
     "BOOLEANS",
@@ -73,7 +70,6 @@ __all__ = [
     "Kind",
     "Option",
     "Parameter",
-    "Parser",
     "argument",
     "find_action",
     "flag",
