@@ -208,19 +208,20 @@ def read_ref_or_path(text: str, context: Context) -> LakeUri:
 
 def read_path(text: str, context: Context) -> LakeUri:
     """Parse a URI that names an object."""
-    with _with_the_default(text, context):
-        return uri.parse_path(
-            text, base=_base_of_path(text, context), anywhere=_takes_namespace(text, context)
-        )
+    return _read_path(text, context, allow_empty=False)
 
 
 def read_prefix(text: str, context: Context) -> LakeUri:
     """Parse a URI that names a prefix or a whole ref: ``lakefs://r/main`` and ``…/main/``."""
+    return _read_path(text, context, allow_empty=True)
+
+
+def _read_path(text: str, context: Context, *, allow_empty: bool) -> LakeUri:
     with _with_the_default(text, context):
         return uri.parse_path(
             text,
             base=_base_of_path(text, context),
-            allow_empty=True,
+            allow_empty=allow_empty,
             anywhere=_takes_namespace(text, context),
         )
 

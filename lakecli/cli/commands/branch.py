@@ -17,7 +17,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, argument, flag, option
 from lakecli.cli.option_groups import DecisionOptions, PageOptions
 from lakecli.cli.out.records import answers, fields_of, pick
-from lakecli.cli.out.text import age, local_date, one_line, quote_path
+from lakecli.cli.out.text import age, local_date, one_line, quote_path, subject
 from lakecli.cli.params import (
     AllowEmptyCommit,
     AtOp,
@@ -185,7 +185,7 @@ def _list_for_people(context: Context, repository: Repository, found: Iterable[B
                 head[0].commit_id,
                 age(head[2].created_at, context.now()),
                 *([distance_text(head[1])] if is_shared else []),
-                one_line(head[2].message.partition("\n")[0]),
+                subject(head[2]),
             ),
         )
 
@@ -220,7 +220,7 @@ def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> Non
 def _lines(state: "BranchStatus", commit: Commit) -> Iterator[str]:
     yield f"Commit ID: {state.commit_id}"
     yield f"Date: {local_date(commit.created_at)}"
-    yield f"Message: {one_line(commit.message.partition(chr(10))[0])}"
+    yield f"Message: {subject(commit)}"
     yield f"Bucket: {distance_text(state.distance)}"
     counts = {"added": state.added, "changed": state.changed, "removed": state.removed}
     staged = [f"{count} {what}" for what, count in counts.items() if count]

@@ -14,7 +14,8 @@ from html import escape
 from typing import Final, NamedTuple
 
 from lakecli.base.model import Branch, Commit, CommitId, Tag
-from lakecli.cli.out.text import age, cut, harmless, local_date, one_line, quote_path
+from lakecli.cli.out.output import STYLES
+from lakecli.cli.out.text import age, cut, harmless, local_date, one_line, quote_path, subject
 from lakecli.errors import UsageError
 from lakecli.refs.history import GraphLine
 
@@ -42,12 +43,8 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _COLORS: Final = {
-    "red": "\033[31m",
-    "green": "\033[32m",
-    "yellow": "\033[33m",
+    **{name: STYLES[name] for name in ("red", "green", "yellow", "bold", "dim")},
     "blue": "\033[34m",
-    "bold": "\033[1m",
-    "dim": "\033[2m",
     "reset": "\033[m",
 }
 _PERSON: Final = re.compile(r"(.*?)\s*<([^<>]*)>\s*")
@@ -90,17 +87,17 @@ def draw(
             between.append(_in_colours(line.drawing, style))
             continue
         called = names.get(commit.id, ())
-        subject = one_line(commit.message.partition("\n")[0])
+        shown = subject(commit)
         if width is not None:
             used = len(line.drawing) + ID_WIDTH + len(_MOMENT) + 3
             used += sum(len(quote_path(name)) + 2 for name in called) + 1 if called else 0
-            subject = cut(subject, max(_SHORTEST, width - used))
+            shown = cut(shown, max(_SHORTEST, width - used))
         parts = [
             _in_colours(line.drawing, style),
             style(commit.id[:ID_WIDTH], "yellow"),
             f"{commit.created_at.astimezone():%Y-%m-%d %H:%M}",
             style(f"({', '.join(map(quote_path, called))})", "green") if called else "",
-            subject,
+            shown,
         ]
         yield Drawn(commit, "\n".join([*between, " ".join(filter(None, parts))]))
         between.clear()

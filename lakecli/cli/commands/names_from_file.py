@@ -29,19 +29,6 @@ T = TypeVar("T")
 STANDARD_INPUT: Final = "-"
 
 
-_FilesFrom = Annotated[
-    str | None,
-    Option(
-        "--files-from",
-        metavar="FILE",
-        help="Only what FILE names, relative to the given path, one name a line; - for "
-        "standard input",
-        kind=Kind.FILE,
-    ),
-]
-_Null = Annotated[
-    bool, Option("--null", "-z", help="Names of --files-from end with NUL, not with a newline")
-]
 _READ_SIZE: Final = 1 << 16
 _MAX_QUESTION: Final = 1 << 16
 
@@ -64,8 +51,19 @@ def read_document(context: Context, filename: str) -> str:
 class NamesOptions(NamedTuple):
     """The options for a file with the names of the objects to work on."""
 
-    files_from: _FilesFrom = None
-    null: _Null = False
+    files_from: Annotated[
+        str | None,
+        Option(
+            "--files-from",
+            metavar="FILE",
+            help="Only what FILE names, relative to the given path, one name a line; - for "
+            "standard input",
+            kind=Kind.FILE,
+        ),
+    ] = None
+    null: Annotated[
+        bool, Option("--null", "-z", help="Names of --files-from end with NUL, not with a newline")
+    ] = False
 
 
 def are_given(options: NamesOptions) -> bool:

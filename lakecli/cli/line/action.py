@@ -113,9 +113,7 @@ def _read(declared: Declaration, arguments: Sequence[str]) -> dict[str, Any]:
             words.append(word)
     _take_words(words, positions, values)
     for parameter in declared.parameters.values():
-        if parameter.name in values:
-            continue
-        if parameter.default is REQUIRED:
+        if parameter.default is REQUIRED and parameter.name not in values:
             raise _NotPlain
     return values
 
