@@ -126,6 +126,20 @@ def parallelism(context: "Context", repository: "Repository", asked: int | None)
     return configured
 
 
+def refuse_first(*rules: tuple[object, str, str | None]) -> None:
+    """Refuse options that cannot be combined: the first rule that applies is the error.
+
+    Args:
+        rules: whether a rule applies, the message of the error, and its hint.
+
+    Raises:
+        UsageError: a rule applies.
+    """
+    for applies, message, hint in rules:
+        if applies:
+            raise UsageError(message, hint=hint)
+
+
 def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_listed: bool) -> None:
     """Refuse options that cannot be combined with ``--delete`` or with ``--max-delete``.
 

@@ -11,7 +11,6 @@ from typing import Final
 from lakecli.base.model import Difference
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.differences import (
-    ChangeCountsJson,
     DifferenceJson,
     show_counts,
     stream_differences,
@@ -24,6 +23,7 @@ from lakecli.cli.option_groups import EngineOptions, StatOptions
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, Prefix
 from lakecli.cli.parsers import linked, read_ref_or_own_file, ref_here
+from lakecli.committed.diff import ChangeCounts
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range
 from lakecli.repository.contract import Repository
@@ -35,7 +35,7 @@ SPARK_FROM_RANGES: Final = 4_000
 
 
 @answers(DifferenceJson, each=True)
-@answers(ChangeCountsJson, each=True, option="--stat")
+@answers(ChangeCounts, each=True, option="--stat")
 def diff(
     context: Context,
     left: LakeUri | None = argument(

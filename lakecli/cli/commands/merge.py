@@ -9,7 +9,6 @@ from typing import TypedDict
 from lakecli.base.model import ChangeType, Commit, CommitId, Difference
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.differences import (
-    ChangeCountsJson,
     DifferenceJson,
     show_counts,
     stream_differences,
@@ -36,6 +35,7 @@ from lakecli.cli.params import (
     Winner,
 )
 from lakecli.cli.parsers import NO_METADATA, check_message, read_ref, ref_here
+from lakecli.committed.diff import ChangeCounts
 from lakecli.committed.merge import Conflicts
 from lakecli.errors import UsageError
 from lakecli.repository import merge as merging
@@ -60,7 +60,7 @@ class MergeBaseJson(TypedDict):
 
 @answers(Commit)
 @answers(DifferenceJson, each=True, option="--dry-run")
-@answers(ChangeCountsJson, each=True, option="--stat")
+@answers(ChangeCounts, each=True, option="--stat")
 @answers(merging.Conflict, each=True, option="--conflicts")
 def merge(
     context: Context,

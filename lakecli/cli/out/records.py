@@ -34,6 +34,8 @@ VIEWS: Final[Mapping[str, str]] = {
     "CountedPlace": "place=uri objects allowed",
     "FinishedMove": "intent.kind intent.name intent.before intent.after state",
     "FetchReport": "refs commits packs updated damaged",
+    "FsckCounts": "refs commits metaranges ranges entries objects bytes_hashed external "
+    "external_asked external_archived expired unverified collected findings damaged_refs outside",
     "GarbageTotal": "kind prefix why objects size",
     "GcStatus": "phase epoch grace_seconds since sweep_at resume_at dumps lakefs_stopped summary",
     "KeptDump": "commits_meta_range_id=manifest.commits tags_meta_range_id=manifest.tags "
