@@ -22,9 +22,7 @@ from lakecli.cli.parsers import (
     read_prefix,
     read_prefix_or_file,
     read_ref,
-    read_ref_or_file,
     read_repository,
-    read_repository_or_expression,
     read_repository_or_ref,
     read_tag,
 )
@@ -42,15 +40,6 @@ RefUri = Annotated[
 ]
 SourceUri = Annotated[
     LakeUri, Argument("SOURCE", "lakefs://REPOSITORY/REF to merge", read_ref, Kind.REF)
-]
-RepositoryOrRefExpression = Annotated[
-    LakeUri,
-    Argument(
-        "BAD",
-        "lakefs://REPOSITORY[/REF]: a commit with the problem",
-        read_repository_or_expression,
-        Kind.REF,
-    ),
 ]
 BranchOrTagUri = Annotated[
     LakeUri, Argument("REF", "lakefs://REPOSITORY/BRANCH-OR-TAG", read_ref, Kind.REF)
@@ -78,15 +67,6 @@ HereRepositoryOrBranchUri = Annotated[
     LakeUri | None,
     Argument(
         "BRANCH", f"lakefs://REPOSITORY[/BRANCH]; {_HERE}", read_repository_or_ref, Kind.BRANCH
-    ),
-]
-RefOrFileUri = Annotated[
-    LakeUri | None,
-    Argument(
-        "REF",
-        "lakefs://REPOSITORY/REF[/PATH]; or a file of a linked directory",
-        read_ref_or_file,
-        Kind.REF_OR_FILE,
     ),
 ]
 PrefixOrFileUri = Annotated[

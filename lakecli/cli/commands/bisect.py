@@ -13,7 +13,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import Argument, Kind, argument
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import log_lines, subject
-from lakecli.cli.params import RepositoryOrRefExpression
+from lakecli.cli.parsers import read_repository_or_expression
 from lakecli.cli.programs import outcome_of, run_program
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository.bisect import (
@@ -96,7 +96,12 @@ class BisectResetJson(TypedDict):
 @answers(BisectionJson)
 def bisect_start(
     context: Context,
-    bad: RepositoryOrRefExpression,
+    bad: LakeUri = argument(
+        "BAD",
+        "lakefs://REPOSITORY[/REF]: a commit with the problem",
+        read=read_repository_or_expression,
+        kind=Kind.REF,
+    ),
     good: list[str] = argument(
         "GOOD", "Commit without the problem: a ref or its URI", default=[], kind=Kind.REF
     ),

@@ -13,6 +13,7 @@ from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, b
 from lakecli.cli.commands.transfers import (
     TransferPlanJson,
     answer_transfer,
+    emit_entry,
     shown_plan,
 )
 from lakecli.cli.context import Context
@@ -24,13 +25,12 @@ from lakecli.cli.option_groups import (
     check_mirror,
     parallelism,
 )
-from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
-from lakecli.cli.out.text import entry_lines, quote_path
+from lakecli.cli.out.records import EntryJson, FailureJson, answers
+from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import ContentType, Metadata, PreSign
 from lakecli.cli.parsers import NO_METADATA, check_local, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 
 
@@ -291,11 +291,7 @@ def _upload_one(
     else:
         path = _path_for(target, source, is_whole=is_whole)
         entry = upload_file(repository, branch, path, source=source, options=options)
-    address = full_address(repository, entry)
-    context.out.emit(
-        lambda: entry_record(path, entry, physical_address=address),
-        text=lambda: entry_lines(path, entry, physical_address=address),
-    )
+    emit_entry(context, repository, path, entry)
 
 
 def _path_for(target: LakeUri, source: str, *, is_whole: bool) -> bytes:

@@ -13,11 +13,14 @@ from email.utils import format_datetime
 from html import escape
 from typing import Final, NamedTuple
 
-from lakecli.base.model import Branch, Commit, CommitId, Tag
+from lakecli.base.model import Commit, CommitId
 from lakecli.cli.out.output import STYLES
 from lakecli.cli.out.text import age, cut, harmless, local_date, one_line, quote_path, subject
 from lakecli.errors import UsageError
 from lakecli.refs.history import GraphLine
+from lakecli.repository.branch import iter_branches
+from lakecli.repository.contract import Repository
+from lakecli.repository.tag import iter_tags
 
 ID_WIDTH = 12
 """The number of digits shown of a commit ID; so many digits can be used as a ref."""
@@ -57,12 +60,12 @@ class Drawn(NamedTuple):
     text: str
 
 
-def ref_names(branches: Iterable[Branch], tags: Iterable[Tag]) -> dict[CommitId, list[str]]:
+def ref_names(repository: Repository) -> dict[CommitId, list[str]]:
     """Return the names of branches, and of tags as ``tag: NAME``, by the commit they point to."""
     names: dict[CommitId, list[str]] = {}
-    for branch in branches:
+    for branch in iter_branches(repository):
         names.setdefault(branch.commit_id, []).append(branch.name)
-    for tag in tags:
+    for tag in iter_tags(repository):
         names.setdefault(tag.commit_id, []).append(f"tag: {tag.name}")
     return names
 
