@@ -85,8 +85,7 @@ class LinkOptions(NamedTuple):
         """
         from lakecli.repository.transfer.walk import LinkPolicy
 
-        if self.follow and self.skip:
-            raise UsageError("--follow and --skip exclude each other", hint="give one of them")
+        refuse_several({"--follow": self.follow, "--skip": self.skip})
         if self.follow:
             return LinkPolicy.FOLLOW
         return LinkPolicy.SKIP if self.skip else LinkPolicy.FAIL
@@ -124,6 +123,13 @@ def parallelism(context: "Context", repository: "Repository", asked: int | None)
     if is_local(repository.record.storage_namespace):
         return min(configured, LOCAL_WORKERS)
     return configured
+
+
+def refuse_several(given: Mapping[str, bool]) -> None:
+    """Refuse options that exclude each other; the mapping says of each whether it is given."""
+    flags = [flag for flag, is_given in given.items() if is_given]
+    if len(flags) > 1:
+        raise UsageError(f"{' and '.join(flags)} exclude each other", hint="give one of them")
 
 
 def refuse_first(*rules: tuple[object, str, str | None]) -> None:

@@ -73,31 +73,22 @@ NAMESPACE@REF/PATH, and then read without a clone.
 _MARKS: Final = "=@"
 
 _TOGETHER: Final = {
-    "approve": "check",
-    "blame": "annotate",
-    "branch-protect add": "policy",
-    "branch-protect delete": "policy",
-    "branch-protect list": "policy",
-    "cat-sst": "lakefs",
-    "check-ignore": "checkout",
-    "cherry-pick": "merge",
-    "completion": "program",
-    "fetch": "pull",
-    "find-merge-base": "merge",
-    "fs du": "fs_ls",
-    "fs find": "fs_ls",
-    "fs mv": "fs_cp",
-    "fs update-metadata": "fs_stage",
-    "redo": "op",
-    "refs-dump": "lakefs",
-    "refs-restore": "lakefs",
-    "restore": "checkout",
-    "show commit": "rev_parse",
-    "undo": "op",
-    "use": "config",
-    "version": "program",
+    "annotate": "blame",
+    "check": "approve",
+    "checkout": "check-ignore, restore",
+    "config": "use",
+    "fs_cp": "fs mv",
+    "fs_ls": "fs du, fs find",
+    "fs_stage": "fs update-metadata",
+    "lakefs": "cat-sst, refs-dump, refs-restore",
+    "merge": "cherry-pick, find-merge-base",
+    "op": "redo, undo",
+    "policy": "branch-protect add, branch-protect delete, branch-protect list",
+    "program": "completion, version",
+    "pull": "fetch",
+    "rev_parse": "show commit",
 }
-"""The commands that share a module with related commands, with the name of the module."""
+"""The commands that share a module with related commands, by the name of the module."""
 
 FIRST_COMMANDS: Final = {
     "Start a repository": ("quickstart", "doctor", "repo create", "import", "clone", "use"),
@@ -144,8 +135,9 @@ class Command:
     @property
     def module(self) -> str:
         """The name of the command's module in `lakecli.cli.commands`."""
-        if self.words in _TOGETHER:
-            return _TOGETHER[self.words]
+        for module, commands in _TOGETHER.items():
+            if self.words in commands.split(", "):
+                return module
         group, _, rest = self.words.partition(" ")
         return group if rest and group != "fs" else self.name
 

@@ -15,7 +15,7 @@ from lakecli.cli.commands.moved_refs import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, argument, flag, option
-from lakecli.cli.option_groups import DecisionOptions, PageOptions
+from lakecli.cli.option_groups import DecisionOptions, PageOptions, refuse_several
 from lakecli.cli.out.records import answers, fields_of, pick
 from lakecli.cli.out.text import age, local_date, one_line, quote_path, subject
 from lakecli.cli.params import (
@@ -324,8 +324,7 @@ def branch_reset(
         lakecli branch reset lakefs://demo/main --to main~2
         lakecli branch reset lakefs://demo/main --to v1.0 --force-with-lease -y
     """
-    if prefix is not None and object is not None:
-        raise UsageError("--prefix and --object exclude each other", hint="give one of them")
+    refuse_several({"--prefix": prefix is not None, "--object": object is not None})
     if to and (prefix is not None or object is not None):
         raise UsageError("--to excludes --prefix and --object", hint="give one of them")
     if force_with_lease is not None and not to:

@@ -19,7 +19,7 @@ from lakecli.cli.commands.differences import (
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Kind, argument, flag
-from lakecli.cli.option_groups import EngineOptions, StatOptions
+from lakecli.cli.option_groups import EngineOptions, StatOptions, refuse_several
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, Prefix
 from lakecli.cli.parsers import linked, read_ref_or_own_file, ref_here
@@ -95,7 +95,7 @@ def diff(
         lakecli diff s3://my-bucket/demo@v1.0 s3://my-bucket/demo@main
     """
     given = {"--json": context.out.json and not stat.stat, "--stat": stat.stat}
-    _check_forms(given | {"--name-only": name_only, "-z": null and not name_only})
+    refuse_several(given | {"--name-only": name_only, "-z": null and not name_only})
     files = [each for each in (left, right) if each is not None and each.path is not None]
     if files or (left is None and linked(context) is not None):
         if len(files) != sum(each is not None for each in (left, right)):
@@ -156,13 +156,6 @@ def _split(
         return left, right, two_way
     first, dots, last = span
     return left._replace(ref=first), left._replace(ref=last), two_way or dots == ".."
-
-
-def _check_forms(given: Mapping[str, bool]) -> None:
-    """Refuse more than one option that selects the form of the answer."""
-    forms = [flag for flag, wanted in given.items() if wanted]
-    if len(forms) > 1:
-        raise UsageError(f"{' and '.join(forms)} exclude each other", hint="give one of them")
 
 
 def _refuse_for_files(given: Mapping[str, bool]) -> None:

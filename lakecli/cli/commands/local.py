@@ -20,7 +20,7 @@ from lakecli.cli.commands.worktrees import (
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Argument, Kind, Option, argument, flag, option
-from lakecli.cli.option_groups import Exclude, Include, LinkOptions, TransferOptions
+from lakecli.cli.option_groups import Exclude, Include, LinkOptions, TransferOptions, refuse_several
 from lakecli.cli.out.records import LocalChangeJson, answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import Message, Metadata, PrefixUri, PreSign, Yes
@@ -235,8 +235,7 @@ def local_checkout(
     del pre_sign
     from lakecli.cli.commands.worktree_changes import checkout_worktree
 
-    if all_ and ref:
-        raise UsageError("--all and --ref exclude each other", hint="give one of them")
+    refuse_several({"--all": all_, "--ref": bool(ref)})
     places = [directory]
     if all_:
         top, trust = absolute(directory), context.settings.local_trust

@@ -15,6 +15,7 @@ from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, as_directory, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
+from lakecli.cli.option_groups import refuse_several
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, ShowMetarangeId
@@ -167,8 +168,7 @@ def _check_forms(forms: Mapping[str, bool], *, oneline: bool, metarange: bool) -
         given += ["--show-meta-range-id", *["--oneline"] * oneline]
     elif oneline and given != ["--graph"]:  # a drawing has one line for each commit
         given.append("--oneline")
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} exclude each other", hint="give one of them")
+    refuse_several(dict.fromkeys(given, True))
 
 
 def _formatted(
