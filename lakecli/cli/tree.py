@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.base.uri import SCHEME
 from lakecli.errors import UsageError
@@ -91,20 +91,11 @@ _TOGETHER: Final = {
 """The commands that share a module with related commands, by the name of the module."""
 
 FIRST_COMMANDS: Final = {
-    "Start a repository": ("quickstart", "doctor", "repo create", "import", "clone", "use"),
-    "Work on a branch": (
-        "branch create",
-        "fs upload",
-        "fs ls",
-        "status",
-        "diff",
-        "commit",
-        "merge",
-        "log",
-    ),
-    "Work in a directory": ("local clone", "checkout", "restore"),
-    "Share it": ("push", "pull", "fs presign"),
-    "Take it back": ("undo", "branch revert"),
+    "Start a repository": "quickstart, doctor, repo create, import, clone, use",
+    "Work on a branch": "branch create, fs upload, fs ls, status, diff, commit, merge, log",
+    "Work in a directory": "local clone, checkout, restore",
+    "Share it": "push, pull, fs presign",
+    "Take it back": "undo, branch revert",
 }
 """The commands that most users need first, by task, for the help of the whole program."""
 
@@ -120,11 +111,10 @@ IN_PLACE: Final = "@"
 """In completion, ends the kind of a word if the command also accepts NAMESPACE@REF/PATH."""
 
 
-class Command:
+class Command(NamedTuple):
     """A command, identified by its words, such as ``branch list``."""
 
-    def __init__(self, words: str) -> None:
-        self.words = words
+    words: str
 
     @property
     def name(self) -> str:

@@ -13,11 +13,7 @@ from lakecli.base.pipes import is_pipe, is_stdout, open_pipe
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.fs_cat import pieces_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
-from lakecli.cli.commands.transfers import (
-    TransferPlanJson,
-    answer_transfer,
-    shown_plan,
-)
+from lakecli.cli.commands.transfers import TransferPlanJson, answer_transfer, shown_plan
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import SelectionOptions, TransferOptions, check_mirror, parallelism

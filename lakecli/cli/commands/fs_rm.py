@@ -16,12 +16,7 @@ from lakecli.cli.out.text import human_size
 from lakecli.cli.params import BranchPathUris, DryRun, Recursive
 from lakecli.errors import Refused, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.rm import (
-    find_nearest,
-    is_directory,
-    rm_paths,
-    rm_trees,
-)
+from lakecli.repository.rm import find_nearest, is_directory, rm_paths, rm_trees
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PlanTotals
 
 

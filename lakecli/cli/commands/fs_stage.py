@@ -91,11 +91,10 @@ def fs_stage(
         raise UsageError("give either --incoming, --arrived or --location")
     if dry_run and not arrived:
         raise UsageError("--dry-run needs --arrived")
+    surplus = [option for option, value in of_location.items() if value is not None]
+    if surplus and location is None:
+        raise UsageError(f"{surplus[0]} needs --location")
     if arrived:
-        surplus = [option for option, value in of_location.items() if value is not None]
-        if surplus:
-            raise UsageError(f"{surplus[0]} needs --location")
-
         attributes = NewAttributes(content_type, metadata)
         _stage_arrived(context, path, attributes, dry_run=dry_run)
         return
@@ -103,10 +102,6 @@ def fs_stage(
     name = _path_for(path, location, size=size)
     repository, branch = context.synced_repository(path), ref_of(path)
     if incoming is not None:
-        surplus = [option for option, value in of_location.items() if value is not None]
-        if surplus:
-            raise UsageError(f"{surplus[0]} needs --location")
-
         entry, has_more = take_in(
             repository, branch, name, incoming, content_type=content_type, metadata=metadata
         )

@@ -10,12 +10,7 @@ from typing import BinaryIO, TypedDict, cast
 from lakecli.base.pipes import is_pipe, open_input
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, bytes_of, read_names
-from lakecli.cli.commands.transfers import (
-    TransferPlanJson,
-    answer_transfer,
-    emit_entry,
-    shown_plan,
-)
+from lakecli.cli.commands.transfers import TransferPlanJson, answer_transfer, emit_entry, shown_plan
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import (

@@ -30,11 +30,7 @@ from lakecli.cli.option_groups import (
 from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size, local_date, one_line
 from lakecli.cli.params import AllowEmptyMessage, DryRun, Message, Metadata
-from lakecli.cli.parsers import (
-    NO_METADATA,
-    check_message,
-    read_branch_prefix,
-)
+from lakecli.cli.parsers import NO_METADATA, check_message, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.imports import job
 from lakecli.imports.address_checks import COPY_IT, Verify

@@ -8,11 +8,7 @@ from typing import TypedDict
 
 from lakecli.base.model import ChangeType, Commit, CommitId, Difference
 from lakecli.base.uri import LakeUri, ref_of
-from lakecli.cli.commands.differences import (
-    DifferenceJson,
-    show_counts,
-    stream_differences,
-)
+from lakecli.cli.commands.differences import DifferenceJson, show_counts, stream_differences
 from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.commands.names_from_file import STANDARD_INPUT
 from lakecli.cli.commands.output_file import check_writable, replacing

@@ -49,14 +49,7 @@ from lakecli.cli.line.argv import (
     take_globals,
     without_secrets,
 )
-from lakecli.cli.line.declare import (
-    REQUIRED,
-    Declaration,
-    Parameter,
-    argument,
-    flag,
-    option,
-)
+from lakecli.cli.line.declare import REQUIRED, Declaration, Parameter, argument, flag, option
 from lakecli.cli.line.marks import Argument, Kind, Option
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Reader: TypeAlias = Callable[[Any, Any], object]
 """A function that converts text to the value of a parameter.
@@ -34,21 +34,18 @@ class Kind(StrEnum):
     NOTHING = "nothing"
 
 
-class Argument:
+class Argument(NamedTuple):
     """Marks a parameter as an argument of the command line.
 
-    Args:
+    Attributes:
         read: the function that converts the text; ``None`` if the type alone is enough.
         kind: the kind of name that the text is.
     """
 
-    def __init__(
-        self, metavar: str, help: str, read: Reader | None = None, kind: Kind | None = None
-    ) -> None:
-        self.metavar = metavar
-        self.help = help
-        self.read = read
-        self.kind = kind
+    metavar: str
+    help: str
+    read: Reader | None = None
+    kind: Kind | None = None
 
 
 class Option:

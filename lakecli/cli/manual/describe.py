@@ -12,14 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lakecli.cli.line import (
-    GLOBAL_OPTIONS,
-    REQUIRED,
-    Argument,
-    Declaration,
-    Kind,
-    Parameter,
-)
+from lakecli.cli.line import GLOBAL_OPTIONS, REQUIRED, Argument, Declaration, Kind, Parameter
 from lakecli.cli.tree import COMMANDS
 
 _EXAMPLES: Final = "Examples:"
