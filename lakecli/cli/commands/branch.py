@@ -282,14 +282,11 @@ def branch_delete(context: Context, branches: BranchUris, *, yes: Yes = False) -
     names = [ref_of(branch) for branch in unique]
     for name in names:
         library.check_delete(repository, name)
-    context.confirm(f"delete {_named(names)} and uncommitted changes", yes=yes)
+    listed = ", ".join(f"'{name}'" for name in names)
+    what = "branch" if len(names) == 1 else "branches"
+    context.confirm(f"delete {what} {listed} and uncommitted changes", yes=yes)
     for name in names:
         context.out.emit(library.delete(repository, name))
-
-
-def _named(names: list[str]) -> str:
-    listed = ", ".join(f"'{name}'" for name in names)
-    return f"branch {listed}" if len(names) == 1 else f"branches {listed}"
 
 
 @answers(Branch)

@@ -109,7 +109,19 @@ def diff(
             "--engine, --master or --conf": engine != EngineOptions(),
         }
         _refuse_for_files(about_refs)
-        count = _diff_files(context, files, prefix, stat, names=name_only or null, null=null)
+        from lakecli.cli.commands.worktrees import open_worktree, show_diff
+
+        worktree = open_worktree(context)
+        start = len(worktree.link.prefix)
+        count = show_diff(
+            context,
+            worktree,
+            paths=[(each.path or b"")[start:] for each in files],
+            prefix=os.fsencode(prefix),
+            depth=stat.depth if stat.stat else None,
+            names=name_only or null,
+            null=null,
+        )
         return _found(count) if exit_code else None
     left, right, two_way = _split(left or ref_here(None, context), right, two_way=two_way)
     if not (name_only or null):  # those are for programs, which read nothing but paths
@@ -166,32 +178,6 @@ def _refuse_for_files(given: Mapping[str, bool]) -> None:
                 f"{name} is about refs, not about the files of a linked directory",
                 hint="name two refs: lakecli diff REF REF",
             )
-
-
-def _diff_files(
-    context: Context,
-    files: list[LakeUri],
-    prefix: str,
-    stat: StatOptions,
-    *,
-    names: bool,
-    null: bool,
-) -> int:
-    """Print the changes in the linked directory, and return the number of changed paths."""
-    from lakecli.cli.commands.worktrees import open_worktree, show_diff
-
-    worktree = open_worktree(context)
-    start = len(worktree.link.prefix)
-    paths = [(each.path or b"")[start:] for each in files]
-    return show_diff(
-        context,
-        worktree,
-        paths=paths,
-        prefix=os.fsencode(prefix),
-        depth=stat.depth if stat.stat else None,
-        names=names,
-        null=null,
-    )
 
 
 def _compare(

@@ -17,7 +17,7 @@ from lakecli.cli.params import BranchPathUris, DryRun, Recursive
 from lakecli.errors import Refused, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.rm import find_nearest, is_directory, rm_paths, rm_trees
-from lakecli.repository.transfer.plan import ObjectTally, PathAction, PlanTotals
+from lakecli.repository.transfer.plan import PathAction, PlanTotals
 
 
 class RemovedJson(TypedDict):
@@ -96,7 +96,17 @@ def fs_rm(
         plan = PlanTotals()
         remove = rm_trees if recursive else rm_paths
         remove(repository, branch, targets, must_exist=must_exist, listed=listed_in(context, plan))
-        _show_totals(context, plan.tallies[PathAction.DELETED])
+        deleted = plan.tallies[PathAction.DELETED]
+        count, size = deleted.count, deleted.size
+        context.out.emit(
+            {"action": "total", "path": None, "objects": count, "size": size},
+            text=lambda: [
+                "",
+                "Dry run, nothing was removed:",
+                "",
+                f"Objects: {count} ({human_size(size)})",
+            ],
+        )
         return
     if recursive:
         removed = rm_trees(repository, branch, targets, must_exist=must_exist)
@@ -144,16 +154,3 @@ def _note_absent(
             context.out.hint(hint)
         elif (near := find_nearest(repository, ref_of(uri), path)) is not None:
             context.out.hint(f"did you mean {quote(str(uri._replace(path=near)))}?")
-
-
-def _show_totals(context: Context, deleted: ObjectTally) -> None:
-    count, size = deleted.count, deleted.size
-    context.out.emit(
-        {"action": "total", "path": None, "objects": count, "size": size},
-        text=lambda: [
-            "",
-            "Dry run, nothing was removed:",
-            "",
-            f"Objects: {count} ({human_size(size)})",
-        ],
-    )
