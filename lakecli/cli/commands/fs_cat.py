@@ -30,7 +30,7 @@ def fs_cat(
     paths: PathOrDirectoryUris,
     *,
     verify: bool = flag("Verify large objects, too, before writing any bytes"),
-    pre_sign: PreSign = False,
+    _pre_sign: PreSign = False,
     names: NamesOptions,
     at_op: AtOp = "",
 ) -> None:
@@ -55,7 +55,6 @@ def fs_cat(
         lakecli fs cat lakefs://demo/main/events/ --files-from names.txt
         lakecli fs cat s3://my-bucket/demo@main/reports/2026.csv
     """
-    del pre_sign
     if are_given(names):
         if len(paths) > 1:
             raise UsageError("--files-from takes one PATH", hint="lakecli fs cat --help")

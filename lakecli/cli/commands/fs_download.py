@@ -93,7 +93,7 @@ def fs_download(
     ),
     chosen: SelectionOptions,
     transfer: TransferOptions,
-    pre_sign: PreSign = False,
+    _pre_sign: PreSign = False,
     at_op: AtOp = "",
 ) -> None:
     """Download an object, or all objects below a path.
@@ -138,7 +138,6 @@ def fs_download(
         lakecli fs download -r lakefs://demo/main/data/ ./data --delete --max-delete 100
         lakecli fs download -r s3://my-bucket/demo@main/reports/ reports
     """
-    del pre_sign
     if not destination:
         raise UsageError("DEST is empty")
     check_local(destination, hint="to copy to a bucket: lakecli export PATH DEST")

@@ -56,7 +56,7 @@ def fs_rm(
     must_exist: bool = flag("Remove nothing and exit with 6 if a path has no object"),
     names: NamesOptions,
     dry_run: DryRun = False,
-    concurrency: int = option(
+    _concurrency: int = option(
         None,
         "Accepted for lakectl compatibility; has no effect",
         "--concurrency",
@@ -83,7 +83,6 @@ def fs_rm(
         lakecli fs rm -r lakefs://demo/main/data/2025/ --dry-run
         lakecli fs rm --files-from old.txt lakefs://demo/main/data/
     """
-    del concurrency
     listed = read_names(context, names)
     if listed is not None and (recursive or len(paths) > 1):
         raise UsageError("--files-from takes one PATH and no -r")

@@ -90,7 +90,7 @@ def fs_upload(
     links: LinkOptions,
     chosen: SelectionOptions,
     transfer: TransferOptions,
-    pre_sign: PreSign = False,
+    _pre_sign: PreSign = False,
 ) -> None:
     """Upload files, a directory or standard input to a branch.
 
@@ -135,7 +135,6 @@ def fs_upload(
         gzip -c dump.sql | lakecli fs upload - lakefs://demo/main/dump.sql.gz
         lakecli fs upload -s report.csv lakefs://demo/main/reports/2026.csv
     """
-    del pre_sign
     sources, path = _arguments(source_option, source, more, is_listed=names.files_from is not None)
     for each in sources:
         check_local(

@@ -77,7 +77,7 @@ def local_clone(
     exclude: Exclude = (),
     gitignore: GitIgnore = True,
     transfer: TransferOptions,
-    pre_sign: PreSign = False,
+    _pre_sign: PreSign = False,
 ) -> None:
     """Link a directory with a path of a ref, and download its objects.
 
@@ -94,7 +94,6 @@ def local_clone(
         lakecli local clone lakefs://demo/main/data/ ./data
         lakecli local clone lakefs://demo/main/events/ --include 'dt=2026-11-*/**'
     """
-    del pre_sign
     from lakecli.cli.commands.worktree_changes import answer_synced, downloading
     from lakecli.worktree.create import clone
 
@@ -219,7 +218,7 @@ def local_checkout(
     yes: Yes = False,
     links: LinkOptions,
     transfer: TransferOptions,
-    pre_sign: PreSign = False,
+    _pre_sign: PreSign = False,
 ) -> None:
     """Undo the changes of a linked directory, and go to another ref.
 
@@ -232,7 +231,6 @@ def local_checkout(
         lakecli local checkout ./data --ref v1.0 -y
         lakecli local checkout --all -y
     """
-    del pre_sign
     from lakecli.cli.commands.worktree_changes import checkout_worktree
 
     refuse_several({"--all": all_, "--ref": bool(ref)})
@@ -255,7 +253,7 @@ def local_pull(
     force: bool = flag("Overwrite changed files that the ref has changed too"),
     links: LinkOptions,
     transfer: TransferOptions,
-    pre_sign: PreSign = False,
+    _pre_sign: PreSign = False,
 ) -> None:
     """Bring what has changed on the ref of a linked directory.
 
@@ -272,7 +270,6 @@ def local_pull(
         lakecli local pull
         lakecli local pull ./data --force
     """
-    del pre_sign
     from lakecli.cli.commands.worktree_changes import answer_synced, pull_worktree
     from lakecli.worktree.checkout import OwnChanges
 
@@ -298,9 +295,11 @@ def local_commit(
     ours: bool = flag("Commit the directory's file where others have changed it too"),
     links: LinkOptions,
     transfer: TransferOptions,
-    force: bool = flag("Accepted for lakectl compatibility; has no effect", hidden=True),
-    yes: Yes = False,
-    pre_sign: PreSign = False,
+    _force: bool = flag(
+        "Accepted for lakectl compatibility; has no effect", "--force", hidden=True
+    ),
+    _yes: Yes = False,
+    _pre_sign: PreSign = False,
 ) -> None:
     """Commit the changes of a linked directory to its branch.
 
@@ -321,7 +320,6 @@ def local_commit(
         lakecli local commit -m "Add the numbers of March"
         lakecli local commit ./data -m "Clean up" --include 'raw/**'
     """
-    del force, yes, pre_sign
     from lakecli.cli.commands.worktree_changes import commit_worktree
 
     commit_worktree(
