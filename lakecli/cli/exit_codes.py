@@ -62,28 +62,16 @@ MEANINGS: Final = {
 }
 """The meaning of each code, for people."""
 
-_ERRNO_KINDS: Final = {
-    errno.ENOENT: ErrorKind.NOT_FOUND,
-    errno.EACCES: ErrorKind.PERMISSION,
-    errno.EPERM: ErrorKind.PERMISSION,
-    errno.EROFS: ErrorKind.PERMISSION,
-    errno.ENOTDIR: ErrorKind.REFUSED,
-    errno.EISDIR: ErrorKind.REFUSED,
-    errno.EEXIST: ErrorKind.REFUSED,
-    errno.ENOTEMPTY: ErrorKind.REFUSED,
-    errno.ENAMETOOLONG: ErrorKind.REFUSED,
-    errno.ELOOP: ErrorKind.REFUSED,
-    errno.ENOSPC: ErrorKind.UNREACHABLE,
-    errno.EDQUOT: ErrorKind.UNREACHABLE,
-    errno.EFBIG: ErrorKind.UNREACHABLE,
-    errno.EIO: ErrorKind.UNREACHABLE,
-    errno.ESTALE: ErrorKind.UNREACHABLE,
-    errno.EMFILE: ErrorKind.UNREACHABLE,
-    errno.ENFILE: ErrorKind.UNREACHABLE,
-    errno.ENOMEM: ErrorKind.UNREACHABLE,
+_ERRNO_NAMES: Final = {
+    ErrorKind.NOT_FOUND: "ENOENT",
+    ErrorKind.PERMISSION: "EACCES EPERM EROFS",
+    ErrorKind.REFUSED: "ENOTDIR EISDIR EEXIST ENOTEMPTY ENAMETOOLONG ELOOP",
+    ErrorKind.UNREACHABLE: "ENOSPC EDQUOT EFBIG EIO ESTALE EMFILE ENFILE ENOMEM",
 }
 
 
 def kind_of_os_error(error: OSError) -> ErrorKind:
     """Return the kind of an operating system error that no other code handled."""
-    return _ERRNO_KINDS.get(error.errno or 0, ErrorKind.UNEXPECTED)
+    name = errno.errorcode.get(error.errno or 0)
+    found = (kind for kind, names in _ERRNO_NAMES.items() if name in names.split())
+    return next(found, ErrorKind.UNEXPECTED)

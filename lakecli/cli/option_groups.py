@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from lakecli.cli.line import Option, Parser
+from lakecli.cli.line import Option
 from lakecli.cli.params import After, Amount, DryRun, Prefix
 from lakecli.cli.parsers import NO_METADATA, read_conf
 from lakecli.errors import UsageError
@@ -40,36 +40,6 @@ Exclude = Annotated[
     Sequence[str],
     Option("--exclude", metavar="PATTERN", help="Not paths that match, as in .gitignore"),
 ]
-Parallelism = Annotated[
-    int | None,
-    Option(
-        "--parallelism",
-        "-p",
-        min=1,
-        metavar="N",
-        help="Transfer N objects at a time; default: 25 (transfer.parallelism)",
-    ),
-]
-NoProgress = Annotated[bool, Option("--no-progress", help="Show no progress")]
-Engine = Annotated[
-    EngineName,
-    Option(
-        "--engine",
-        metavar="ENGINE",
-        help="Where the work runs: local (this process), spark, or auto (by number of objects)",
-    ),
-]
-Master = Annotated[
-    str,
-    Option("--master", metavar="URL", help="Spark master; default: local[*], this machine"),
-]
-Conf = Annotated[
-    Mapping[str, str],
-    Option("--conf", metavar="KEY=VALUE", help="Spark setting, as for spark-submit"),
-    Parser(read_conf),
-]
-_Follow = Annotated[bool, Option("--follow", help="Follow symbolic links")]
-_Skip = Annotated[bool, Option("--skip", help="Skip symbolic links and special files")]
 
 
 class SelectionOptions(NamedTuple):
@@ -104,8 +74,8 @@ class SelectionOptions(NamedTuple):
 class LinkOptions(NamedTuple):
     """Options for symbolic links in a directory."""
 
-    follow: _Follow = False
-    skip: _Skip = False
+    follow: Annotated[bool, Option("--follow", help="Follow symbolic links")] = False
+    skip: Annotated[bool, Option("--skip", help="Skip symbolic links and special files")] = False
 
     def policy(self) -> "LinkPolicy":
         """Return the policy that ``--follow`` or ``--skip`` selects; by default, links are errors.
@@ -115,8 +85,7 @@ class LinkOptions(NamedTuple):
         """
         from lakecli.repository.transfer.walk import LinkPolicy
 
-        if self.follow and self.skip:
-            raise UsageError("--follow and --skip exclude each other", hint="give one of them")
+        refuse_several({"--follow": self.follow, "--skip": self.skip})
         if self.follow:
             return LinkPolicy.FOLLOW
         return LinkPolicy.SKIP if self.skip else LinkPolicy.FAIL
@@ -125,8 +94,17 @@ class LinkOptions(NamedTuple):
 class TransferOptions(NamedTuple):
     """Options for the concurrency and the progress of a transfer."""
 
-    workers: Parallelism = None
-    no_progress: NoProgress = False
+    workers: Annotated[
+        int | None,
+        Option(
+            "--parallelism",
+            "-p",
+            min=1,
+            metavar="N",
+            help="Transfer N objects at a time; default: 25 (transfer.parallelism)",
+        ),
+    ] = None
+    no_progress: Annotated[bool, Option("--no-progress", help="Show no progress")] = False
 
 
 LOCAL_WORKERS: Final = 2
@@ -147,6 +125,27 @@ def parallelism(context: "Context", repository: "Repository", asked: int | None)
     return configured
 
 
+def refuse_several(given: Mapping[str, bool]) -> None:
+    """Refuse options that exclude each other; the mapping says of each whether it is given."""
+    flags = [flag for flag, is_given in given.items() if is_given]
+    if len(flags) > 1:
+        raise UsageError(f"{' and '.join(flags)} exclude each other", hint="give one of them")
+
+
+def refuse_first(*rules: tuple[object, str, str | None]) -> None:
+    """Refuse options that cannot be combined: the first rule that applies is the error.
+
+    Args:
+        rules: whether a rule applies, the message of the error, and its hint.
+
+    Raises:
+        UsageError: a rule applies.
+    """
+    for applies, message, hint in rules:
+        if applies:
+            raise UsageError(message, hint=hint)
+
+
 def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_listed: bool) -> None:
     """Refuse options that cannot be combined with ``--delete`` or with ``--max-delete``.
 
@@ -163,9 +162,24 @@ def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_li
 class EngineOptions(NamedTuple):
     """Options that select the engine of bulk work."""
 
-    engine: Engine = EngineName.AUTO
-    master: Master = ""
-    conf: Conf = NO_METADATA
+    engine: Annotated[
+        EngineName,
+        Option(
+            "--engine",
+            metavar="ENGINE",
+            help="Where the work runs: local (this process), spark, or auto (by number of objects)",
+        ),
+    ] = EngineName.AUTO
+    master: Annotated[
+        str,
+        Option("--master", metavar="URL", help="Spark master; default: local[*], this machine"),
+    ] = ""
+    conf: Annotated[
+        Mapping[str, str],
+        Option(
+            "--conf", metavar="KEY=VALUE", help="Spark setting, as for spark-submit", read=read_conf
+        ),
+    ] = NO_METADATA
 
     @property
     def names_spark(self) -> bool:
@@ -181,41 +195,33 @@ class PageOptions(NamedTuple):
     prefix: Prefix = ""
 
 
-_Stat = Annotated[
-    bool, Option("--stat", help="Count paths and bytes by prefix instead of listing paths")
-]
-_Depth = Annotated[
-    int, Option("--depth", min=0, metavar="N", help="With --stat, most directories in a prefix")
-]
-
-
 class StatOptions(NamedTuple):
     """Options that count differences by prefix instead of listing them."""
 
-    stat: _Stat = False
-    depth: _Depth = 1
-
-
-_Take = Annotated[
-    Sequence[str],
-    Option(
-        "--take",
-        metavar="SIDE:PATTERN",
-        help="Resolve conflicts at matching paths: source:PATTERN or dest:PATTERN, as in "
-        ".gitignore; the last match counts",
-    ),
-]
-_TableLogs = Annotated[
-    bool,
-    Option("--table-logs", help="Resolve conflicts in logs of tables, too, and lose rows"),
-]
+    stat: Annotated[
+        bool, Option("--stat", help="Count paths and bytes by prefix instead of listing paths")
+    ] = False
+    depth: Annotated[
+        int, Option("--depth", min=0, metavar="N", help="With --stat, most directories in a prefix")
+    ] = 1
 
 
 class DecisionOptions(NamedTuple):
     """Which side conflicts take, path by path."""
 
-    take: _Take = ()
-    table_logs: _TableLogs = False
+    take: Annotated[
+        Sequence[str],
+        Option(
+            "--take",
+            metavar="SIDE:PATTERN",
+            help="Resolve conflicts at matching paths: source:PATTERN or dest:PATTERN, as in "
+            ".gitignore; the last match counts",
+        ),
+    ] = ()
+    table_logs: Annotated[
+        bool,
+        Option("--table-logs", help="Resolve conflicts in logs of tables, too, and lose rows"),
+    ] = False
 
     def decisions(self, strategy: "Side | None" = None, plan: "Path | None" = None) -> "Decisions":
         """Return the decisions of these options, a strategy and a plan.

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Annotated
 
 from lakecli.base.uri import LakeUri
-from lakecli.cli.line import Argument, Kind, Option, Parser
+from lakecli.cli.line import Argument, Kind, Option
 from lakecli.cli.parsers import (
     Side,
     each,
@@ -22,149 +22,115 @@ from lakecli.cli.parsers import (
     read_prefix,
     read_prefix_or_file,
     read_ref,
-    read_ref_or_file,
     read_repository,
-    read_repository_or_expression,
     read_repository_or_ref,
     read_tag,
 )
 
 RepositoryUri = Annotated[
-    LakeUri, Argument("REPOSITORY", "lakefs://REPOSITORY"), Parser(read_repository, Kind.REPOSITORY)
+    LakeUri, Argument("REPOSITORY", "lakefs://REPOSITORY", read_repository, Kind.REPOSITORY)
 ]
 BranchUri = Annotated[
-    LakeUri, Argument("BRANCH", "lakefs://REPOSITORY/BRANCH"), Parser(read_branch, Kind.BRANCH)
+    LakeUri, Argument("BRANCH", "lakefs://REPOSITORY/BRANCH", read_branch, Kind.BRANCH)
 ]
-TagUri = Annotated[LakeUri, Argument("TAG", "lakefs://REPOSITORY/TAG"), Parser(read_tag, Kind.TAG)]
+TagUri = Annotated[LakeUri, Argument("TAG", "lakefs://REPOSITORY/TAG", read_tag, Kind.TAG)]
 RefUri = Annotated[
     LakeUri,
-    Argument("REF", "lakefs://REPOSITORY/REF, with modifiers such as ~2"),
-    Parser(read_ref, Kind.REF),
+    Argument("REF", "lakefs://REPOSITORY/REF, with modifiers such as ~2", read_ref, Kind.REF),
 ]
 SourceUri = Annotated[
-    LakeUri,
-    Argument("SOURCE", "lakefs://REPOSITORY/REF to merge"),
-    Parser(read_ref, Kind.REF),
-]
-RepositoryOrRefExpression = Annotated[
-    LakeUri,
-    Argument("BAD", "lakefs://REPOSITORY[/REF]: a commit with the problem"),
-    Parser(read_repository_or_expression, Kind.REF),
+    LakeUri, Argument("SOURCE", "lakefs://REPOSITORY/REF to merge", read_ref, Kind.REF)
 ]
 BranchOrTagUri = Annotated[
-    LakeUri, Argument("REF", "lakefs://REPOSITORY/BRANCH-OR-TAG"), Parser(read_ref, Kind.REF)
+    LakeUri, Argument("REF", "lakefs://REPOSITORY/BRANCH-OR-TAG", read_ref, Kind.REF)
 ]
+_HERE = "default: of this directory, or set by `lakecli use`"
 HereRepositoryUri = Annotated[
     LakeUri | None,
-    Argument(
-        "REPOSITORY",
-        "lakefs://REPOSITORY; default: of this directory, or set by `lakecli use`",
-    ),
-    Parser(read_repository, Kind.REPOSITORY),
+    Argument("REPOSITORY", f"lakefs://REPOSITORY; {_HERE}", read_repository, Kind.REPOSITORY),
 ]
 HereBranchUri = Annotated[
     LakeUri | None,
-    Argument(
-        "BRANCH",
-        "lakefs://REPOSITORY/BRANCH; default: of this directory, or set by `lakecli use`",
-    ),
-    Parser(read_branch, Kind.BRANCH),
+    Argument("BRANCH", f"lakefs://REPOSITORY/BRANCH; {_HERE}", read_branch, Kind.BRANCH),
 ]
 HereRepositoryOrRefUri = Annotated[
     LakeUri | None,
     Argument(
         "REF",
         "lakefs://REPOSITORY/BRANCH-OR-TAG, or lakefs://REPOSITORY for its default branch; "
-        "default: of this directory, or set by `lakecli use`",
+        f"{_HERE}",
+        read_repository_or_ref,
+        Kind.REF,
     ),
-    Parser(read_repository_or_ref, Kind.REF),
 ]
 HereRepositoryOrBranchUri = Annotated[
     LakeUri | None,
     Argument(
-        "BRANCH",
-        "lakefs://REPOSITORY[/BRANCH]; default: of this directory, or set by `lakecli use`",
+        "BRANCH", f"lakefs://REPOSITORY[/BRANCH]; {_HERE}", read_repository_or_ref, Kind.BRANCH
     ),
-    Parser(read_repository_or_ref, Kind.BRANCH),
-]
-RefOrFileUri = Annotated[
-    LakeUri | None,
-    Argument("REF", "lakefs://REPOSITORY/REF[/PATH]; or a file of a linked directory"),
-    Parser(read_ref_or_file, Kind.REF_OR_FILE),
 ]
 PrefixOrFileUri = Annotated[
     LakeUri,
-    Argument("PATH", "lakefs://REPOSITORY/REF/[PREFIX]; or a file of a linked directory"),
-    Parser(read_prefix_or_file, Kind.PATH_OR_FILE),
+    Argument(
+        "PATH",
+        "lakefs://REPOSITORY/REF/[PREFIX]; or a file of a linked directory",
+        read_prefix_or_file,
+        Kind.PATH_OR_FILE,
+    ),
 ]
 RefUris = Annotated[
     list[LakeUri],
-    Argument("REF", "lakefs://REPOSITORY/REF, with modifiers such as ~2"),
-    Parser(each(read_ref), Kind.REF),
+    Argument("REF", "lakefs://REPOSITORY/REF, with modifiers such as ~2", each(read_ref), Kind.REF),
 ]
-PathOrDirectoryUri = Annotated[
-    LakeUri,
-    Argument(
-        "PATH",
-        "lakefs://REPOSITORY/REF/PATH, or NAMESPACE@REF/PATH to read without a clone (lakecli "
-        "help remotes); with --files-from, the directory of the names",
-    ),
-    Parser(read_prefix, Kind.PATH),
-]
+_IN_PLACE = (
+    "lakefs://REPOSITORY/REF/PATH, or NAMESPACE@REF/PATH to read without a clone (lakecli help "
+    "remotes); with --files-from, the directory of the names"
+)
+PathOrDirectoryUri = Annotated[LakeUri, Argument("PATH", _IN_PLACE, read_prefix, Kind.PATH)]
 NewPathUri = Annotated[
-    LakeUri, Argument("PATH", "lakefs://REPOSITORY/BRANCH/PATH"), Parser(read_path, Kind.PATH)
+    LakeUri, Argument("PATH", "lakefs://REPOSITORY/BRANCH/PATH", read_path, Kind.PATH)
 ]
 PrefixUri = Annotated[
-    LakeUri, Argument("PATH", "lakefs://REPOSITORY/REF/[PREFIX]"), Parser(read_prefix, Kind.PATH)
+    LakeUri, Argument("PATH", "lakefs://REPOSITORY/REF/[PREFIX]", read_prefix, Kind.PATH)
 ]
 BranchPathUri = Annotated[
-    LakeUri,
-    Argument("PATH", "lakefs://REPOSITORY/BRANCH/[PATH]"),
-    Parser(read_branch_prefix, Kind.PATH),
+    LakeUri, Argument("PATH", "lakefs://REPOSITORY/BRANCH/[PATH]", read_branch_prefix, Kind.PATH)
 ]
 BranchUris = Annotated[
-    list[LakeUri],
-    Argument("BRANCH", "lakefs://REPOSITORY/BRANCH"),
-    Parser(each(read_branch), Kind.BRANCH),
+    list[LakeUri], Argument("BRANCH", "lakefs://REPOSITORY/BRANCH", each(read_branch), Kind.BRANCH)
 ]
 TagUris = Annotated[
-    list[LakeUri],
-    Argument("TAG", "lakefs://REPOSITORY/TAG"),
-    Parser(each(read_tag), Kind.TAG),
+    list[LakeUri], Argument("TAG", "lakefs://REPOSITORY/TAG", each(read_tag), Kind.TAG)
 ]
 PathOrDirectoryUris = Annotated[
-    list[LakeUri],
-    Argument(
-        "PATH",
-        "lakefs://REPOSITORY/REF/PATH, or NAMESPACE@REF/PATH to read without a clone (lakecli "
-        "help remotes); with --files-from, the directory of the names",
-    ),
-    Parser(each(read_prefix), Kind.PATH),
+    list[LakeUri], Argument("PATH", _IN_PLACE, each(read_prefix), Kind.PATH)
 ]
 BranchPathUris = Annotated[
     list[LakeUri],
-    Argument("PATH", "lakefs://REPOSITORY/BRANCH/[PATH]"),
-    Parser(each(read_branch_prefix), Kind.PATH),
+    Argument("PATH", "lakefs://REPOSITORY/BRANCH/[PATH]", each(read_branch_prefix), Kind.PATH),
 ]
 
 StorageNamespace = Annotated[
     str,
     Argument(
-        "NAMESPACE", "s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path"
+        "NAMESPACE",
+        "s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path",
+        kind=Kind.DIRECTORY,
     ),
-    Kind.DIRECTORY,
 ]
 
 OperationId = Annotated[
-    str,
-    Argument("ID", "ID of an operation or its first digits; see op log"),
-    Kind.OPERATION,
+    str, Argument("ID", "ID of an operation or its first digits; see op log", kind=Kind.OPERATION)
 ]
 
 AtOp = Annotated[
     str,
-    Option("--at-op", metavar="ID", help="Read the state right after an operation; see op log"),
-    Kind.OPERATION,
+    Option(
+        "--at-op",
+        metavar="ID",
+        help="Read the state right after an operation; see op log",
+        kind=Kind.OPERATION,
+    ),
 ]
 Remote = Annotated[bool, Option("--remote", help="Move pushed refs back in the bucket, too")]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation")]
@@ -187,8 +153,8 @@ Metadata = Annotated[
         "--meta",
         metavar="KEY=VALUE[,...]",
         help="Metadata to record; quote a pair whose value has a comma: '\"KEY=A,B\"'",
+        read=read_metadata,
     ),
-    Parser(read_metadata),
 ]
 AllowEmptyMessage = Annotated[
     bool, Option("--allow-empty-message", help="Commit without a message")
@@ -208,8 +174,8 @@ Expires = Annotated[
         "--expires",
         metavar="TIME",
         help="Lifetime of the URL: 90s, 30m, 12h or 7d; default: 15m (presign.expires)",
+        read=read_duration,
     ),
-    Parser(read_duration),
 ]
 Recursive = Annotated[bool, Option("--recursive", "-r", help="All objects below the path")]
 ForceWithLease = Annotated[
@@ -242,7 +208,7 @@ AllowEmptyCommit = Annotated[
 ]
 ShowMetarangeId = Annotated[bool, Option("--show-meta-range-id", help="Show the metarange ID too")]
 SettingName = Annotated[
-    str, Argument("KEY", "Name of a setting, as in lakecli config list"), Kind.SETTING
+    str, Argument("KEY", "Name of a setting, as in lakecli config list", kind=Kind.SETTING)
 ]
 PreSign = Annotated[
     bool,

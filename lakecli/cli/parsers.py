@@ -1,7 +1,7 @@
 """Parsers of typed text, and the defaults for arguments that are not a URI or not given.
 
-`lakecli.cli.line.Parser` connects a parameter with a function below. The parsers of URIs come
-first, then the functions for defaults. If no URI is given, the default is the ref of the linked
+A parameter is declared with one of these functions as its ``read``. The parsers of URIs come first,
+then the functions for defaults. If no URI is given, the default is the ref of the linked
 directory, or the repository or ref that `use` has set. A word that is not a URI is a ref of the
 default repository or, in some commands, a file of the linked directory. `--base-uri` and the
 setting `base_uri` always have precedence.
@@ -208,19 +208,20 @@ def read_ref_or_path(text: str, context: Context) -> LakeUri:
 
 def read_path(text: str, context: Context) -> LakeUri:
     """Parse a URI that names an object."""
-    with _with_the_default(text, context):
-        return uri.parse_path(
-            text, base=_base_of_path(text, context), anywhere=_takes_namespace(text, context)
-        )
+    return _read_path(text, context, allow_empty=False)
 
 
 def read_prefix(text: str, context: Context) -> LakeUri:
     """Parse a URI that names a prefix or a whole ref: ``lakefs://r/main`` and ``…/main/``."""
+    return _read_path(text, context, allow_empty=True)
+
+
+def _read_path(text: str, context: Context, *, allow_empty: bool) -> LakeUri:
     with _with_the_default(text, context):
         return uri.parse_path(
             text,
             base=_base_of_path(text, context),
-            allow_empty=True,
+            allow_empty=allow_empty,
             anywhere=_takes_namespace(text, context),
         )
 

@@ -27,7 +27,7 @@ def run_program(
     words: Sequence[str],
     environ: Mapping[str, str],
     failure: type[LakeError],
-    what: str,
+    what: str = "",
     *,
     timeout: timedelta | None = None,
     given: str | None = None,
@@ -40,7 +40,7 @@ def run_program(
         words: the program and its arguments.
         environ: its environment.
         failure: the error for a program that cannot be run or takes too long.
-        what: what the program is, for errors.
+        what: what the program is, for errors; ``""``: its name says enough.
         timeout: after this time it is ended with all that it started; ``None``: it is never.
         given: its standard input; ``None``: with a timeout nothing, else that of this process.
         shows: whether its standard output is that of this process; else it is standard error.
@@ -61,7 +61,7 @@ def run_program(
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise failure(
-            f"cannot run {what}, {words[0]!r}: {reason}",
+            f"cannot run {f'{what}, ' if what else ''}{words[0]!r}: {reason}",
             hint="name a program in PATH or by its path; for a shell: sh -c '...'",
         ) from None
     try:

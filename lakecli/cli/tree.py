@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.base.uri import SCHEME
 from lakecli.errors import UsageError
@@ -73,47 +73,29 @@ NAMESPACE@REF/PATH, and then read without a clone.
 _MARKS: Final = "=@"
 
 _TOGETHER: Final = {
-    "approve": "check",
-    "blame": "annotate",
-    "branch-protect add": "policy",
-    "branch-protect delete": "policy",
-    "branch-protect list": "policy",
-    "cat-sst": "lakefs",
-    "check-ignore": "checkout",
-    "cherry-pick": "merge",
-    "completion": "program",
-    "fetch": "pull",
-    "find-merge-base": "merge",
-    "fs du": "fs_ls",
-    "fs find": "fs_ls",
-    "fs mv": "fs_cp",
-    "fs update-metadata": "fs_stage",
-    "redo": "op",
-    "refs-dump": "lakefs",
-    "refs-restore": "lakefs",
-    "restore": "checkout",
-    "show commit": "rev_parse",
-    "undo": "op",
-    "use": "config",
-    "version": "program",
+    "annotate": "blame",
+    "check": "approve",
+    "checkout": "check-ignore, restore",
+    "config": "use",
+    "fs_cp": "fs mv",
+    "fs_ls": "fs du, fs find",
+    "fs_stage": "fs update-metadata",
+    "lakefs": "cat-sst, refs-dump, refs-restore",
+    "merge": "cherry-pick, find-merge-base",
+    "op": "redo, undo",
+    "policy": "branch-protect add, branch-protect delete, branch-protect list",
+    "program": "completion, version",
+    "pull": "fetch",
+    "rev_parse": "show commit",
 }
-"""The commands that share a module with related commands, with the name of the module."""
+"""The commands that share a module with related commands, by the name of the module."""
 
 FIRST_COMMANDS: Final = {
-    "Start a repository": ("quickstart", "doctor", "repo create", "import", "clone", "use"),
-    "Work on a branch": (
-        "branch create",
-        "fs upload",
-        "fs ls",
-        "status",
-        "diff",
-        "commit",
-        "merge",
-        "log",
-    ),
-    "Work in a directory": ("local clone", "checkout", "restore"),
-    "Share it": ("push", "pull", "fs presign"),
-    "Take it back": ("undo", "branch revert"),
+    "Start a repository": "quickstart, doctor, repo create, import, clone, use",
+    "Work on a branch": "branch create, fs upload, fs ls, status, diff, commit, merge, log",
+    "Work in a directory": "local clone, checkout, restore",
+    "Share it": "push, pull, fs presign",
+    "Take it back": "undo, branch revert",
 }
 """The commands that most users need first, by task, for the help of the whole program."""
 
@@ -129,11 +111,10 @@ IN_PLACE: Final = "@"
 """In completion, ends the kind of a word if the command also accepts NAMESPACE@REF/PATH."""
 
 
-class Command:
+class Command(NamedTuple):
     """A command, identified by its words, such as ``branch list``."""
 
-    def __init__(self, words: str) -> None:
-        self.words = words
+    words: str
 
     @property
     def name(self) -> str:
@@ -144,8 +125,9 @@ class Command:
     @property
     def module(self) -> str:
         """The name of the command's module in `lakecli.cli.commands`."""
-        if self.words in _TOGETHER:
-            return _TOGETHER[self.words]
+        for module, commands in _TOGETHER.items():
+            if self.words in commands.split(", "):
+                return module
         group, _, rest = self.words.partition(" ")
         return group if rest and group != "fs" else self.name
 

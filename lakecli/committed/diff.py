@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from heapq import merge
 from itertools import groupby
@@ -235,25 +236,32 @@ def _differing_segments(left: Metarange, right: Metarange, start: bytes = b"") -
             yield segment
 
 
+@dataclass
 class ChangeCounts:
     """The differences below one prefix.
 
     Attributes:
-        prefix: the common directory of the paths, with its slash; ``b""`` for the top; ``None`` for
-            all paths together.
+        prefix: the prefix, with a slash at its end; empty for paths without a directory; ``None``
+            for the total, which is the last object.
         added: number of paths that only the right side has.
         removed: number of paths that only the left side has.
-        changed: number of paths that both sides have, with different contents.
-        conflicts: number of paths in conflict; `added`, `removed` and `changed` do not include
-            them.
-        bytes_before: total size of the differing objects on the left side.
-        bytes_after: total size of the differing objects on the right side.
+        changed: number of paths that differ between the two sides.
+        conflicts: number of paths in conflict, which no other number includes.
+        bytes_added: size of the added objects in bytes.
+        bytes_removed: size of the removed objects in bytes.
+        bytes_before: size of the changed objects on the left side in bytes.
+        bytes_after: size of the changed objects on the right side in bytes.
     """
 
-    def __init__(self, prefix: bytes | None) -> None:
-        self.prefix = prefix
-        self.added = self.removed = self.changed = self.conflicts = 0
-        self.bytes_added = self.bytes_removed = self.bytes_before = self.bytes_after = 0
+    prefix: bytes | None
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    conflicts: int = 0
+    bytes_added: int = 0
+    bytes_removed: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
 
     @property
     def paths(self) -> int:

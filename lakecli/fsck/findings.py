@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from lakecli.base.model import Commit, CommitId
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.reading.outside_counts import CountedPlace
 from lakecli.repository.stored_objects import DamagedObject
 
 
@@ -36,7 +37,31 @@ class Finding:
 
 @dataclass(slots=True)
 class FsckCounts:
-    """The numbers of checked objects; updated while the check runs."""
+    """The numbers of checked objects; updated while the check runs.
+
+    Missing objects that only earlier commits of lakeFS need are no problem, because the garbage
+    collection of lakeFS deletes such objects.
+
+    Attributes:
+        refs: number of branches and tags checked.
+        commits: number of commits checked.
+        metaranges: number of metaranges checked.
+        ranges: number of ranges checked.
+        entries: number of entries checked.
+        objects: number of data objects in the storage namespace.
+        bytes_hashed: bytes read with --data or --sample.
+        external: number of entries outside the storage namespace.
+        external_asked: with --external, number of entries outside the storage namespace whose
+            objects were checked.
+        external_archived: with --external, number of checked objects outside the storage namespace
+            that are archived, and must be restored before they can be read.
+        expired: number of trees of old commits that garbage collection has deleted by retention
+            rules.
+        unverified: with --data, number of objects of lakeFS whose bytes do not match the recorded
+            checksum; they need not be damaged.
+        collected: number of missing objects that only earlier commits of lakeFS need.
+        outside: places of objects outside the storage namespace.
+    """
 
     refs: int = 0
     commits: int = 0
@@ -50,15 +75,11 @@ class FsckCounts:
     external_archived: int = 0
     places: dict[str, int] = field(default_factory=dict)
     expired: int = 0
-    """Number of trees of old commits that garbage collection deleted by the retention rules."""
     unverified: int = 0
-    """Objects of lakeFS whose bytes do not agree with what lakeFS recorded, which need not mean
-    that they are damaged."""
     collected: int = 0
-    """Missing objects that only earlier commits need, in a namespace of lakeFS, whose garbage
-    collection deletes such objects."""
     findings: int = 0
     damaged_refs: set[str] = field(default_factory=set)
+    outside: Sequence[CountedPlace] = ()
 
 
 MAX_AFFECTED: Final = 100

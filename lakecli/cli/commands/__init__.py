@@ -62,7 +62,8 @@ option has one spelling, and accepts ``--flag=true|false``. If omitting a boolea
 from false, declare it by `option` with ``"--flag/--no-flag"`` and the type ``bool | None``. Help
 texts are short, begin with a capital letter and have no period. If the value depends on the
 context, pass a function as ``read`` that parses the text. If the shell can complete the value, pass
-its ``kind``. An option or argument whose value is a collection may be given several times. Global
+its ``kind``. An option or argument whose value is a collection may be given several times. An
+option that is accepted for lakectl and has no effect is a parameter such as ``_pre_sign``. Global
 options (``--json``, ``-q``, …) are never parameters.
 
 Imports. `lakecli.cli.line` evaluates the annotations of the function, so the names in them are

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, TypedDict
 
@@ -14,8 +12,9 @@ from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
 from lakecli.cli.line import Argument, Kind, argument
 from lakecli.cli.out.records import answers
-from lakecli.cli.out.text import log_lines, one_line
-from lakecli.cli.params import RepositoryOrRefExpression
+from lakecli.cli.out.text import log_lines, subject
+from lakecli.cli.parsers import read_repository_or_expression
+from lakecli.cli.programs import outcome_of, run_program
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository.bisect import (
     BAD,
@@ -48,13 +47,13 @@ _NO_VERDICT: Final = 126
 by a signal."""
 BisectRefs = Annotated[
     Sequence[str],
-    Argument(metavar="REF", help="Ref or its URI; by default the commit that is being tested"),
-    Kind.REF,
+    Argument("REF", "Ref or its URI; by default the commit that is being tested", kind=Kind.REF),
 ]
 BisectRepository = Annotated[
     str,
-    Argument(metavar="REPOSITORY", help="lakefs://REPOSITORY; by default the one with a session"),
-    Kind.REPOSITORY,
+    Argument(
+        "REPOSITORY", "lakefs://REPOSITORY; by default the one with a session", kind=Kind.REPOSITORY
+    ),
 ]
 
 
@@ -97,7 +96,12 @@ class BisectResetJson(TypedDict):
 @answers(BisectionJson)
 def bisect_start(
     context: Context,
-    bad: RepositoryOrRefExpression,
+    bad: LakeUri = argument(
+        "BAD",
+        "lakefs://REPOSITORY[/REF]: a commit with the problem",
+        read=read_repository_or_expression,
+        kind=Kind.REF,
+    ),
     good: list[str] = argument(
         "GOOD", "Commit without the problem: a ref or its URI", default=[], kind=Kind.REF
     ),
@@ -290,24 +294,12 @@ def _run(context: Context, repository: Repository, commit: Commit, words: Sequen
     named = re.compile(f":({'|'.join(values)}):")
     filled = [named.sub(lambda found: values[found[1]], word) for word in words]
     context.out.flush()
-    try:
-        done = subprocess.run(
-            filled,
-            env={**context.environ, **values},
-            # In JSON mode stdout is for the answer.
-            stdout=2 if context.out.json else None,
-            check=False,
-        )
-    except OSError as error:
-        raise NoVerdict(
-            f"cannot run {filled[0]!r}: {os.strerror(error.errno or 0)}",
-            hint="name a program in PATH or by its path; for a shell: sh -c '...'",
-        ) from None
-    code = done.returncode
+    # In JSON mode stdout is for the answer.
+    shows = not context.out.json
+    code = run_program(filled, {**context.environ, **values}, NoVerdict, shows=shows)
     if not 0 <= code < _NO_VERDICT:
-        ended = f"was ended by signal {-code}" if code < 0 else f"exited with {code}"
         raise NoVerdict(
-            f"{filled[0]!r} {ended} on commit {commit.id}",
+            f"{filled[0]!r} {outcome_of(code)} on commit {commit.id}",
             hint="exit with 0 (good), 125 (cannot be tested), or 1 to 124 (bad)",
         )
     return code
@@ -423,9 +415,7 @@ def say_and_answer(
 
 def answer(context: Context, repository: Repository, session: Session) -> None:
     """Show the state of a search."""
-    state = session.state
-    current = None if state is None else state.current
-    found = None if state is None else state.found
+    state, current = session.state, _current(session)
     record = BisectionJson(
         repository=repository.uri,
         bad=None if session.bad is None else session.bad.id,
@@ -434,15 +424,10 @@ def answer(context: Context, repository: Repository, session: Session) -> None:
         current=current,
         left=None if state is None or current is None else state.left,
         steps=None if state is None or current is None else state.steps,
-        found=found,
+        found=None if state is None else state.found,
         untested=[] if state is None else [commit.id for commit in state.untested],
     )
     context.out.emit(record, text=lambda: _lines(repository, session))
-
-
-def subject(commit: Commit) -> str:
-    """Return the first line of a commit's message."""
-    return one_line(commit.message.partition("\n")[0])
 
 
 def _lines(repository: Repository, session: Session) -> Iterator[str]:

@@ -15,9 +15,9 @@ from lakecli.cli.commands.moved_refs import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, argument, flag, option
-from lakecli.cli.option_groups import DecisionOptions, PageOptions
+from lakecli.cli.option_groups import DecisionOptions, PageOptions, refuse_several
 from lakecli.cli.out.records import answers, fields_of, pick
-from lakecli.cli.out.text import age, local_date, one_line, quote_path
+from lakecli.cli.out.text import age, local_date, one_line, quote_path, subject
 from lakecli.cli.params import (
     AllowEmptyCommit,
     AtOp,
@@ -185,7 +185,7 @@ def _list_for_people(context: Context, repository: Repository, found: Iterable[B
                 head[0].commit_id,
                 age(head[2].created_at, context.now()),
                 *([distance_text(head[1])] if is_shared else []),
-                one_line(head[2].message.partition("\n")[0]),
+                subject(head[2]),
             ),
         )
 
@@ -220,7 +220,7 @@ def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> Non
 def _lines(state: "BranchStatus", commit: Commit) -> Iterator[str]:
     yield f"Commit ID: {state.commit_id}"
     yield f"Date: {local_date(commit.created_at)}"
-    yield f"Message: {one_line(commit.message.partition(chr(10))[0])}"
+    yield f"Message: {subject(commit)}"
     yield f"Bucket: {distance_text(state.distance)}"
     counts = {"added": state.added, "changed": state.changed, "removed": state.removed}
     staged = [f"{count} {what}" for what, count in counts.items() if count]
@@ -282,14 +282,11 @@ def branch_delete(context: Context, branches: BranchUris, *, yes: Yes = False) -
     names = [ref_of(branch) for branch in unique]
     for name in names:
         library.check_delete(repository, name)
-    context.confirm(f"delete {_named(names)} and uncommitted changes", yes=yes)
+    listed = ", ".join(f"'{name}'" for name in names)
+    what = "branch" if len(names) == 1 else "branches"
+    context.confirm(f"delete {what} {listed} and uncommitted changes", yes=yes)
     for name in names:
         context.out.emit(library.delete(repository, name))
-
-
-def _named(names: list[str]) -> str:
-    listed = ", ".join(f"'{name}'" for name in names)
-    return f"branch {listed}" if len(names) == 1 else f"branches {listed}"
 
 
 @answers(Branch)
@@ -324,8 +321,7 @@ def branch_reset(
         lakecli branch reset lakefs://demo/main --to main~2
         lakecli branch reset lakefs://demo/main --to v1.0 --force-with-lease -y
     """
-    if prefix is not None and object is not None:
-        raise UsageError("--prefix and --object exclude each other", hint="give one of them")
+    refuse_several({"--prefix": prefix is not None, "--object": object is not None})
     if to and (prefix is not None or object is not None):
         raise UsageError("--to excludes --prefix and --object", hint="give one of them")
     if force_with_lease is not None and not to:

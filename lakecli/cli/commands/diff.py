@@ -11,7 +11,6 @@ from typing import Final
 from lakecli.base.model import Difference
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.differences import (
-    ChangeCountsJson,
     DifferenceJson,
     show_counts,
     stream_differences,
@@ -20,10 +19,11 @@ from lakecli.cli.commands.differences import (
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Kind, argument, flag
-from lakecli.cli.option_groups import EngineOptions, StatOptions
+from lakecli.cli.option_groups import EngineOptions, StatOptions, refuse_several
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, Prefix
 from lakecli.cli.parsers import linked, read_ref_or_own_file, ref_here
+from lakecli.committed.diff import ChangeCounts
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range
 from lakecli.repository.contract import Repository
@@ -35,7 +35,7 @@ SPARK_FROM_RANGES: Final = 4_000
 
 
 @answers(DifferenceJson, each=True)
-@answers(ChangeCountsJson, each=True, option="--stat")
+@answers(ChangeCounts, each=True, option="--stat")
 def diff(
     context: Context,
     left: LakeUri | None = argument(
@@ -95,7 +95,7 @@ def diff(
         lakecli diff s3://my-bucket/demo@v1.0 s3://my-bucket/demo@main
     """
     given = {"--json": context.out.json and not stat.stat, "--stat": stat.stat}
-    _check_forms(given | {"--name-only": name_only, "-z": null and not name_only})
+    refuse_several(given | {"--name-only": name_only, "-z": null and not name_only})
     files = [each for each in (left, right) if each is not None and each.path is not None]
     if files or (left is None and linked(context) is not None):
         if len(files) != sum(each is not None for each in (left, right)):
@@ -109,7 +109,19 @@ def diff(
             "--engine, --master or --conf": engine != EngineOptions(),
         }
         _refuse_for_files(about_refs)
-        count = _diff_files(context, files, prefix, stat, names=name_only or null, null=null)
+        from lakecli.cli.commands.worktrees import open_worktree, show_diff
+
+        worktree = open_worktree(context)
+        start = len(worktree.link.prefix)
+        count = show_diff(
+            context,
+            worktree,
+            paths=[(each.path or b"")[start:] for each in files],
+            prefix=os.fsencode(prefix),
+            depth=stat.depth if stat.stat else None,
+            names=name_only or null,
+            null=null,
+        )
         return _found(count) if exit_code else None
     left, right, two_way = _split(left or ref_here(None, context), right, two_way=two_way)
     if not (name_only or null):  # those are for programs, which read nothing but paths
@@ -158,13 +170,6 @@ def _split(
     return left._replace(ref=first), left._replace(ref=last), two_way or dots == ".."
 
 
-def _check_forms(given: Mapping[str, bool]) -> None:
-    """Refuse more than one option that selects the form of the answer."""
-    forms = [flag for flag, wanted in given.items() if wanted]
-    if len(forms) > 1:
-        raise UsageError(f"{' and '.join(forms)} exclude each other", hint="give one of them")
-
-
 def _refuse_for_files(given: Mapping[str, bool]) -> None:
     """Refuse options for refs when the files of a linked directory are compared."""
     for name, wanted in given.items():
@@ -173,32 +178,6 @@ def _refuse_for_files(given: Mapping[str, bool]) -> None:
                 f"{name} is about refs, not about the files of a linked directory",
                 hint="name two refs: lakecli diff REF REF",
             )
-
-
-def _diff_files(
-    context: Context,
-    files: list[LakeUri],
-    prefix: str,
-    stat: StatOptions,
-    *,
-    names: bool,
-    null: bool,
-) -> int:
-    """Print the changes in the linked directory, and return the number of changed paths."""
-    from lakecli.cli.commands.worktrees import open_worktree, show_diff
-
-    worktree = open_worktree(context)
-    start = len(worktree.link.prefix)
-    paths = [(each.path or b"")[start:] for each in files]
-    return show_diff(
-        context,
-        worktree,
-        paths=paths,
-        prefix=os.fsencode(prefix),
-        depth=stat.depth if stat.stat else None,
-        names=names,
-        null=null,
-    )
 
 
 def _compare(

@@ -11,7 +11,6 @@ from typing import Final, NotRequired, TypedDict
 
 from lakecli.base.model import ChangeType, Difference
 from lakecli.cli.out.output import Output
-from lakecli.cli.out.records import pick
 from lakecli.cli.out.text import human_size, quote_path, quote_paths
 from lakecli.committed.diff import ChangeCounts, count_changes
 from lakecli.committed.values import decode_entry
@@ -48,33 +47,6 @@ class DifferenceJson(TypedDict):
     right_size: int | None
     right_checksum: str | None
     unlike_checksums: NotRequired[bool]
-
-
-class ChangeCountsJson(TypedDict):
-    """The numbers of differences below one prefix.
-
-    Attributes:
-        prefix: the prefix, with a slash at its end; empty for paths without a directory; null for
-            the total, which is the last object.
-        added: number of paths that only the right side has.
-        removed: number of paths that only the left side has.
-        changed: number of paths that differ between the two sides.
-        conflicts: number of paths in conflict, which no other number includes.
-        bytes_added: size of the added objects in bytes.
-        bytes_removed: size of the removed objects in bytes.
-        bytes_before: size of the changed objects on the left side in bytes.
-        bytes_after: size of the changed objects on the right side in bytes.
-    """
-
-    prefix: bytes | str | None
-    added: int
-    removed: int
-    changed: int
-    conflicts: int
-    bytes_added: int
-    bytes_removed: int
-    bytes_before: int
-    bytes_after: int
 
 
 def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
@@ -143,7 +115,7 @@ def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -
             yield row
 
     if not out.terminal:
-        out.stream(counted(), record=counts_record, text=_plain_counts)
+        out.stream(counted(), text=_plain_counts)
         return total
     known = list(counted())
     most = max((row.paths for row in known if row.prefix is not None), default=0)
@@ -151,14 +123,8 @@ def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -
         ("Prefix", "Added", "Changed", "Removed", "Conflicts", "Bytes", ""),
         known,
         row=lambda row: _cells(row, most),
-        record=counts_record,
     )
     return total
-
-
-def counts_record(row: ChangeCounts) -> ChangeCountsJson:
-    """Return the JSON record for the numbers of differences below a prefix."""
-    return pick(ChangeCountsJson, row)
 
 
 def _plain_counts(row: ChangeCounts) -> str:

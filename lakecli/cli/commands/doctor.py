@@ -25,29 +25,12 @@ from lakecli.repository.handle.shareable import Examiner
 from lakecli.stores.uri import normalise
 
 _GROUPS: Final = {
-    "machine": ("compiled-core", "local-store", "map", "cache", "disk-space"),
-    "objects": (
-        "list",
-        "write",
-        "read",
-        "overwrite",
-        "read-after-write",
-        "list-after-write",
-        "ranges",
-        "names",
-    ),
-    "conditions": ("create-only", "compare-and-set", "race"),
-    "features": ("multipart", "checksums", "presign", "cors", "clock", "delete-matching", "delete"),
-    "repository": ("claim", "shared", "sharing"),
-    "commands": (
-        "to-read",
-        "to-clone",
-        "to-presign",
-        "to-change",
-        "to-take-in",
-        "to-push",
-        "to-collect",
-    ),
+    "machine": "compiled-core local-store map cache disk-space",
+    "objects": "list write read overwrite read-after-write list-after-write ranges names",
+    "conditions": "create-only compare-and-set race",
+    "features": "multipart checksums presign cors clock delete-matching delete",
+    "repository": "claim shared sharing",
+    "commands": "to-read to-clone to-presign to-change to-take-in to-push to-collect",
 }
 """Groups of checks, in order. On a terminal, checks of a group share a line if all passed."""
 
@@ -190,7 +173,9 @@ def _free_space(directory: str) -> int:
 
 
 def _group(check: Check) -> str:
-    return next((name for name, checks in _GROUPS.items() if check.name in checks), check.name)
+    return next(
+        (name for name, checks in _GROUPS.items() if check.name in checks.split()), check.name
+    )
 
 
 def _lines(out: Output, check: Check, shown: set[str]) -> Iterator[str]:

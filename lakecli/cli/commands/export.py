@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.base.pipes import is_stdout
@@ -31,6 +31,8 @@ from lakecli.exports.manifests import check_can_write, write_manifest, write_sym
 from lakecli.exports.run import ExportOptions, ExportReport, count_exported, summarise
 from lakecli.exports.run import export as run
 from lakecli.stores.uri import normalise
+
+_COUNTED: Final = ("new", "changed", "unchanged", "deleted")
 
 
 class ExportManifestJson(TypedDict):
@@ -334,7 +336,7 @@ def _since(context: Context, path: LakeUri, text: str) -> str:
 
 def _record(report: ExportReport, *, dry_run: bool) -> ExportJson:
     outcome = report.outcome
-    counts = {name: getattr(outcome, name) for name in ("new", "changed", "unchanged", "deleted")}
+    counts = {name: getattr(outcome, name) for name in _COUNTED}
     return pick(
         ExportJson,
         report,
@@ -357,13 +359,9 @@ def _lines(report: ExportReport, *, dry_run: bool) -> Iterator[str]:
     yield ""
     yield f"Commit ID: {report.commit_id}"
     yield f"Destination: {report.destination}"
-    for name, tally in (
-        ("New", outcome.new),
-        ("Changed", outcome.changed),
-        ("Unchanged", outcome.unchanged),
-        ("Deleted", outcome.deleted),
-    ):
-        yield f"{name}: {tally.count} ({human_size(tally.size)})"
+    for name in _COUNTED:
+        tally = getattr(outcome, name)
+        yield f"{name.capitalize()}: {tally.count} ({human_size(tally.size)})"
     if outcome.by_store.count:
         yield f"Copied by the store: {outcome.by_store.count}"
     if outcome.bare:

@@ -10,14 +10,13 @@ from typing import Final
 from lakecli.base.model import Entry
 from lakecli.base.temporary_files import temporary_space
 from lakecli.base.uri import LakeUri, path_of, ref_of
-from lakecli.cli.commands.names_from_file import NamesOptions, are_given, check_found, iter_found
+from lakecli.cli.commands.names_from_file import NamesOptions, are_given, iter_found
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.params import AtOp, PathOrDirectoryUris, PreSign
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.contents import read_object
-from lakecli.repository.reading.reader import open_reader
 from lakecli.repository.reading.recorded import AsRecorded, locate
 from lakecli.repository.stat import stat
 from lakecli.stores.uri import is_local
@@ -31,7 +30,7 @@ def fs_cat(
     paths: PathOrDirectoryUris,
     *,
     verify: bool = flag("Verify large objects, too, before writing any bytes"),
-    pre_sign: PreSign = False,
+    _pre_sign: PreSign = False,
     names: NamesOptions,
     at_op: AtOp = "",
 ) -> None:
@@ -56,7 +55,6 @@ def fs_cat(
         lakecli fs cat lakefs://demo/main/events/ --files-from names.txt
         lakecli fs cat s3://my-bucket/demo@main/reports/2026.csv
     """
-    del pre_sign
     if are_given(names):
         if len(paths) > 1:
             raise UsageError("--files-from takes one PATH", hint="lakecli fs cat --help")
@@ -79,19 +77,18 @@ def _write_many(
     repository = context.synced_repository(root, at_op=at_op)
     end = b"\0" if names.null else b"\n"
     stdout = context.out.binary()
-    with open_reader(repository, ref_of(root)) as reader:
-        for name, entry in check_found(iter_found(context, reader, root, names)):
-            if entry is None:
-                stdout.write(b"missing - " + name + end)
-            else:
-                pieces = pieces_of(repository, entry, verify=verify)
-                first = next(pieces, b"")  # nothing of an object that cannot be read
-                stdout.write(b"%s %d %s" % (entry.checksum.encode(), entry.size, name) + end)
-                stdout.write(first)
-                for piece in pieces:
-                    stdout.write(piece)
-                stdout.write(end)
-            stdout.flush()
+    for name, entry in iter_found(context, repository, root, names):
+        if entry is None:
+            stdout.write(b"missing - " + name + end)
+        else:
+            pieces = pieces_of(repository, entry, verify=verify)
+            first = next(pieces, b"")  # nothing of an object that cannot be read
+            stdout.write(b"%s %d %s" % (entry.checksum.encode(), entry.size, name) + end)
+            stdout.write(first)
+            for piece in pieces:
+                stdout.write(piece)
+            stdout.write(end)
+        stdout.flush()
 
 
 def pieces_of(repository: Repository, entry: Entry, *, verify: bool) -> Iterator[bytes]:

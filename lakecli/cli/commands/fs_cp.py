@@ -9,7 +9,7 @@ from typing import Annotated, TypedDict
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.transfers import failure_records, raise_failures
 from lakecli.cli.context import Context
-from lakecli.cli.line import Argument, Kind, Parser, flag, option
+from lakecli.cli.line import Argument, Kind, flag, option
 from lakecli.cli.option_groups import TransferOptions, parallelism
 from lakecli.cli.out.records import FailureJson, answers
 from lakecli.cli.out.text import quote_path
@@ -27,9 +27,7 @@ from lakecli.repository.mv import mv, mv_tree
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes
 
 TargetUri = Annotated[
-    LakeUri,
-    Argument(metavar="DEST", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
-    Parser(read_branch_prefix, Kind.PATH),
+    LakeUri, Argument("DEST", "lakefs://REPOSITORY/BRANCH/[PATH]", read_branch_prefix, Kind.PATH)
 ]
 
 

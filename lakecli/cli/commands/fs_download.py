@@ -13,11 +13,7 @@ from lakecli.base.pipes import is_pipe, is_stdout, open_pipe
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.fs_cat import pieces_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
-from lakecli.cli.commands.transfers import (
-    TransferPlanJson,
-    answer_transfer,
-    shown_plan,
-)
+from lakecli.cli.commands.transfers import TransferPlanJson, answer_transfer, shown_plan
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import SelectionOptions, TransferOptions, check_mirror, parallelism
@@ -97,7 +93,7 @@ def fs_download(
     ),
     chosen: SelectionOptions,
     transfer: TransferOptions,
-    pre_sign: PreSign = False,
+    _pre_sign: PreSign = False,
     at_op: AtOp = "",
 ) -> None:
     """Download an object, or all objects below a path.
@@ -142,7 +138,6 @@ def fs_download(
         lakecli fs download -r lakefs://demo/main/data/ ./data --delete --max-delete 100
         lakecli fs download -r s3://my-bucket/demo@main/reports/ reports
     """
-    del pre_sign
     if not destination:
         raise UsageError("DEST is empty")
     check_local(destination, hint="to copy to a bucket: lakecli export PATH DEST")

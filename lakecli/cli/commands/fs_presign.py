@@ -25,15 +25,17 @@ from lakecli.cli.commands.presigned_links import (
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Kind, argument, flag, option
+from lakecli.cli.option_groups import refuse_first
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Expires, Recursive
 from lakecli.cli.parsers import each, read_prefix, read_size
-from lakecli.errors import UsageError
 from lakecli.repository.stat import stat
 from lakecli.stores.presigned_urls import LARGEST_PUT
 
 _PROGRAM = "lakecli fs presign"
+_CHECK = f"{_PROGRAM} --check"
+_ONE = "give one of them"
 
 
 class PresignedJson(TypedDict):
@@ -169,88 +171,47 @@ def fs_presign(
     listed = read_names(context, names)
     files = OutputFiles(manifest, script, page, title, context.committer() if signed_by else "")
     path = paths[0] if paths else None
-    if len(paths) > 1 and (recursive or put or check is not None or listed is not None):
-        raise UsageError(
-            "-r, --files-from, --put and --check take one PATH", hint="run one command for each"
-        )
-    _check_options(
-        path,
-        recursive=recursive or (listed is not None and not put),
-        check=check is not None,
-        put=put,
-        files=bool(script or page),
-        manifest=bool(format_ or manifest),
-        count=count,
-        max_size=max_size,
-        inline=inline,
+    is_check, is_set = check is not None, bool(script or page)
+    is_tree = recursive or (listed is not None and not put)
+    is_one = is_check or put or recursive or listed is not None
+    too_large = max_size is not None and not 0 < max_size <= LARGEST_PUT
+    of_put = count != 1 or max_size is not None
+    refuse_first(
+        (
+            len(paths) > 1 and is_one,
+            "-r, --files-from, --put and --check take one PATH",
+            "run one command for each",
+        ),
+        (is_check + put + is_tree > 1, "-r, --check and --put exclude each other", _ONE),
+        (is_check and path, "--check takes no PATH; the manifest names it", f"{_CHECK} MANIFEST"),
+        ((format_ or manifest) and not is_tree, "--format and --manifest need -r", None),
+        (is_set and not (is_tree or put), "--page and --script need -r or --put", None),
+        (inline and (is_check or put), "--inline is for URLs that read objects", None),
+        (of_put and not put, "--count and --max-size need --put", None),
+        (too_large, "--max-size is 1 byte to 5GiB", None),
+        (is_check and expires is not None, "--expires and --check exclude each other", None),
+        (not (is_check or path), "PATH is missing", f"{_PROGRAM} PATH"),
+        (
+            put and listed is not None and not is_set,
+            "with --put, --files-from needs --page or --script",
+            None,
+        ),
     )
     if check is not None:
-        if expires is not None:
-            raise UsageError("--expires and --check exclude each other")
-
         return check_manifest(context, check)
-    if path is None:
-        raise UsageError("PATH is missing", hint=f"{_PROGRAM} PATH")
-    if put and listed is not None and not (script or page):
-        raise UsageError("with --put, --files-from needs --page or --script")
-    if put and (script or page):
-        presign_set(
-            context,
-            path,
-            expires,
-            files,
-            count=count,
-            names=listed,
-            max_size=max_size or LARGEST_PUT,
-        )
+    assert path is not None
+    largest = max_size or LARGEST_PUT
+    if put and is_set:
+        presign_set(context, path, expires, files, count=count, names=listed, max_size=largest)
     elif put:
-        presign_put(context, path, expires, count=count, max_size=max_size or LARGEST_PUT)
-    elif recursive or listed is not None:
-        name = None if format_ is None else format_.value
+        presign_put(context, path, expires, count=count, max_size=largest)
+    elif is_tree:
         presign_tree(
-            context,
-            path,
-            expires,
-            files,
-            format_name=name,
-            inline=inline,
-            names=listed,
+            context, path, expires, files, format_name=format_, inline=inline, names=listed
         )
     else:
         _presign_each(context, paths, expires, inline=inline)
     return None
-
-
-def _check_options(
-    path: LakeUri | None,
-    *,
-    recursive: bool,
-    check: bool,
-    put: bool,
-    files: bool,
-    manifest: bool,
-    count: int,
-    max_size: int | None,
-    inline: bool,
-) -> None:
-    """Refuse options that cannot be combined."""
-    if check + put + recursive > 1:
-        raise UsageError("-r, --check and --put exclude each other", hint="give one of them")
-    if check and path is not None:
-        raise UsageError(
-            "--check takes no PATH; the manifest names it",
-            hint=f"{_PROGRAM} --check MANIFEST",
-        )
-    if manifest and not recursive:
-        raise UsageError("--format and --manifest need -r")
-    if files and not (recursive or put):
-        raise UsageError("--page and --script need -r or --put")
-    if inline and (check or put):
-        raise UsageError("--inline is for URLs that read objects")
-    if (count != 1 or max_size is not None) and not put:
-        raise UsageError("--count and --max-size need --put")
-    if max_size is not None and not 0 < max_size <= LARGEST_PUT:
-        raise UsageError("--max-size is 1 byte to 5GiB")
 
 
 def _presign_each(

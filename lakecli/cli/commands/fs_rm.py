@@ -16,13 +16,8 @@ from lakecli.cli.out.text import human_size
 from lakecli.cli.params import BranchPathUris, DryRun, Recursive
 from lakecli.errors import Refused, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.rm import (
-    find_nearest,
-    is_directory,
-    rm_paths,
-    rm_trees,
-)
-from lakecli.repository.transfer.plan import ObjectTally, PathAction, PlanTotals
+from lakecli.repository.rm import find_nearest, is_directory, rm_paths, rm_trees
+from lakecli.repository.transfer.plan import PathAction, PlanTotals
 
 
 class RemovedJson(TypedDict):
@@ -61,7 +56,7 @@ def fs_rm(
     must_exist: bool = flag("Remove nothing and exit with 6 if a path has no object"),
     names: NamesOptions,
     dry_run: DryRun = False,
-    concurrency: int = option(
+    _concurrency: int = option(
         None,
         "Accepted for lakectl compatibility; has no effect",
         "--concurrency",
@@ -88,7 +83,6 @@ def fs_rm(
         lakecli fs rm -r lakefs://demo/main/data/2025/ --dry-run
         lakecli fs rm --files-from old.txt lakefs://demo/main/data/
     """
-    del concurrency
     listed = read_names(context, names)
     if listed is not None and (recursive or len(paths) > 1):
         raise UsageError("--files-from takes one PATH and no -r")
@@ -101,7 +95,17 @@ def fs_rm(
         plan = PlanTotals()
         remove = rm_trees if recursive else rm_paths
         remove(repository, branch, targets, must_exist=must_exist, listed=listed_in(context, plan))
-        _show_totals(context, plan.tallies[PathAction.DELETED])
+        deleted = plan.tallies[PathAction.DELETED]
+        count, size = deleted.count, deleted.size
+        context.out.emit(
+            {"action": "total", "path": None, "objects": count, "size": size},
+            text=lambda: [
+                "",
+                "Dry run, nothing was removed:",
+                "",
+                f"Objects: {count} ({human_size(size)})",
+            ],
+        )
         return
     if recursive:
         removed = rm_trees(repository, branch, targets, must_exist=must_exist)
@@ -149,16 +153,3 @@ def _note_absent(
             context.out.hint(hint)
         elif (near := find_nearest(repository, ref_of(uri), path)) is not None:
             context.out.hint(f"did you mean {quote(str(uri._replace(path=near)))}?")
-
-
-def _show_totals(context: Context, deleted: ObjectTally) -> None:
-    count, size = deleted.count, deleted.size
-    context.out.emit(
-        {"action": "total", "path": None, "objects": count, "size": size},
-        text=lambda: [
-            "",
-            "Dry run, nothing was removed:",
-            "",
-            f"Objects: {count} ({human_size(size)})",
-        ],
-    )

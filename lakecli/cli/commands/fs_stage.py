@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
-from lakecli.cli.commands.transfers import raise_failures
+from lakecli.cli.commands.transfers import emit_entry, raise_failures
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag, option
 from lakecli.cli.out.records import EntryJson, answers, entry_record, pick
-from lakecli.cli.out.text import entry_lines, human_size, local_date, quote_path
+from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import BranchPathUris, ContentType, Metadata, NewPathUri
 from lakecli.cli.parsers import NO_METADATA, read_new_metadata
 from lakecli.errors import UsageError
@@ -91,11 +91,10 @@ def fs_stage(
         raise UsageError("give either --incoming, --arrived or --location")
     if dry_run and not arrived:
         raise UsageError("--dry-run needs --arrived")
+    surplus = [option for option, value in of_location.items() if value is not None]
+    if surplus and location is None:
+        raise UsageError(f"{surplus[0]} needs --location")
     if arrived:
-        surplus = [option for option, value in of_location.items() if value is not None]
-        if surplus:
-            raise UsageError(f"{surplus[0]} needs --location")
-
         attributes = NewAttributes(content_type, metadata)
         _stage_arrived(context, path, attributes, dry_run=dry_run)
         return
@@ -103,10 +102,6 @@ def fs_stage(
     name = _path_for(path, location, size=size)
     repository, branch = context.synced_repository(path), ref_of(path)
     if incoming is not None:
-        surplus = [option for option, value in of_location.items() if value is not None]
-        if surplus:
-            raise UsageError(f"{surplus[0]} needs --location")
-
         entry, has_more = take_in(
             repository, branch, name, incoming, content_type=content_type, metadata=metadata
         )
@@ -128,11 +123,7 @@ def fs_stage(
             content_type=content_type,
             metadata=metadata,
         )
-    address = full_address(repository, entry)
-    context.out.emit(
-        entry_record(name, entry, physical_address=address),
-        text=lambda: entry_lines(name, entry, physical_address=address),
-    )
+    emit_entry(context, repository, name, entry)
 
 
 def _stage_arrived(

@@ -5,13 +5,8 @@ from itertools import chain
 from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
-from lakecli.cli.commands.names_from_file import (
-    NamesOptions,
-    answer,
-    are_given,
-    check_found,
-    iter_found,
-)
+from lakecli.cli.commands.names_from_file import NamesOptions, answer, are_given, iter_found
+from lakecli.cli.commands.transfers import emit_entry
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.out.records import EntryJson, answers, entry_record
@@ -20,7 +15,6 @@ from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import full_address
-from lakecli.repository.reading.reader import open_reader
 from lakecli.repository.stat import stat
 
 
@@ -89,19 +83,15 @@ def fs_stat(
         return
     name = path_of(path)
     entry = stat(repository, ref_of(path), name)
-    address = full_address(repository, entry)
-
-    def record() -> EntryJson:
-        return entry_record(name, entry, physical_address=address)
-
     if not pre_sign:
-        context.out.emit(record, text=lambda: entry_lines(name, entry, physical_address=address))
+        emit_entry(context, repository, name, entry)
         return
     from lakecli.cli.commands.presigned_links import presigned
 
     signed = presigned(context, repository, entry, name, expires)
+    record = entry_record(name, entry, physical_address=full_address(repository, entry))
     context.out.emit(
-        {**record(), "url": signed.url, "expires_at": signed.expires_at},
+        {**record, "url": signed.url, "expires_at": signed.expires_at},
         text=lambda: entry_lines(
             name, entry, physical_address=signed.url, expires_at=signed.expires_at
         ),
@@ -111,13 +101,12 @@ def fs_stat(
 def _answer_many(
     context: Context, repository: Repository, root: LakeUri, names: NamesOptions
 ) -> None:
-    with open_reader(repository, ref_of(root)) as reader:
-        for name, entry in check_found(iter_found(context, reader, root, names)):
-            if entry is None:
-                missing = [f"Path: {quote_path(name)}", "Missing: true", ""]
-                answer(context, AskedEntryJson(path=name, missing=True), missing)
-                continue
-            address = full_address(repository, entry)
-            record = entry_record(name, entry, physical_address=address)
-            lines = entry_lines(name, entry, physical_address=address)
-            answer(context, {**record, "missing": False}, chain(lines, [""]))
+    for name, entry in iter_found(context, repository, root, names):
+        if entry is None:
+            missing = [f"Path: {quote_path(name)}", "Missing: true", ""]
+            answer(context, AskedEntryJson(path=name, missing=True), missing)
+            continue
+        address = full_address(repository, entry)
+        record = entry_record(name, entry, physical_address=address)
+        lines = entry_lines(name, entry, physical_address=address)
+        answer(context, {**record, "missing": False}, chain(lines, [""]))

@@ -10,11 +10,7 @@ from typing import BinaryIO, TypedDict, cast
 from lakecli.base.pipes import is_pipe, open_input
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, bytes_of, read_names
-from lakecli.cli.commands.transfers import (
-    TransferPlanJson,
-    answer_transfer,
-    shown_plan,
-)
+from lakecli.cli.commands.transfers import TransferPlanJson, answer_transfer, emit_entry, shown_plan
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import (
@@ -24,13 +20,12 @@ from lakecli.cli.option_groups import (
     check_mirror,
     parallelism,
 )
-from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
-from lakecli.cli.out.text import entry_lines, quote_path
+from lakecli.cli.out.records import EntryJson, FailureJson, answers
+from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import ContentType, Metadata, PreSign
 from lakecli.cli.parsers import NO_METADATA, check_local, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 
 
@@ -95,7 +90,7 @@ def fs_upload(
     links: LinkOptions,
     chosen: SelectionOptions,
     transfer: TransferOptions,
-    pre_sign: PreSign = False,
+    _pre_sign: PreSign = False,
 ) -> None:
     """Upload files, a directory or standard input to a branch.
 
@@ -140,7 +135,6 @@ def fs_upload(
         gzip -c dump.sql | lakecli fs upload - lakefs://demo/main/dump.sql.gz
         lakecli fs upload -s report.csv lakefs://demo/main/reports/2026.csv
     """
-    del pre_sign
     sources, path = _arguments(source_option, source, more, is_listed=names.files_from is not None)
     for each in sources:
         check_local(
@@ -291,11 +285,7 @@ def _upload_one(
     else:
         path = _path_for(target, source, is_whole=is_whole)
         entry = upload_file(repository, branch, path, source=source, options=options)
-    address = full_address(repository, entry)
-    context.out.emit(
-        lambda: entry_record(path, entry, physical_address=address),
-        text=lambda: entry_lines(path, entry, physical_address=address),
-    )
+    emit_entry(context, repository, path, entry)
 
 
 def _path_for(target: LakeUri, source: str, *, is_whole: bool) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from typing import Final, Required, TypedDict
@@ -15,7 +14,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.hints import as_commands
 from lakecli.cli.line import flag, option
 from lakecli.cli.option_groups import EngineOptions
-from lakecli.cli.out.records import answers
+from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.out.text import human_size, one_line, place_lines, quote_path
 from lakecli.cli.params import DryRun, RepositoryUri
 from lakecli.errors import UsageError
@@ -23,7 +22,7 @@ from lakecli.fsck.check import fsck as check
 from lakecli.fsck.check import summarise
 from lakecli.fsck.findings import Finding, FsckCounts, RepairCounts, Unrecoverable
 from lakecli.fsck.repair import repair as repair_defects
-from lakecli.repository.reading.outside_counts import CountedPlace, places_in
+from lakecli.repository.reading.outside_counts import places_in
 from lakecli.repository.stored_objects import Repaired, repair_cache
 
 SHOWN_PATHS: Final = 10
@@ -46,24 +45,6 @@ class CheckedJson(TypedDict, total=False):
         hurt_paths: paths that need a lost object, at most 100.
         hurt_path_count: number of paths that need a lost object, as far as known.
         advice: what to do about a lost object.
-        refs: number of branches and tags checked.
-        commits: number of commits checked.
-        metaranges: number of metaranges checked.
-        ranges: number of ranges checked.
-        entries: number of entries checked.
-        objects: number of data objects in the storage namespace.
-        bytes_hashed: bytes read with --data or --sample.
-        external: number of entries outside the storage namespace.
-        external_asked: with --external, number of entries outside the storage namespace whose
-            objects were checked.
-        external_archived: with --external, number of checked objects outside the storage namespace
-            that are archived, and must be restored before they can be read.
-        expired: number of trees of old commits that garbage collection has deleted by retention
-            rules.
-        unverified: with --data, number of objects of lakeFS whose bytes do not match the recorded
-            checksum; they need not be damaged.
-        collected: number of missing objects that only earlier commits of lakeFS need.
-        outside: places of objects outside the storage namespace.
     """
 
     type: Required[str]
@@ -78,22 +59,6 @@ class CheckedJson(TypedDict, total=False):
     hurt_paths: Sequence[bytes]
     hurt_path_count: int
     advice: str
-    refs: int
-    commits: int
-    metaranges: int
-    ranges: int
-    entries: int
-    objects: int
-    bytes_hashed: int
-    external: int
-    external_asked: int
-    external_archived: int
-    expired: int
-    unverified: int
-    collected: int
-    findings: int
-    damaged_refs: Sequence[str]
-    outside: Sequence[CountedPlace]
 
 
 def read_part(text: str, _context: Context) -> float:
@@ -111,7 +76,7 @@ def read_part(text: str, _context: Context) -> float:
     return part
 
 
-@answers(CheckedJson, each=True)
+@answers(CheckedJson, each=True, also=FsckCounts)
 def fsck(
     context: Context,
     repository: RepositoryUri,
@@ -209,11 +174,12 @@ def fsck(
             text=partial(_text, dry_run=dry_run),
         )
         counts = repairs.checked
-    outside = places_in(opened, counts.places)
+    counts.outside = places_in(opened, counts.places)
+    summary = fields_of(counts) | {"damaged_refs": sorted(counts.damaged_refs)}
     context.out.stream(
         [counts],
-        record=lambda found: _summary(found, outside),
-        text=lambda found: "\n".join(_lines(found, outside)),
+        record=lambda _: {"type": "summary", **summary},
+        text=lambda found: "\n".join(_lines(found)),
     )
     problem = summarise(counts)
     if problem is not None:
@@ -282,13 +248,7 @@ def _finding_line(finding: Finding) -> str:
     return ", ".join(parts)
 
 
-def _summary(counts: FsckCounts, outside: Sequence[CountedPlace]) -> dict[str, object]:
-    fields = asdict(counts) | {"damaged_refs": sorted(counts.damaged_refs)}
-    del fields["places"]  # they are counted in `outside`
-    return {"type": "summary", **fields, "outside": outside}
-
-
-def _lines(counts: FsckCounts, outside: Sequence[CountedPlace]) -> Iterator[str]:
+def _lines(counts: FsckCounts) -> Iterator[str]:
     hashed = f", {human_size(counts.bytes_hashed)} read" if counts.bytes_hashed else ""
     yield (
         f"Checked: {counts.refs} refs, {counts.commits} commits, {counts.metaranges} metaranges, "
@@ -302,7 +262,7 @@ def _lines(counts: FsckCounts, outside: Sequence[CountedPlace]) -> Iterator[str]
             yield f"Archived, to be restored before they are read: {counts.external_archived}"
         if left:
             yield f"Not checked: {left} objects outside the namespace"
-        yield from (f"  {line}" for line in place_lines(outside))
+        yield from (f"  {line}" for line in place_lines(counts.outside))
     if counts.expired:
         yield f"Trees of old commits that retention rules let go: {counts.expired}"
     if counts.collected:

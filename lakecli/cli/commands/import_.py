@@ -20,15 +20,17 @@ from lakecli.cli.commands.transfers import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, flag, option
-from lakecli.cli.option_groups import EngineOptions, LinkOptions, TransferOptions, parallelism
+from lakecli.cli.option_groups import (
+    EngineOptions,
+    LinkOptions,
+    TransferOptions,
+    parallelism,
+    refuse_several,
+)
 from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size, local_date, one_line
 from lakecli.cli.params import AllowEmptyMessage, DryRun, Message, Metadata
-from lakecli.cli.parsers import (
-    NO_METADATA,
-    check_message,
-    read_branch_prefix,
-)
+from lakecli.cli.parsers import NO_METADATA, check_message, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.imports import job
 from lakecli.imports.address_checks import COPY_IT, Verify
@@ -200,8 +202,7 @@ lakefs://demo/main/
     if not source or target is None:
         missing = "--to" if source else "--from"
         raise UsageError(f"{missing} is missing", hint="lakecli import --from URI --to PATH")
-    if copy and pin_versions:
-        raise UsageError("--copy and --pin-versions exclude each other", hint="give one of them")
+    refuse_several({"--copy": copy, "--pin-versions": bool(pin_versions)})
     policy = links.policy()
     check_message(message, allow_empty=allow_empty_message)
 

@@ -20,7 +20,7 @@ from lakecli.cli.commands.worktrees import (
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Argument, Kind, Option, argument, flag, option
-from lakecli.cli.option_groups import Exclude, Include, LinkOptions, TransferOptions
+from lakecli.cli.option_groups import Exclude, Include, LinkOptions, TransferOptions, refuse_several
 from lakecli.cli.out.records import LocalChangeJson, answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import Message, Metadata, PrefixUri, PreSign, Yes
@@ -36,8 +36,11 @@ from lakecli.worktree.worktree import Worktree, not_linked
 
 Directory = Annotated[
     str,
-    Argument(metavar="DIRECTORY", help="A linked directory, or one in it; default: this directory"),
-    Kind.DIRECTORY,
+    Argument(
+        "DIRECTORY",
+        "A linked directory, or one in it; default: this directory",
+        kind=Kind.DIRECTORY,
+    ),
 ]
 GitIgnore = Annotated[
     bool,
@@ -74,7 +77,7 @@ def local_clone(
     exclude: Exclude = (),
     gitignore: GitIgnore = True,
     transfer: TransferOptions,
-    pre_sign: PreSign = False,
+    _pre_sign: PreSign = False,
 ) -> None:
     """Link a directory with a path of a ref, and download its objects.
 
@@ -91,7 +94,6 @@ def local_clone(
         lakecli local clone lakefs://demo/main/data/ ./data
         lakecli local clone lakefs://demo/main/events/ --include 'dt=2026-11-*/**'
     """
-    del pre_sign
     from lakecli.cli.commands.worktree_changes import answer_synced, downloading
     from lakecli.worktree.create import clone
 
@@ -216,7 +218,7 @@ def local_checkout(
     yes: Yes = False,
     links: LinkOptions,
     transfer: TransferOptions,
-    pre_sign: PreSign = False,
+    _pre_sign: PreSign = False,
 ) -> None:
     """Undo the changes of a linked directory, and go to another ref.
 
@@ -229,11 +231,9 @@ def local_checkout(
         lakecli local checkout ./data --ref v1.0 -y
         lakecli local checkout --all -y
     """
-    del pre_sign
     from lakecli.cli.commands.worktree_changes import checkout_worktree
 
-    if all_ and ref:
-        raise UsageError("--all and --ref exclude each other", hint="give one of them")
+    refuse_several({"--all": all_, "--ref": bool(ref)})
     places = [directory]
     if all_:
         top, trust = absolute(directory), context.settings.local_trust
@@ -253,7 +253,7 @@ def local_pull(
     force: bool = flag("Overwrite changed files that the ref has changed too"),
     links: LinkOptions,
     transfer: TransferOptions,
-    pre_sign: PreSign = False,
+    _pre_sign: PreSign = False,
 ) -> None:
     """Bring what has changed on the ref of a linked directory.
 
@@ -270,7 +270,6 @@ def local_pull(
         lakecli local pull
         lakecli local pull ./data --force
     """
-    del pre_sign
     from lakecli.cli.commands.worktree_changes import answer_synced, pull_worktree
     from lakecli.worktree.checkout import OwnChanges
 
@@ -296,9 +295,11 @@ def local_commit(
     ours: bool = flag("Commit the directory's file where others have changed it too"),
     links: LinkOptions,
     transfer: TransferOptions,
-    force: bool = flag("Accepted for lakectl compatibility; has no effect", hidden=True),
-    yes: Yes = False,
-    pre_sign: PreSign = False,
+    _force: bool = flag(
+        "Accepted for lakectl compatibility; has no effect", "--force", hidden=True
+    ),
+    _yes: Yes = False,
+    _pre_sign: PreSign = False,
 ) -> None:
     """Commit the changes of a linked directory to its branch.
 
@@ -319,7 +320,6 @@ def local_commit(
         lakecli local commit -m "Add the numbers of March"
         lakecli local commit ./data -m "Clean up" --include 'raw/**'
     """
-    del force, yes, pre_sign
     from lakecli.cli.commands.worktree_changes import commit_worktree
 
     commit_worktree(

@@ -12,15 +12,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from lakecli.base.model import Commit
-from lakecli.base.uri import as_directory, ref_of
+from lakecli.base.uri import LakeUri, as_directory, ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line import flag, option
+from lakecli.cli.line import Kind, argument, flag, option
+from lakecli.cli.option_groups import refuse_several
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import log_lines
-from lakecli.cli.params import AtOp, RefOrFileUri, ShowMetarangeId
-from lakecli.cli.parsers import read_list, read_patterns, read_time, ref_here
+from lakecli.cli.params import AtOp, ShowMetarangeId
+from lakecli.cli.parsers import read_list, read_patterns, read_ref_or_file, read_time, ref_here
 from lakecli.errors import UsageError
-from lakecli.repository.branch import iter_branches
 from lakecli.repository.contract import Repository
 from lakecli.repository.log import LogOptions, log_graph
 from lakecli.repository.log import log as open_log
@@ -38,7 +38,13 @@ Texts = Sequence[str]
 @answers(Commit, each=True)
 def log(
     context: Context,
-    ref: RefOrFileUri = None,
+    ref: LakeUri | None = argument(
+        "REF",
+        "lakefs://REPOSITORY/REF[/PATH]; or a file of a linked directory",
+        default=None,
+        read=read_ref_or_file,
+        kind=Kind.REF_OR_FILE,
+    ),
     *,
     amount: int = option(
         "N", "Show at most N; 0 or -1 for all", "--amount", "-n", default=0, min=-1
@@ -162,8 +168,7 @@ def _check_forms(forms: Mapping[str, bool], *, oneline: bool, metarange: bool) -
         given += ["--show-meta-range-id", *["--oneline"] * oneline]
     elif oneline and given != ["--graph"]:  # a drawing has one line for each commit
         given.append("--oneline")
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} exclude each other", hint="give one of them")
+    refuse_several(dict.fromkeys(given, True))
 
 
 def _formatted(
@@ -173,14 +178,13 @@ def _formatted(
     if not text:
         return None
     from lakecli.cli.commands.log_format import Surroundings, compile_format, needs_names, ref_names
-    from lakecli.repository.tag import iter_tags
 
     line = compile_format(text)
 
     def write(repository: Repository, commits: Iterable[Commit]) -> None:
         names = {}
         if needs_names(text):
-            names = ref_names(iter_branches(repository), iter_tags(repository))
+            names = ref_names(repository)
         around = Surroundings(context.now(), names, is_colored=context.out.color)
         for commit in commits:
             context.out.plain(line(commit, around))
@@ -199,13 +203,11 @@ def _draw(
     context: Context, repository: Repository, ref: str, options: LogOptions
 ) -> Iterator[Iterator[Drawn]]:
     from lakecli.cli.commands.log_format import draw, ref_names
-    from lakecli.repository.tag import iter_tags
 
     with log_graph(repository, ref, options) as lines:
-        names = ref_names(iter_branches(repository), iter_tags(repository))
         out = context.out
         width = out.width if out.terminal and not out.whole else None
-        yield draw(lines, names, out.style, width)
+        yield draw(lines, ref_names(repository), out.style, width)
 
 
 def _write_dot(context: Context, commits: Iterable[Commit]) -> None:

@@ -13,10 +13,14 @@ from email.utils import format_datetime
 from html import escape
 from typing import Final, NamedTuple
 
-from lakecli.base.model import Branch, Commit, CommitId, Tag
-from lakecli.cli.out.text import age, cut, harmless, local_date, one_line, quote_path
+from lakecli.base.model import Commit, CommitId
+from lakecli.cli.out.output import STYLES
+from lakecli.cli.out.text import age, cut, harmless, local_date, one_line, quote_path, subject
 from lakecli.errors import UsageError
 from lakecli.refs.history import GraphLine
+from lakecli.repository.branch import iter_branches
+from lakecli.repository.contract import Repository
+from lakecli.repository.tag import iter_tags
 
 ID_WIDTH = 12
 """The number of digits shown of a commit ID; so many digits can be used as a ref."""
@@ -42,12 +46,8 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _COLORS: Final = {
-    "red": "\033[31m",
-    "green": "\033[32m",
-    "yellow": "\033[33m",
+    **{name: STYLES[name] for name in ("red", "green", "yellow", "bold", "dim")},
     "blue": "\033[34m",
-    "bold": "\033[1m",
-    "dim": "\033[2m",
     "reset": "\033[m",
 }
 _PERSON: Final = re.compile(r"(.*?)\s*<([^<>]*)>\s*")
@@ -60,12 +60,12 @@ class Drawn(NamedTuple):
     text: str
 
 
-def ref_names(branches: Iterable[Branch], tags: Iterable[Tag]) -> dict[CommitId, list[str]]:
+def ref_names(repository: Repository) -> dict[CommitId, list[str]]:
     """Return the names of branches, and of tags as ``tag: NAME``, by the commit they point to."""
     names: dict[CommitId, list[str]] = {}
-    for branch in branches:
+    for branch in iter_branches(repository):
         names.setdefault(branch.commit_id, []).append(branch.name)
-    for tag in tags:
+    for tag in iter_tags(repository):
         names.setdefault(tag.commit_id, []).append(f"tag: {tag.name}")
     return names
 
@@ -90,17 +90,17 @@ def draw(
             between.append(_in_colours(line.drawing, style))
             continue
         called = names.get(commit.id, ())
-        subject = one_line(commit.message.partition("\n")[0])
+        shown = subject(commit)
         if width is not None:
             used = len(line.drawing) + ID_WIDTH + len(_MOMENT) + 3
             used += sum(len(quote_path(name)) + 2 for name in called) + 1 if called else 0
-            subject = cut(subject, max(_SHORTEST, width - used))
+            shown = cut(shown, max(_SHORTEST, width - used))
         parts = [
             _in_colours(line.drawing, style),
             style(commit.id[:ID_WIDTH], "yellow"),
             f"{commit.created_at.astimezone():%Y-%m-%d %H:%M}",
             style(f"({', '.join(map(quote_path, called))})", "green") if called else "",
-            subject,
+            shown,
         ]
         yield Drawn(commit, "\n".join([*between, " ".join(filter(None, parts))]))
         between.clear()

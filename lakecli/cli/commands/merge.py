@@ -8,12 +8,7 @@ from typing import TypedDict
 
 from lakecli.base.model import ChangeType, Commit, CommitId, Difference
 from lakecli.base.uri import LakeUri, ref_of
-from lakecli.cli.commands.differences import (
-    ChangeCountsJson,
-    DifferenceJson,
-    show_counts,
-    stream_differences,
-)
+from lakecli.cli.commands.differences import DifferenceJson, show_counts, stream_differences
 from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.commands.names_from_file import STANDARD_INPUT
 from lakecli.cli.commands.output_file import check_writable, replacing
@@ -36,6 +31,7 @@ from lakecli.cli.params import (
     Winner,
 )
 from lakecli.cli.parsers import NO_METADATA, check_message, read_ref, ref_here
+from lakecli.committed.diff import ChangeCounts
 from lakecli.committed.merge import Conflicts
 from lakecli.errors import UsageError
 from lakecli.repository import merge as merging
@@ -60,7 +56,7 @@ class MergeBaseJson(TypedDict):
 
 @answers(Commit)
 @answers(DifferenceJson, each=True, option="--dry-run")
-@answers(ChangeCountsJson, each=True, option="--stat")
+@answers(ChangeCounts, each=True, option="--stat")
 @answers(merging.Conflict, each=True, option="--conflicts")
 def merge(
     context: Context,

@@ -10,18 +10,17 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedIOBase
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeVar, cast
+from typing import Annotated, Final, NamedTuple, TypeVar, cast
 
 from lakecli.base.model import MAX_PATH_SIZE, Entry
 from lakecli.base.parsing import MAX_SIZE
 from lakecli.base.pipes import open_input
-from lakecli.base.uri import LakeUri, as_directory
+from lakecli.base.uri import LakeUri, as_directory, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, Option
 from lakecli.errors import NotFound, PartialFailure, PermissionDenied, UsageError
-
-if TYPE_CHECKING:
-    from lakecli.repository.reading.reader import Reader
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.reader import Reader, open_reader
 
 Q = TypeVar("Q")
 T = TypeVar("T")
@@ -29,19 +28,6 @@ T = TypeVar("T")
 STANDARD_INPUT: Final = "-"
 
 
-_FilesFrom = Annotated[
-    str | None,
-    Option(
-        "--files-from",
-        metavar="FILE",
-        help="Only what FILE names, relative to the given path, one name a line; - for "
-        "standard input",
-    ),
-    Kind.FILE,
-]
-_Null = Annotated[
-    bool, Option("--null", "-z", help="Names of --files-from end with NUL, not with a newline")
-]
 _READ_SIZE: Final = 1 << 16
 _MAX_QUESTION: Final = 1 << 16
 
@@ -64,8 +50,19 @@ def read_document(context: Context, filename: str) -> str:
 class NamesOptions(NamedTuple):
     """The options for a file with the names of the objects to work on."""
 
-    files_from: _FilesFrom = None
-    null: _Null = False
+    files_from: Annotated[
+        str | None,
+        Option(
+            "--files-from",
+            metavar="FILE",
+            help="Only what FILE names, relative to the given path, one name a line; - for "
+            "standard input",
+            kind=Kind.FILE,
+        ),
+    ] = None
+    null: Annotated[
+        bool, Option("--null", "-z", help="Names of --files-from end with NUL, not with a newline")
+    ] = False
 
 
 def are_given(options: NamesOptions) -> bool:
@@ -169,7 +166,7 @@ def answer(context: Context, record: Mapping[str, object], lines: Iterable[str])
 
 
 def iter_found(
-    context: Context, reader: "Reader", root: LakeUri, options: NamesOptions
+    context: Context, repository: Repository, root: LakeUri, options: NamesOptions
 ) -> Iterator[tuple[bytes, Entry | None]]:
     """Yield each path that ``--files-from`` names, relative to the path of a URI, with its entry.
 
@@ -181,7 +178,15 @@ def iter_found(
         UsageError: a line is too long, or the file is a device.
         NotFound: there is no such file.
         PermissionDenied: the file cannot be read.
+        PartialFailure: after all names, if an object does not exist.
     """
+    with open_reader(repository, ref_of(root)) as reader:
+        yield from check_found(_iter_entries(context, reader, root, options))
+
+
+def _iter_entries(
+    context: Context, reader: Reader, root: LakeUri, options: NamesOptions
+) -> Iterator[tuple[bytes, Entry | None]]:
     below = as_directory(root.path or b"")
     assert options.files_from is not None
     is_empty = True
@@ -198,7 +203,7 @@ def iter_found(
         note_no_name(context, options.files_from)
 
 
-def _find(reader: "Reader", path: bytes) -> Entry | None:
+def _find(reader: Reader, path: bytes) -> Entry | None:
     return reader.find(path) if len(path) <= MAX_PATH_SIZE else None
 
 

@@ -508,18 +508,15 @@ def _warn_of_rest(context: Context, written: WriteReport, verb: str) -> None:
 
 def _answer(context: Context, word: str, done: Undone) -> None:
     operation, appended = done.operation, done.appended
-
-    def record() -> UndoneJson:
-        return pick(
-            UndoneJson,
-            operation,
-            operation=operation.id.hex(),
-            appended=appended.id.hex(),
-            refs=appended.refs,
-            staged=_staged(appended),
-            remote=[each.name for each in done.remote],
-        )
-
+    record = pick(
+        UndoneJson,
+        operation,
+        operation=operation.id.hex(),
+        appended=appended.id.hex(),
+        refs=appended.refs,
+        staged=_staged(appended),
+        remote=[each.name for each in done.remote],
+    )
     context.out.emit(record, text=lambda: undone_lines(word, done))
     warn_of_gone(context, appended)
 

@@ -20,13 +20,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.option_groups import DecisionOptions
 from lakecli.cli.out.records import answers, fields_of, pick
-from lakecli.cli.params import (
-    DryRun,
-    HereRepositoryOrRefUri,
-    HereRepositoryUri,
-    Message,
-    Winner,
-)
+from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, HereRepositoryUri, Message, Winner
 from lakecli.cli.parsers import linked, ref_here, repository_here
 from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.pull import Pulling, PullOptions, PullReport

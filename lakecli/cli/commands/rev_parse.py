@@ -19,7 +19,7 @@ from lakecli.repository import log as library
 from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
-    from lakecli.cli.commands.differences import ChangeCountsJson
+    from lakecli.committed.diff import ChangeCounts
     from lakecli.refs.resolve import Resolved, ResolvedModifier
 
 
@@ -64,7 +64,7 @@ class CommitChangesJson(TypedDict):
     """
 
     commit: Commit
-    changes: Sequence["ChangeCountsJson"]
+    changes: Sequence["ChangeCounts"]
 
 
 @answers(ResolvedJson, each=True)
@@ -181,13 +181,13 @@ def show_commit(
 def _show_changes(
     context: Context, repository: Repository, commit: Commit, *, metarange: bool, depth: int
 ) -> None:
-    from lakecli.cli.commands.differences import counts_record, show_counts
+    from lakecli.cli.commands.differences import show_counts
     from lakecli.committed.diff import count_changes
     from lakecli.repository.diff import diff_commit
 
     changes = diff_commit(repository, commit)
     if context.out.json:
-        counts = [counts_record(row) for row in count_changes(changes, depth=depth)]
+        counts = list(count_changes(changes, depth=depth))
         context.out.emit({"commit": commit, "changes": counts})
         return
     context.out.say(*log_lines(commit, show_metarange=metarange), "")

@@ -6,15 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
+from lakecli.base.model import Entry
 from lakecli.cli.context import Context
-from lakecli.cli.out.records import FailureJson, pick
-from lakecli.cli.out.text import human_size, quote_path
+from lakecli.cli.out.records import FailureJson, entry_record, pick
+from lakecli.cli.out.text import entry_lines, human_size, quote_path
 from lakecli.errors import PartialFailure
+from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.transfer.ignore_patterns import LEFT_OUT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lakecli.repository.contract import Repository
     from lakecli.repository.download_tree import DownloadReport
     from lakecli.repository.transfer.plan import Listed, PathStep, PlanTotals
     from lakecli.repository.upload_tree import UploadReport
@@ -225,6 +228,15 @@ def _plan_record(plan: PlanTotals) -> dict[str, object]:
         record[name] = tally.count
         record[f"{name}_size"] = tally.size
     return record | {"failed": len(plan.failures), "failures": failure_records(plan.failures)}
+
+
+def emit_entry(context: Context, repository: Repository, path: bytes, entry: Entry) -> None:
+    """Report one object, with the full URI of its bytes."""
+    address = full_address(repository, entry)
+    context.out.emit(
+        lambda: entry_record(path, entry, physical_address=address),
+        text=lambda: entry_lines(path, entry, physical_address=address),
+    )
 
 
 def note_left_out(context: Context, paths: Sequence[bytes]) -> None:

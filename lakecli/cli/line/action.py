@@ -10,14 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Final
 
-from lakecli.cli.line.argv import Globals, Option, normalise
-from lakecli.cli.line.declare import (
-    REQUIRED,
-    Argument,
-    Declaration,
-    Parameter,
-    is_path,
-)
+from lakecli.cli.line.argv import Globals, normalise
+from lakecli.cli.line.declare import REQUIRED, Declaration, Parameter, is_path
+from lakecli.cli.line.marks import Argument, Option
 from lakecli.cli.tree import COMMANDS
 
 _MAX_DIGITS: Final = 18
@@ -118,9 +113,7 @@ def _read(declared: Declaration, arguments: Sequence[str]) -> dict[str, Any]:
             words.append(word)
     _take_words(words, positions, values)
     for parameter in declared.parameters.values():
-        if parameter.name in values:
-            continue
-        if parameter.default is REQUIRED:
+        if parameter.default is REQUIRED and parameter.name not in values:
             raise _NotPlain
     return values
 
@@ -177,7 +170,7 @@ def _take_words(words: list[str], positions: list[Parameter], values: dict[str, 
 
 
 def _converted(text: str, parameter: Parameter) -> object:
-    """Return the value of a word; if the parameter has a `Parser`, the word itself."""
+    """Return the value of a word; if the parameter has `read`, the word itself."""
     type_ = parameter.type
     if parameter.read is not None or type_ is str:
         return text

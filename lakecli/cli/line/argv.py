@@ -12,53 +12,12 @@ rest, given the options of the command; values of options and words after ``--``
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from lakecli.cli.line.marks import Kind, Option
 from lakecli.errors import UsageError
-
-
-class Option:
-    """An option of the command line, either a global option or an option of a command.
-
-    Args:
-        flags: the spellings; by default the name of the parameter. ``--flag/--no-flag`` declares a
-            boolean option whose omission does not mean false.
-        min: the smallest value of an integer.
-        hidden: whether help leaves the option out.
-        bare: the value that ``--option`` alone means; any other value must be written
-            ``--option=value``, not ``--option value``.
-
-    Attributes:
-        flags: the spellings, except the negative one.
-        negative: the spelling for false, or ``""``.
-        takes_value: whether the option has a value; otherwise it is a boolean.
-    """
-
-    def __init__(
-        self,
-        *flags: str,
-        metavar: str | None = None,
-        help: str = "",
-        min: int | None = None,
-        hidden: bool = False,
-        bare: str | None = None,
-    ) -> None:
-        self.flags = tuple(flag.partition("/")[0] for flag in flags)
-        self.negative = "".join(flag.partition("/")[2] for flag in flags)
-        self.metavar = metavar
-        self.help = help
-        self.min = min
-        self.hidden = hidden
-        self.bare = bare
-        self.takes_value = metavar is not None
-
-    @property
-    def name(self) -> str:
-        """The name of the parameter, or of the field of `Globals`, that the option sets."""
-        return self.flags[-1].removeprefix("--").replace("-", "_")
-
 
 GLOBAL_OPTIONS: Final = (
     Option("--base-uri", metavar="URI", help="Prefix of URIs that do not begin with lakefs://"),
-    Option("-c", "--config", metavar="FILE", help="Use this configuration file"),
+    Option("-c", "--config", metavar="FILE", help="Use this configuration file", kind=Kind.FILE),
     Option("--json", help="Answer in JSON"),
     Option("-q", "--quiet", help="Show no progress and no notes"),
     Option("--no-color", help="No colours or progress bars"),

@@ -2,7 +2,7 @@
 
 Typer is imported only for lines that may have an error; it parses the line and reports usage
 errors. This module and `declare` implement features that Typer lacks: values that depend on the
-context (`Parser`), options with an optional value (``bare``), groups of options (the classes in
+context (``read``), options with an optional value (``bare``), groups of options (the classes in
 `option_groups`), and kinds of names for completion.
 """
 
@@ -18,8 +18,9 @@ import typer
 from typer.exceptions import TyperException
 from typer.main import get_command
 
-from lakecli.cli.line.argv import GLOBAL_OPTIONS, Option
+from lakecli.cli.line.argv import GLOBAL_OPTIONS
 from lakecli.cli.line.declare import REQUIRED, Declaration, Parameter
+from lakecli.cli.line.marks import Option
 from lakecli.cli.tree import PROGRAM
 from lakecli.errors import UsageError
 
@@ -66,7 +67,7 @@ def build(declared: Declaration, words: str) -> Built:
 
 
 def _for_typer(parameter: Parameter) -> inspect.Parameter:
-    """Return the parameter in Typer's form; the type is text if the parameter has a `Parser`."""
+    """Return the parameter in Typer's form; the type is text if the parameter has `read`."""
     type_, default, mark = parameter.type, parameter.default, parameter.mark
     if parameter.repeatable or parameter.read is not None:
         type_ = list[str] if parameter.repeatable else str

@@ -1,90 +1,39 @@
 """The declaration of a command's arguments and options, derived from the command's function.
 
 A parameter that several commands share is annotated with a type in `lakecli.cli.params`. Such a
-type combines the type of the value, an `Argument` or an `Option`, and optionally a `Parser` or a
-`Kind` of name for completion. For a parameter of one command, the default contains the same
-information; `argument`, `option` or `flag` creates the default. The docstring of the package has
-examples.
+type combines the type of the value and an `Argument` or an `Option`. For a parameter of one
+command, the default contains the same information; `argument`, `option` or `flag` creates the
+default. The docstring of the package has examples.
 """
 
 import builtins
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
 from os import PathLike
 from types import UnionType
 from typing import Any, Final, ForwardRef, NamedTuple, get_type_hints
 
-from lakecli.cli.line.argv import Option
+from lakecli.cli.line.marks import Argument, Kind, Option, Reader
 
 REQUIRED: Final = object()
 """The default of a parameter that must be given."""
 
 
-class Argument:
-    """Marks a parameter as an argument of the command line."""
-
-    def __init__(self, metavar: str, help: str) -> None:
-        self.metavar = metavar
-        self.help = help
-
-
-class Kind(StrEnum):
-    """Kinds of names that a word on the command line may be, for completion."""
-
-    REPOSITORY = "repository"
-    BRANCH = "branch"
-    TAG = "tag"
-    REF = "ref"
-    PATH = "path"
-    REF_OR_FILE = "ref-or-file"
-    REF_OR_OWN_FILE = "ref-or-own-file"
-    PATH_OR_FILE = "path-or-file"
-    FILE_OF_REF = "file-of-ref"
-    FILE = "file"
-    DIRECTORY = "directory"
-    OPERATION = "operation"
-    SETTING = "setting"
-    COMMAND = "command"
-    NOTHING = "nothing"
-
-
-class Parser:
-    """Marks a parameter whose text is converted to its value by a function.
-
-    The function is called after the whole line was parsed, because the meaning of a URI depends on
-    ``--base-uri`` and other options that may follow the URI.
-
-    Args:
-        read: the function. Its arguments are the text, or the list of texts of a repeatable
-            parameter, and the context; it raises `UsageError`. If the user gives no text, the
-            function is not called, and the parameter has its default.
-        kind: the kind of name that the text is.
-    """
-
-    __slots__ = ("kind", "read")
-
-    def __init__(self, read: Callable[[Any, Any], object], kind: Kind | None = None) -> None:
-        self.read = read
-        self.kind = kind
-
-
-class Declared:
+class Declared(NamedTuple):
     """The default of a parameter of one command, with the declaration of the parameter.
 
-    Args:
+    Attributes:
         default: the value if the option or argument is missing, or `REQUIRED`.
-        marks: the declaration: an `Argument` or `Option`, and optionally a `Parser` or `Kind`.
+        mark: the declaration.
     """
 
-    def __init__(self, default: object, marks: tuple[Any, ...]) -> None:
-        self.default = default
-        self.marks = marks
+    default: object
+    mark: Argument | Option
 
 
 def flag(help: str, *flags: str, hidden: bool = False) -> Any:  # noqa: ANN401 - a boolean
     """Declare an option of one command that takes no value; see `Option`."""
-    return Declared(default=False, marks=(Option(*flags, help=help, hidden=hidden),))
+    return Declared(default=False, mark=Option(*flags, help=help, hidden=hidden))
 
 
 def option(
@@ -94,12 +43,12 @@ def option(
     default: object = None,
     min: int | None = None,
     hidden: bool = False,
-    read: Callable[[Any, Any], object] | None = None,
+    read: Reader | None = None,
     kind: Kind | None = None,
 ) -> Any:  # noqa: ANN401 - of the type of the parameter
-    """Declare an option of one command; see `Option` and `Parser`."""
-    mark = Option(*flags, metavar=metavar, help=help, min=min, hidden=hidden)
-    return Declared(default, (mark, kind if read is None else Parser(read, kind)))
+    """Declare an option of one command; see `Option`."""
+    mark = Option(*flags, metavar=metavar, help=help, min=min, hidden=hidden, read=read, kind=kind)
+    return Declared(default, mark)
 
 
 def argument(
@@ -107,13 +56,11 @@ def argument(
     help: str,
     *,
     default: object = REQUIRED,
-    read: Callable[[Any, Any], object] | None = None,
+    read: Reader | None = None,
     kind: Kind | None = None,
 ) -> Any:  # noqa: ANN401 - as above
-    """Declare an argument of one command; see `Argument` and `Parser`."""
-    return Declared(
-        default, (Argument(metavar, help), kind if read is None else Parser(read, kind))
-    )
+    """Declare an argument of one command; see `Argument`."""
+    return Declared(default, Argument(metavar, help, read, kind))
 
 
 class Parameter(NamedTuple):
@@ -124,15 +71,13 @@ class Parameter(NamedTuple):
         mark: the argument or option that sets the parameter.
         default: the default of the function, or `REQUIRED`.
         read: the function that turns text into the value; ``None`` if the type alone is enough.
-        kind: the kind of name, for completion.
     """
 
     name: str
     type: Any
     mark: Argument | Option
     default: object
-    read: Callable[[Any, Any], object] | None
-    kind: Kind | None
+    read: Reader | None
 
     @property
     def repeatable(self) -> bool:
@@ -164,7 +109,7 @@ class Declaration:
     @property
     def runs_a_command(self) -> bool:
         """Whether the command's arguments are the command line of another program."""
-        return any(each.kind == Kind.COMMAND for each in self.parameters.values())
+        return any(each.mark.kind == Kind.COMMAND for each in self.parameters.values())
 
     @property
     def options(self) -> list[Option]:
@@ -175,7 +120,7 @@ class Declaration:
         """Call the function of the command, and return the exit code.
 
         Args:
-            typed: the values by parameter name; text for a parameter with a `Parser`. If a value is
+            typed: the values by parameter name; text for a parameter with `read`. If a value is
                 missing, ``None`` or an empty list, the parameter has its default.
         """
         values: dict[str, Any] = {}
@@ -228,23 +173,16 @@ def _evaluated(declared: Any, names: Mapping[str, Any]) -> dict[str, Any]:  # no
 
 def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noqa: ANN401 - as above
     if isinstance(default, Declared):
-        type_, marks, default = annotation, default.marks, default.default
+        type_, mark, default = annotation, default.mark, default.default
     else:
-        type_, marks = annotation.__origin__, annotation.__metadata__
+        type_, (mark,) = annotation.__origin__, annotation.__metadata__
     if isinstance(type_, UnionType):
         others = [each for each in type_.__args__ if each is not type(None)]
         type_ = others[0] if len(others) == 1 else type_
-    mark, *others = marks
     if isinstance(mark, Option):
         mark.takes_value = type_ is not bool
         mark.flags = mark.flags or (f"--{name.rstrip('_').replace('_', '-')}",)
-    read = kind = None
-    for each in others:
-        if isinstance(each, Parser):
-            read, kind = each.read, each.kind
-        else:
-            kind = each
-    return Parameter(name, type_, mark, default, read, kind)
+    return Parameter(name, type_, mark, default, mark.read)
 
 
 def is_path(type_: Any) -> bool:  # noqa: ANN401 - any type

@@ -16,12 +16,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import AnyStr, Final, TextIO
+from typing import AnyStr, Final, TextIO, TypeAlias
 
 from lakecli.base.layout import REPOSITORY
-from lakecli.base.model import RefKind
+from lakecli.base.model import Branch, RefKind, Tag
 from lakecli.base.uri import SCHEME, is_namespace
 from lakecli.base.visibility import is_visible
 from lakecli.cli.context import Context, Environment
@@ -243,6 +244,8 @@ _LAST_STEP: Final = re.compile(r"(.+)([~^])[0-9]*")
 _LAST_NAME: Final = "\U0010ffff"
 """A character that sorts after every character of a name."""
 
+_IterRefs: TypeAlias = Callable[..., Iterator[Branch | Tag]]
+
 
 def _iter_refs_and_paths(
     repository: Repository, kind: str, typed: str, *, start: str
@@ -287,23 +290,14 @@ def _iter_refs(repository: Repository, kind: str, typed: str) -> Iterator[str]:
 
 
 def _names(repository: Repository, kind: str, prefix: str) -> Iterator[str]:
-    def branches(lead: str | None) -> Iterator[str]:
-        found = branch.iter_branches(repository, prefix=prefix, after=_last_of(lead))
-        return (each.name for each in found)
-
-    def tags(lead: str | None) -> Iterator[str]:
-        found = tag.iter_tags(repository, prefix=prefix, after=_last_of(lead))
-        return (each.name for each in found)
+    def names_behind(iter_refs: _IterRefs, lead: str | None) -> Iterator[str]:
+        after = "" if lead is None else lead + _LAST_NAME
+        return (each.name for each in iter_refs(repository, prefix=prefix, after=after))
 
     if kind != "tag":
-        yield from some_names(branches, prefix)
+        yield from some_names(partial(names_behind, branch.iter_branches), prefix)
     if kind != "branch":
-        yield from some_names(tags, prefix)
-
-
-def _last_of(lead: str | None) -> str:
-    """Return a text that sorts after all names that begin with `lead`."""
-    return "" if lead is None else lead + _LAST_NAME
+        yield from some_names(partial(names_behind, tag.iter_tags), prefix)
 
 
 def _modified(repository: Repository, base: str, typed: str) -> Iterator[str]:

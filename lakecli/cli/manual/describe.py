@@ -12,14 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lakecli.cli.line import (
-    GLOBAL_OPTIONS,
-    REQUIRED,
-    Argument,
-    Declaration,
-    Kind,
-    Parameter,
-)
+from lakecli.cli.line import GLOBAL_OPTIONS, REQUIRED, Argument, Declaration, Kind, Parameter
 from lakecli.cli.tree import COMMANDS
 
 _EXAMPLES: Final = "Examples:"
@@ -88,11 +81,7 @@ class CommandHelp:
 
 def global_options() -> tuple[ParameterHelp, ...]:
     """Return the options that every command takes."""
-    kinds = {"config": Kind.FILE}
-    return tuple(
-        _describe(Parameter(each.name, str, each, None, None, kinds.get(each.name)))
-        for each in GLOBAL_OPTIONS
-    )
+    return tuple(_describe(Parameter(each.name, str, each, None, None)) for each in GLOBAL_OPTIONS)
 
 
 def describe_all() -> list[CommandHelp]:
@@ -129,7 +118,7 @@ def _describe(parameter: Parameter) -> ParameterHelp:
         mark.metavar or "|".join(values) or "VALUE",
         mark.help,
         choices=values,
-        kind=parameter.kind,
+        kind=mark.kind,
         repeatable=parameter.repeatable,
         required=default is REQUIRED,
     )

@@ -47,7 +47,7 @@ def root_help(commands: Sequence[CommandHelp], topics: Sequence[str]) -> Iterato
     yield PURPOSE + "."
     summaries = {item.words: item.summary for item in commands}
     for title, words in FIRST_COMMANDS.items():
-        yield from _section(title, [(each, summaries[each]) for each in words])
+        yield from _section(title, [(each, summaries[each]) for each in words.split(", ")])
     firsts = sorted({item.words.split()[0] for item in commands})
     yield from _names("All commands, with groups of commands such as fs", firsts)
     yield from _names("Topics", topics)

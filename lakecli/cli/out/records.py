@@ -17,7 +17,7 @@ from datetime import datetime
 from functools import cache, lru_cache
 from json import JSONEncoder
 from operator import attrgetter
-from typing import Any, Final, TypedDict, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypedDict, TypeVar, cast
 
 from lakecli.base.model import Entry
 from lakecli.cli.out.text import rfc3339
@@ -34,6 +34,8 @@ VIEWS: Final[Mapping[str, str]] = {
     "CountedPlace": "place=uri objects allowed",
     "FinishedMove": "intent.kind intent.name intent.before intent.after state",
     "FetchReport": "refs commits packs updated damaged",
+    "FsckCounts": "refs commits metaranges ranges entries objects bytes_hashed external "
+    "external_asked external_archived expired unverified collected findings damaged_refs outside",
     "GarbageTotal": "kind prefix why objects size",
     "GcStatus": "phase epoch grace_seconds since sweep_at resume_at dumps lakefs_stopped summary",
     "KeptDump": "commits_meta_range_id=manifest.commits tags_meta_range_id=manifest.tags "
@@ -48,20 +50,19 @@ VIEWS: Final[Mapping[str, str]] = {
 dotted attribute, whose last name is the name of the field, or ``field=attribute``."""
 
 
-class Answer:
+class Answer(NamedTuple):
     """A JSON answer of a command.
 
-    Args:
+    Attributes:
         each: whether the answer is any number of objects, one per line; otherwise exactly one.
         option: the option that selects this answer; ``""`` for the default answer.
         also: a class with further fields, which only some of the objects have.
     """
 
-    def __init__(self, record: type, *, each: bool, option: str, also: type | None) -> None:
-        self.record = record
-        self.each = each
-        self.option = option
-        self.also = also
+    record: type
+    each: bool
+    option: str
+    also: type | None
 
     @property
     def name(self) -> str:
@@ -81,11 +82,8 @@ def answers(
     """Return a decorator that declares a JSON answer of a command; see `Answer`."""
 
     def name(command: T) -> T:
-        named = (
-            Answer(record, each=each, option=option, also=also),
-            *vars(command).get("answers", ()),
-        )
-        vars(command)["answers"] = named
+        answer = Answer(record, each, option, also)
+        vars(command)["answers"] = (answer, *vars(command).get("answers", ()))
         return command
 
     return name

@@ -82,7 +82,7 @@ def _type_name(hint: Any) -> str:  # noqa: ANN401 - a type as `get_type_hints` r
         return _NAMES[hint]
     if origin in (Required, NotRequired):
         return _type_name(arguments[0])
-    if origin in (Sequence, tuple):
+    if origin in (Sequence, set, tuple):
         return f"list of {_type_name(arguments[0])}"
     if arguments:
         names = dict.fromkeys(_type_name(each) for each in arguments if each is not type(None))

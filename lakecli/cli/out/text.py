@@ -184,6 +184,11 @@ def metadata_lines(metadata: Mapping[str, str]) -> Iterator[str]:
         yield f"\t{quote_path(key):<{_METADATA_KEY_WIDTH}} = {quote_path(metadata[key])}"
 
 
+def subject(commit: Commit) -> str:
+    """Return the first line of a commit's message, with hidden characters escaped."""
+    return one_line(commit.message.partition("\n")[0])
+
+
 def _shown_message(commit: Commit) -> str:
     """Return a commit's message with hidden characters, except line breaks, escaped."""
     return "\n".join(one_line(line.expandtabs()) for line in commit.message.split("\n"))

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given as generated
 from hypothesis import strategies as st
 
-from lakecli.cli.line.argv import Globals, Option, normalise, split, without_secrets
+from lakecli.cli.line.argv import Globals, normalise, split, without_secrets
+from lakecli.cli.line.marks import Option
 
 OPTIONS = (
     Option("--message", "-m", metavar="TEXT"),

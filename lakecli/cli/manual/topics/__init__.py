@@ -9,11 +9,12 @@ A test runs every indented line that begins with ``$`` (``tests/cli/manual/test_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from lakecli.cli.exit_codes import MEANINGS
+from lakecli.cli.exit_codes import MEANINGS, ExitCode
 from lakecli.cli.manual.topics.lakectl_gaps import command_items, option_items
 from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
 
@@ -89,13 +90,8 @@ def _text_blocks(lines: list[str]) -> Iterator[PageBlock]:
         yield PageBlock("paragraph", " ".join(line.strip() for line in lines))
 
 
-def _exit_codes() -> Iterator[str]:
-    for code, meaning in MEANINGS.items():
-        yield f"{int(code)}: {meaning}."
-
-
-def _types() -> Iterator[str]:
-    for name, meaning in TYPES.items():
+def _meanings(table: Mapping[str, str] | Mapping[ExitCode, str]) -> Iterator[str]:
+    for name, meaning in table.items():
         yield f"{name}: {meaning}."
 
 
@@ -118,10 +114,10 @@ def _records() -> Iterator[str]:
 
 TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "@answers": _answers,
-    "@exit-codes": _exit_codes,
+    "@exit-codes": partial(_meanings, MEANINGS),
     "@lakectl-commands": command_items,
     "@lakectl-options": option_items,
     "@records": _records,
-    "@types": _types,
+    "@types": partial(_meanings, TYPES),
 }
 """The functions that yield the items of a table, by the line that the table replaces."""
