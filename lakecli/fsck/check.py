@@ -65,7 +65,7 @@ from lakecli.repository.stored_objects import MISSING, DataIndex
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import clear_temporaries
-from lakecli.stores.contract import ObjectNotFound, ObjectStore
+from lakecli.stores.contract import ObjectStore, exists
 
 MAX_REMEMBERED: Final = 100_000
 """Maximum number of findings kept to avoid duplicates; further ones may be reported twice."""
@@ -338,11 +338,7 @@ class _Checker:
         """
         if tree in self._heads or tree not in self._expired:
             return False
-        try:
-            self._store.head(sstable_key(tree))
-        except ObjectNotFound:
-            return True
-        return False
+        return not exists(self._store, sstable_key(tree))
 
     @cached_property
     def _expired(self) -> frozenset[str]:

@@ -42,8 +42,8 @@ from lakecli.fsck.spark_jobs import (
     reference,
 )
 from lakecli.repository.contract import Repository
-from lakecli.repository.stored_objects import DataIndex, Hashed, ObjectIndex, size_of
-from lakecli.stores.contract import ObjectInfo, ObjectStore
+from lakecli.repository.stored_objects import DataIndex, Hashed, ObjectIndex
+from lakecli.stores.contract import ObjectInfo, ObjectStore, size_of
 
 PART_RANGES: Final = 8
 PART_STAGED: Final = 100_000

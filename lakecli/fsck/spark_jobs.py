@@ -45,7 +45,8 @@ from lakecli.errors import LakeError
 from lakecli.fsck.hashing import PART_OBJECTS, LakeFsContents, bounds_of, compare_contents
 from lakecli.imports.bucket import list_between
 from lakecli.repository.reading.outside_counts import count_place, place_of_address
-from lakecli.repository.stored_objects import is_old_key, size_of
+from lakecli.repository.stored_objects import is_old_key
+from lakecli.stores.contract import size_of
 
 REFERENCES: Final = "part int, number int, name binary, size bigint, stat binary"
 OBJECTS: Final = "object binary, present bigint, listed binary"

@@ -36,6 +36,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import chain, islice
 from threading import Lock
 from time import sleep
@@ -58,7 +59,13 @@ from lakecli.repository.reading.addresses import key_of
 from lakecli.repository.reading.view import View
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 from lakecli.stores.capabilities import renew
-from lakecli.stores.contract import BucketNotFound, ObjectInfo, ObjectNotFound, ObjectStore
+from lakecli.stores.contract import (
+    BucketNotFound,
+    ObjectInfo,
+    ObjectNotFound,
+    ObjectStore,
+    find_info,
+)
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -471,19 +478,15 @@ class GcGuard:
                 if state.phase is Phase.SWEEPING:
                     self._await_sweep()
                     continue
-                found = zip(keys, self._for_each(self._find, keys), strict=True)
+                found = zip(
+                    keys, self._for_each(partial(find_info, self._store), keys), strict=True
+                )
                 infos = {key: info for key, info in found if info is not None}
                 # Checked after the state was read and before the keep: a sweep that deleted one
                 # of them has changed the state.
                 if not infos or state.phase is not Phase.CONDEMNED or self._keep(state, set(infos)):
                     self._renew(infos, state.grace / 2)
                     return {key: info.size for key, info in infos.items()}
-
-    def _find(self, key: str) -> ObjectInfo | None:
-        try:
-            return self._store.head(key)
-        except ObjectNotFound:
-            return None
 
     def _is_stale(self, read_at: float) -> bool:
         return self._monotonic() - read_at > MAX_STATE_AGE

@@ -34,7 +34,7 @@ from lakecli.errors import LakeError
 from lakecli.kv import file_digests
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.walk import LinkPolicy, walk
-from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, ObjectStore, get_bounded
+from lakecli.stores.contract import ANY, ObjectInfo, ObjectStore, get_bounded, size_of
 from lakecli.stores.streams import batches
 
 _PIECE: Final = 4 << 20
@@ -177,14 +177,6 @@ def check_object(store: ObjectStore, key: str, progress: Progress = NO_PROGRESS)
 def is_old_key(key: str) -> bool:
     """Return whether a key has the form of old lakeFS servers; such keys are not in the index."""
     return _OLD_KEY.fullmatch(key) is not None
-
-
-def size_of(store: ObjectStore, key: str) -> int | None:
-    """Return the size of an object with one request; ``None`` if it does not exist."""
-    try:
-        return store.head(key).size
-    except ObjectNotFound:
-        return None
 
 
 @dataclass(slots=True)

@@ -379,13 +379,23 @@ def get_bounded(store: ObjectStore, key: str, max_size: int) -> bytes:
     return data
 
 
+def find_info(store: ObjectStore, key: str) -> ObjectInfo | None:
+    """Return what `store.head` returns; ``None`` if there is no object."""
+    try:
+        return store.head(key)
+    except ObjectNotFound:
+        return None
+
+
 def exists(store: ObjectStore, key: str) -> bool:
     """Return whether a namespace has an object, by one HEAD request."""
-    try:
-        store.head(key)
-    except ObjectNotFound:
-        return False
-    return True
+    return find_info(store, key) is not None
+
+
+def size_of(store: ObjectStore, key: str) -> int | None:
+    """Return the size of an object with one request; ``None`` if it does not exist."""
+    found = find_info(store, key)
+    return None if found is None else found.size
 
 
 def is_much_less(found: int, before: int) -> bool:

@@ -43,7 +43,7 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.stores.capabilities import copy_across, uploads_of
-from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, ObjectStore, Version
+from lakecli.stores.contract import ANY, ObjectStore, Version, find_info, size_of
 from lakecli.stores.presigned_urls import (
     LARGEST_PUT,
     PresignedPart,
@@ -168,7 +168,7 @@ def take_in(
         )
     check_branch(repository, branch)
     key, store = incoming_key(incoming_id), repository.store
-    came = _find(store, key)
+    came = find_info(store, key)
     if came is None:
         return _taken_before(repository, branch, path, incoming_id), False
     entry = bring_in(repository, path, incoming_id, content_type=content_type, metadata=metadata)
@@ -230,9 +230,9 @@ def bring_in(
     runtime.on_step("incoming:copy")
     claimed = repository.guard.claim([address])  # garbage that this takes into use stays
     if claimed is None:
-        present = _find(store, address)
-        claimed = {} if present is None else {address: present.size}
-    is_there = claimed.get(address) == copied.size
+        is_there = size_of(store, address) == copied.size
+    else:
+        is_there = claimed.get(address) == copied.size
     # Other paths may refer to it, so it does not get what the sender's request said of it.
     if not (is_there or copy_across(store, aside, store, address)):
         with store.open(aside) as body:
@@ -268,18 +268,11 @@ def clear(repository: Repository, incoming_id: str, version: Version | None) -> 
     repository.lake.runtime.on_step("incoming:delete-copies")
     store.delete([info.key for info in store.list(f"{key}.")])
     repository.lake.runtime.on_step("incoming:delete")
-    now_there = _find(store, key)
+    now_there = find_info(store, key)
     if now_there is not None and now_there.version != version:
         return True
     store.delete([key])
     return False
-
-
-def _find(store: ObjectStore, key: str) -> ObjectInfo | None:
-    try:
-        return store.head(key)
-    except ObjectNotFound:
-        return None
 
 
 def _taken_before(repository: Repository, branch: str, path: bytes, incoming_id: str) -> Entry:

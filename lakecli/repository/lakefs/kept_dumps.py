@@ -54,6 +54,7 @@ from lakecli.stores.contract import (
     ObjectStore,
     TooLarge,
     exists,
+    find_info,
     get_bounded,
 )
 
@@ -278,11 +279,8 @@ def _made_at(store: ObjectStore, dump: KeptDump, left: KeptDump | None) -> datet
     dates = [left.since] if left is not None and left.lists == dump.lists else []
     if dump.made_at is not None:
         return max([dump.made_at, *dates])
-    try:
-        dates.append(store.head(sstable_key(dump.manifest.commits)).modified_at)
-    except ObjectNotFound:
-        dates.append(dump.since)
-    return max(dates)
+    commits = find_info(store, sstable_key(dump.manifest.commits))
+    return max([dump.since if commits is None else commits.modified_at, *dates])
 
 
 STOPPED: Final = GC + "lakefs-stopped"

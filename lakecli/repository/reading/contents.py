@@ -32,7 +32,7 @@ from lakecli.repository.reading.recorded import (
     is_lakefs_file,
     locate,
 )
-from lakecli.stores.contract import ConditionFailed, ObjectNotFound, ObjectStore
+from lakecli.stores.contract import ConditionFailed, ObjectNotFound, ObjectStore, find_info
 from lakecli.stores.uri import is_local
 
 RANGE: Final = 8 << 20
@@ -161,9 +161,8 @@ def with_attributes(entry: Entry, store: ObjectStore, key: str) -> Entry:
     has_both = entry.content_type and entry.content_encoding
     if not is_external(entry) or is_local(entry.physical_address) or has_both:
         return entry
-    try:
-        info = store.head(key)
-    except ObjectNotFound:
+    info = find_info(store, key)
+    if info is None:
         return entry  # whoever reads it reports that
     has_type = _CONTENT_TYPE.fullmatch(info.content_type) and info.content_type not in _UNTYPED
     own_type = info.content_type if has_type else ""

@@ -36,7 +36,7 @@ from lakecli.repository.stored_objects import (
     repair_data,
     repair_tables,
 )
-from lakecli.stores.contract import ObjectNotFound, ObjectStore, exists
+from lakecli.stores.contract import ObjectStore, exists, size_of
 
 T = TypeVar("T")
 Trees = Mapping[MetarangeId, Sequence[MetarangeId]]
@@ -217,16 +217,8 @@ def _missing_from_listing(
 
 
 def _lost(store: ObjectStore, items: Sequence[_Wanted]) -> list[_Wanted]:
-    return _keep(items, lambda item: not _is_data_there(store, item))
-
-
-def _is_data_there(store: ObjectStore, item: _Wanted) -> bool:
-    if not is_key(item.key):
-        return False  # an address outside the namespace has no data in it
-    try:
-        return store.head(item.key).size == item.size
-    except ObjectNotFound:
-        return False
+    # An address outside the namespace has no data in it.
+    return _keep(items, lambda item: not is_key(item.key) or size_of(store, item.key) != item.size)
 
 
 def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:

@@ -47,7 +47,7 @@ from lakecli.stores.capabilities import (
     part_size_of,
     uploads_of,
 )
-from lakecli.stores.contract import ANY, ObjectNotFound
+from lakecli.stores.contract import ANY, size_of
 from lakecli.stores.streams import PieceReader, Seekable
 
 SEARCH_INTERVAL: Final = timedelta(days=1)
@@ -281,10 +281,7 @@ class Sender:
             unfinished_uploads.delete_transfer(txn, self.repository.key, digest)
 
     def _is_present(self, contents: FileContents) -> bool:
-        try:
-            return self.repository.store.head(data_key(contents.digest)).size == contents.size
-        except ObjectNotFound:
-            return False
+        return size_of(self.repository.store, data_key(contents.digest)) == contents.size
 
     @contextmanager
     def _only_one(self, digest: str) -> Iterator[None]:
