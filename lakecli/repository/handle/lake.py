@@ -295,32 +295,17 @@ class LocalRepository:
 
 def record_fields(record: RepositoryRecord) -> dict[str, object]:
     """Return a record's fields for JSON, with times as Unix seconds."""
-    return {
-        "name": record.name,
-        "uuid": record.uuid,
-        "storage_namespace": record.storage_namespace,
-        "default_branch": record.default_branch,
-        "created_at": int(record.created_at.timestamp()),
-        "range_entries": record.range_entries,
-        "region": record.region,
-        **({"is_borrowed": True} if record.is_borrowed else {}),
-        **({"is_from_lakefs": True} if record.is_from_lakefs else {}),
-    }
+    fields = record._asdict() | {"created_at": int(record.created_at.timestamp())}
+    # Without what only namespaces of lakeFS have, as earlier versions wrote it.
+    return {name: value for name, value in fields.items() if value is not False}
 
 
 def record_of(fields: Mapping[str, Any]) -> RepositoryRecord:
     """Rebuild a record from the fields that `record_fields` returned."""
-    return RepositoryRecord(
-        name=fields["name"],
-        uuid=RepositoryUuid(fields["uuid"]),
-        storage_namespace=fields["storage_namespace"],
-        default_branch=fields["default_branch"],
-        created_at=datetime.fromtimestamp(fields["created_at"], UTC),
-        range_entries=fields["range_entries"],
-        region=fields["region"],
-        is_borrowed=fields.get("is_borrowed", False),
-        is_from_lakefs=fields.get("is_from_lakefs", False),
-    )
+    known = {name: fields[name] for name in RepositoryRecord._fields if name in fields}
+    known |= {"uuid": RepositoryUuid(fields["uuid"])}
+    known |= {"created_at": datetime.fromtimestamp(fields["created_at"], UTC)}
+    return RepositoryRecord(**known)
 
 
 def _load(data: bytes) -> RepositoryRecord:

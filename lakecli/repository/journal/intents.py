@@ -402,19 +402,11 @@ def _put(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
 
 def _load(row: Mapping[str, Any]) -> Begun:
     try:
-        before, after = (each and CommitId(each) for each in (row["before"], row["after"]))
-        intent = Intent(
-            RefKind(row["kind"]),
-            row["name"],
-            WriteId(row["write_id"]),
-            before,
-            after,
-            row["who"],
-            datetime.fromtimestamp(row["at"], UTC),
-            row["why"],
-            row["pack"] and PackId(row["pack"]),
-            row["since"],
-        )
+        fields = {name: row[name] for name in Intent._fields}
+        fields |= {name: row[name] and CommitId(row[name]) for name in ("before", "after")}
+        fields |= {"kind": RefKind(row["kind"]), "write_id": WriteId(row["write_id"])}
+        fields |= {"pack": row["pack"] and PackId(row["pack"])}
+        intent = Intent(**fields | {"at": datetime.fromtimestamp(row["at"], UTC)})
         landing = None if row["local"] is None else LocalMove.from_fields(row["local"])
         sent = None if row["sent"] is None else datetime.fromtimestamp(row["sent"], UTC)
     except (KeyError, TypeError, ValueError, MalformedId) as error:

@@ -80,19 +80,7 @@ def undo(
             original = _original(txn, repository, target)
         check(original)
     planned = pushed_refs.find_to_move_back(repository, [target.taken_back], remote=remote)
-    with Answering(repository) as answering:
-        undone = _take(
-            repository,
-            target,
-            answering,
-            kind=op_log.UNDO,
-            planned=planned,
-            remote=remote,
-            committer=committer,
-        )
-        remote_undo.send(repository, undone.appended, planned, committer=committer)
-        repository.lake.runtime.on_step("undo done")
-    return undone
+    return _take(repository, target, planned, kind=op_log.UNDO, remote=remote, committer=committer)
 
 
 def redo(repository: Repository, *, committer: str = "") -> Undone:
@@ -118,23 +106,23 @@ def redo(repository: Repository, *, committer: str = "") -> Undone:
             f"nothing to redo in {repository.uri}",
             hint=f"redo works only directly after an undo; see: `op log {repository.uri}`",
         )
-    with Answering(repository) as answering:
-        redone = _take(repository, target, answering, kind=op_log.REDO, committer=committer)
-        repository.lake.runtime.on_step("redo done")
-    return redone
+    return _take(repository, target, (), kind=op_log.REDO, remote=True, committer=committer)
 
 
 def _take(
     repository: Repository,
     target: UndoTarget,
-    answering: Answering,
+    planned: Sequence[PushedRef],
     *,
     kind: str,
-    planned: Sequence[PushedRef] = (),
-    remote: bool = False,
+    remote: bool,
     committer: str,
 ) -> Undone:
-    """Reverse the operation that undo or redo has chosen.
+    """Reverse the operation that undo or redo has chosen, and move refs back in the bucket.
+
+    Args:
+        planned: the refs to move back in the bucket.
+        remote: whether the bucket may be changed.
 
     Raises:
         LostRace: another command changed something meanwhile.
@@ -144,9 +132,9 @@ def _take(
     find, link = (op_log.find_undo, op_log.UNDOES) if is_undo else (op_log.find_redo, op_log.REDOES)
     with lake.kv.read() as txn:
         steps = find_passed_over(txn, repository, target.taken_back)
-    claims = claim_operations(repository, [*_unstaging(steps), target.taken_back])
     taken = [target.taken_back]
-    policy = take_policy_back(repository, taken, who=committer, remote=remote or not is_undo)
+    claims = claim_operations(repository, [*_unstaging(steps), *taken])
+    policy = take_policy_back(repository, taken, who=committer, remote=remote)
     lake.runtime.on_step(f"{kind} here")
 
     def act() -> Undone:
@@ -158,9 +146,7 @@ def _take(
                     hint=f"see what was done, then try again: `op log {repository.uri}`",
                 )
             if is_undo:
-                pushed_refs.check_none_pushed(
-                    txn, repository, [target.taken_back], planned, remote=remote
-                )
+                pushed_refs.check_none_pushed(txn, repository, taken, planned, remote=remote)
             original = _original(txn, repository, target)
             taking = TakeBack(txn, repository, claims)
             taking.take_back(target.taken_back, passed_over)
@@ -170,7 +156,11 @@ def _take(
             answering.begin(appended, planned)
         return Undone(original, appended, tuple(planned))
 
-    return when_none_under_way(repository, act)
+    with Answering(repository) as answering:
+        done = when_none_under_way(repository, act)
+        remote_undo.send(repository, done.appended, planned, committer=committer)
+        lake.runtime.on_step(f"{kind} done")
+    return done
 
 
 def _original(txn: ReadTransaction, repository: Repository, target: UndoTarget) -> Operation:
@@ -214,7 +204,6 @@ def restore(
     claims = claim_operations(repository, newer)
     policy = take_policy_back(repository, newer, who=committer, remote=remote)
     lake.runtime.on_step(f"{op_log.RESTORE} here")
-    answering = Answering(repository)
 
     def act() -> Operation:
         with lake.kv.write() as txn:
@@ -235,7 +224,7 @@ def restore(
             answering.begin(appended, planned)
         return appended
 
-    with answering:
+    with Answering(repository) as answering:
         appended = when_none_under_way(repository, act)
         remote_undo.send(repository, appended, planned, committer=committer)
         lake.runtime.on_step(f"{op_log.RESTORE} done")
