@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lakecli.errors import LakeWarning, NotFound, Unreachable
 from lakecli.remote.refs import MoveOutcome
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.runtime import Home, Runtime
 from lakecli.repository.sharing.automatic import SharedMover
@@ -119,13 +119,13 @@ def catch_up(repository: Repository) -> None:
         caught_up = repository.mover.catch_up(repository)
     except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted
         message = f"not fetched, this is as of the last time: {error.message}"
-        repository.notify(Notice(message, error.hint))
+        repository.notify(message, error.hint)
         return
     for finished in caught_up.finished:
         if finished.state is MoveOutcome.LOST:
-            repository.notify(Notice(finished.text()))
+            repository.notify(finished.text())
     for unsent in caught_up.unsent:
-        repository.notify(Notice(unsent.message, unsent.hint))
+        repository.notify(unsent.message, unsent.hint)
 
 
 def warn_of_notices(repository: Repository) -> None:

@@ -50,7 +50,6 @@ from lakecli.gc.tasks import (
 )
 from lakecli.remote.attestations import iter_ended
 from lakecli.remote.gc_protocol import iter_expired
-from lakecli.repository.contract import Notice
 from lakecli.stores.capabilities import UploadNotFound, uploads_of
 from lakecli.stores.contract import ObjectStore, is_much_less
 from lakecli.stores.presigned_urls import LONGEST
@@ -268,12 +267,10 @@ def list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
         return tables, files
     both = tables | _list_tables(work)[0]
     work.repository.notify(
-        Notice(
-            f"{len(tables):,} ranges and metaranges are listed in {work.store.uri}, but "
-            f"the last garbage collection left {before:,}; they were listed twice, and "
-            f"{len(both):,} count",
-            hint=f"check that nothing is missing: `fsck {work.repository.uri}`",
-        )
+        f"{len(tables):,} ranges and metaranges are listed in {work.store.uri}, but "
+        f"the last garbage collection left {before:,}; they were listed twice, and "
+        f"{len(both):,} count",
+        hint=f"check that nothing is missing: `fsck {work.repository.uri}`",
     )
     return both, files
 

@@ -46,7 +46,7 @@ from lakecli.imports.report import (
 from lakecli.imports.sorting import import_shuffled, plan_intervals, portions_of, sort_here
 from lakecli.imports.sources import DirectorySource, ImportSource, check_pinnable, roots_of
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.addresses import remember
@@ -287,10 +287,8 @@ class _Run:
         if not any(names_version(value) for _, value in found):
             return False
         self._repository.notify(
-            Notice(
-                "the destination names versions of objects, so this import pins versions, too",
-                hint="to end that: `pins=False`",
-            )
+            "the destination names versions of objects, so this import pins versions, too",
+            hint="to end that: `pins=False`",
         )
         return True
 
@@ -361,11 +359,9 @@ class _Run:
                 hint="nothing was imported; repeat it when the source does not change",
             )
         self._repository.notify(
-            Notice(
-                f"the source lacks {tally.removed:,} of {before:,} objects of the branch; a second "
-                "listing found the same",
-                hint="if that is not meant, check the source and undo the import",
-            )
+            f"the source lacks {tally.removed:,} of {before:,} objects of the branch; a second "
+            "listing found the same",
+            hint="if that is not meant, check the source and undo the import",
         )
 
     def _listing(self, directory: str) -> DryRunOutput:

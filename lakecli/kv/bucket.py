@@ -161,6 +161,10 @@ class TrackingStore(_Rows):
         tracked = self.find(kind, name)
         return None if tracked is None else tracked.commit_id
 
+    def positions(self) -> set[CommitId]:
+        """Return the commits of all tracked refs that are not deleted."""
+        return {each.commit_id for each in self.iter() if each.commit_id is not None}
+
     def by_ref(self) -> dict[tuple[RefKind, str], Tracked]:
         """Return all tracked refs by (kind, name)."""
         return {(tracked.kind, tracked.name): tracked for tracked in self.iter()}

@@ -19,11 +19,11 @@ from lakecli.committed.values import identity_of
 from lakecli.errors import CheckFailed, NothingToDo
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.attestations import Attestation, iter_attestations, write_attestation
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable
+from lakecli.repository.log import show_commit
 from lakecli.repository.readable import Readable
 from lakecli.repository.reading.merge_points import find_merge_base
-from lakecli.repository.reading.view import commit_at
 
 
 class CheckedCommit(NamedTuple):
@@ -96,7 +96,7 @@ def check_ref(
     Raises:
         NotFound: the ref names nothing.
     """
-    candidate = CheckedCommit(repository, _commit_at(repository, ref), prefix=prefix)
+    candidate = CheckedCommit(repository, show_commit(repository, ref), prefix=prefix)
     return run_check(check, candidate, who=who)
 
 
@@ -125,7 +125,7 @@ def approve(repository: Repository, ref: str, destination: str, *, who: str) -> 
         NotFound: the ref names nothing.
         CannotShare, NewerRepository, Refused, …: the repository must not be written to.
     """
-    commit = _commit_at(repository, ref)
+    commit = show_commit(repository, ref)
     with repository.lake.kv.read() as txn:
         is_branch = RefStore(txn, repository.key).find_branch(destination) is not None
     if is_branch:
@@ -133,11 +133,9 @@ def approve(repository: Repository, ref: str, destination: str, *, who: str) -> 
         if points.base.only_tree != points.destination.metarange_id:
             there = f"{repository.uri}/{destination}"
             repository.notify(
-                Notice(
-                    f"{destination} has changes that {ref} lacks, so a merge gives another tree, "
-                    "which is not approved",
-                    hint=f"merge them first: `merge {there} {repository.uri}/{ref}`",
-                )
+                f"{destination} has changes that {ref} lacks, so a merge gives another tree, "
+                "which is not approved",
+                hint=f"merge them first: `merge {there} {repository.uri}/{ref}`",
             )
     return _state(repository, commit, "approve", destination, who=who)
 
@@ -148,18 +146,13 @@ def iter_statements(repository: Repository, ref: str, *, prefix: str = "") -> It
     Raises:
         NotFound: the ref names nothing.
     """
-    tree = _commit_at(repository, ref).metarange_id
+    tree = show_commit(repository, ref).metarange_id
     found = iter_attestations(repository.store, _subject(repository, tree, prefix))
     return (each for each in found if each.prefix == prefix)
 
 
 def _subject(repository: Readable, tree: MetarangeId, prefix: str) -> str:
     return digest_of_prefix(repository, tree, os.fsencode(prefix)) if prefix else tree
-
-
-def _commit_at(repository: Repository, ref: str) -> Commit:
-    with repository.lake.kv.read() as txn:
-        return commit_at(repository, txn, ref)
 
 
 def _state(

@@ -82,7 +82,7 @@ class Repository(Readable, Protocol):
     def syncs(self) -> bool:
         """Whether sharing is automatic: moves of refs reach the bucket without a push."""
 
-    def notify(self, notice: "Notice") -> None:
+    def notify(self, message: str, hint: str | None = None) -> None:
         """Add a notice for the caller, unless the same notice was added before."""
 
     def is_here(self) -> bool:

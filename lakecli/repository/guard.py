@@ -339,11 +339,10 @@ def unreached_trees(
     The refs in the bucket are those of the last fetch. The empty tree is not included.
     """
     # Only commits need what the bucket has, so an upload does not load it.
-    from lakecli.kv.bucket import PackedStore
-    from lakecli.repository.journal import tracking
+    from lakecli.kv.bucket import PackedStore, TrackingStore
 
     refs, packed = RefStore(txn, repository.key), PackedStore(txn, repository.key)
-    shared = tracking.positions(txn, repository)
+    shared = TrackingStore(txn, repository.key).positions()
     trees = {start.metarange_id}
     waiting = [start.id]
     pushed: list[CommitId] = []

@@ -32,7 +32,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.repository.branch import reset
-from lakecli.repository.contract import FinishedMove, Notice, Repository
+from lakecli.repository.contract import FinishedMove, Repository
 from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import WantedMove, finish_pending
@@ -281,7 +281,7 @@ def _finish(repository: Repository) -> list[FinishedMove]:
     """Find out the outcome of moves that interrupted commands began; add notices about it."""
     finished = finish_pending(repository)
     for each in finished:
-        repository.notify(Notice(each.text()))
+        repository.notify(each.text())
     return finished
 
 

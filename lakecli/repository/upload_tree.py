@@ -28,7 +28,7 @@ from lakecli.base.temporary_files import temporary_space
 from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import is_to_stage, values_on
 from lakecli.repository.transfer.destination import is_marker
@@ -355,7 +355,7 @@ class _StagedUpload:
                 self._stage_pending()
             if staged := report.uploaded + report.unchanged:
                 self._repository.notify(
-                    Notice(f"{staged} objects are staged", hint="run the same command to continue")
+                    f"{staged} objects are staged", hint="run the same command to continue"
                 )
             raise
         report.failures.sort()
@@ -612,8 +612,6 @@ def _walk_again(repository: Repository, walked: _WalkedFiles, lacking: str) -> N
             hint="nothing was staged; repeat it when the directory does not change",
         )
     repository.notify(
-        Notice(
-            f"{walked.source} lacks {lacking}; a second walk found the same",
-            hint="if that is not meant, check the directory and undo the upload",
-        )
+        f"{walked.source} lacks {lacking}; a second walk found the same",
+        hint="if that is not meant, check the directory and undo the upload",
     )

@@ -41,7 +41,7 @@ from lakecli.engine.runner import StoreLocation
 from lakecli.engine.session import gist, java_settings, scala_context
 from lakecli.engine.working_directory import absolute_places, spark_home
 from lakecli.errors import Unsupported
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import is_outside, split_pin
 from lakecli.repository.reading.contents import ask_all
 from lakecli.repository.reading.recorded import CHANGED, UNCERTAIN, changed
@@ -285,4 +285,4 @@ def _check(repository: Repository, files: Sequence[TableFile]) -> None:
             uncertain.append(f"{recorded.address}: {problem}")
     if uncertain:
         what = f"{len(uncertain):,} files may have changed since they were recorded"
-        repository.notify(Notice(f"{what}: {uncertain[0]}", _OTHERWISE))
+        repository.notify(f"{what}: {uncertain[0]}", _OTHERWISE)

@@ -21,7 +21,7 @@ from lakecli.engine.object_reader import TableFile
 from lakecli.engine.runner import StoreLocation
 from lakecli.engine.session import gist
 from lakecli.errors import Unsupported
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.contract import Repository
 from lakecli.spark.file_system import mount
 from lakecli.spark.schemas import check_schemas
 from lakecli.spark.sessions import (
@@ -96,7 +96,7 @@ def read_table(
             frame = read(native=False)
             what = f"Spark cannot read the objects of {uri} itself, so lakecli fetches them"
             hint = "native=True shows the whole error; native=False leaves out the attempt"
-            repository.notify(Notice(f"{what}: {gist(str(error))}", hint))
+            repository.notify(f"{what}: {gist(str(error))}", hint)
         if origin is not None:
             frame = frame.alias(origin.alias)
         if where:

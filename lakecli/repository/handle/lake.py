@@ -210,8 +210,9 @@ class LocalRepository:
         """Whether moves of refs are sent to the bucket automatically, without an explicit push."""
         return self.mover is not None
 
-    def notify(self, notice: Notice) -> None:
+    def notify(self, message: str, hint: str | None = None) -> None:
         """Add a notice for the caller, unless the same notice is already listed."""
+        notice = Notice(message, hint)
         if notice not in self.notices:
             self.notices.append(notice)
 

@@ -25,7 +25,7 @@ from lakecli.kv.bucket import PackedStore, ReflogStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.contract import Repository
 
 _FETCHED: Final = b"fetched/"
 _PUSHED: Final = b"pushed/"
@@ -158,10 +158,8 @@ def notify_rollback(repository: Repository, refs: Iterable[tuple[RefKind, str]])
     names = [f"{kind} {name}" for kind, name in refs]
     more = f" and {len(names) - 3} more" if names[3:] else ""
     repository.notify(
-        Notice(
-            f"the bucket went back in time: {', '.join(names[:3])}{more}; a backup may have been "
-            "restored, or this is a replica that lags behind",
-            hint="push the commits that only clones have now, with what they need: "
-            f"`push --all {repository.uri}`",
-        )
+        f"the bucket went back in time: {', '.join(names[:3])}{more}; a backup may have been "
+        "restored, or this is a replica that lags behind",
+        hint="push the commits that only clones have now, with what they need: "
+        f"`push --all {repository.uri}`",
     )

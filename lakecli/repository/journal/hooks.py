@@ -25,7 +25,7 @@ from typing import Final
 from lakecli.base.model import Commit
 from lakecli.errors import HookFailed, NothingToDo
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.contract import Repository
 
 _is_within: Final[ContextVar[bool]] = ContextVar("_is_within", default=False)
 
@@ -51,7 +51,7 @@ def tell(repository: Repository, what: str, **event: object) -> None:
     try:
         _call(repository, f"post-{what}", event)
     except Exception as error:  # noqa: BLE001 - the branch has moved
-        repository.notify(Notice(f"the hook post-{what} failed: {error}"))
+        repository.notify(f"the hook post-{what} failed: {error}")
 
 
 def _call(repository: Repository, name: str, event: dict[str, object]) -> None:

@@ -138,19 +138,11 @@ def make_move(
     lake.runtime.on_step("intent")
     lake.runtime.on_step("read")
     ref = find_ref(repository.store, wanted.kind, wanted.name)
-    intent = Intent(
-        kind=wanted.kind,
-        name=wanted.name,
-        write_id=WriteId.of_bytes(lake.runtime.new_id()),
-        before=wanted.before,
-        after=wanted.after,
-        who=wanted.who,
-        at=lake.runtime.now(),
-        why=wanted.why,
-        pack=pack or "",
-        since=sequence_of(ref),
-    )
-    begun = Begun(intent, wanted.landing)
+    fields = wanted._asdict()
+    landing = fields.pop("landing")
+    write_id, at = WriteId.of_bytes(lake.runtime.new_id()), lake.runtime.now()
+    intent = Intent(**fields, write_id=write_id, at=at, pack=pack or "", since=sequence_of(ref))
+    begun = Begun(intent, landing)
     with lake.kv.write() as txn:
         same = [each for each in iter_begun(txn, repository) if _is_same(each, begun)]
         if not same:

@@ -28,7 +28,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from lakecli.refs.ref_store import branch_fields, tag_fields
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.readable import Refs
 from lakecli.staging import area
 from lakecli.stores.capabilities import store_time
@@ -245,7 +245,7 @@ def notify_clock(repository: Repository) -> None:
     if abs(ahead) > CLOCK_LIMIT:
         message = f"{wrong_by(ahead)}; the dates that this command writes are wrong for everybody"
         if not any(notice.hint == CLOCK_FIX for notice in repository.notices):
-            repository.notify(Notice(message, CLOCK_FIX))
+            repository.notify(message, CLOCK_FIX)
 
 
 def wrong_by(ahead: timedelta) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from lakecli.base.model import CommitId, RefKind
+from lakecli.base.model import RefKind
 from lakecli.base.validation import Invalid
 from lakecli.kv.bucket import ReflogStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
@@ -12,12 +12,6 @@ from lakecli.remote.ref_records import RecordedMove, RemoteRef, move_fields, mov
 from lakecli.remote.refs import find_move
 from lakecli.repository.readable import Refs
 from lakecli.stores.contract import ObjectStore
-
-
-def positions(txn: ReadTransaction, repository: Refs) -> set[CommitId]:
-    """Return the commits that the bucket's refs pointed to when this clone last read the refs."""
-    tracked = TrackingStore(txn, repository.key).iter()
-    return {each.commit_id for each in tracked if each.commit_id is not None}
 
 
 def track(txn: WriteTransaction, repository: Refs, ref: RemoteRef) -> bool:

@@ -23,7 +23,7 @@ from lakecli.committed.scan import scan
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.contents import read_object
 
 ACTIONS: Final = "_lakefs_actions/"
@@ -121,10 +121,8 @@ def notify_hooks(
         found = sorted({each.path for each in files if each.concerns(events, branch)})
         if found:
             repository.notify(
-                Notice(
-                    f"lakeFS ran hooks here, which lakecli does not run: {', '.join(found)}",
-                    hint="run the checks yourself; see: `help lakefs`",
-                )
+                f"lakeFS ran hooks here, which lakecli does not run: {', '.join(found)}",
+                hint="run the checks yourself; see: `help lakefs`",
             )
 
 

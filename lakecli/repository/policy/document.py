@@ -125,16 +125,13 @@ class Rule:
 
     def __str__(self) -> str:
         """Return what the rule demands, on one line."""
-        data = {
-            "append-only": self.append_only,
-            "max-delete": self.max_delete,
-            "only-below": self.only_below,
-        }
         parts = {
             "who": self.who,
             "forbid": sorted(self.forbid),
             "require": list(map(str, self.require)),
-            **data,
+            "append-only": self.append_only,
+            "max-delete": self.max_delete,
+            "only-below": self.only_below,
         }
         shown = (
             f"{key} {each if isinstance(each, str) else ', '.join(each)}"

@@ -12,7 +12,7 @@ last. Before it refuses, the bucket confirms them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
 from shlex import quote
@@ -203,16 +203,9 @@ class _Case:
         """The commits that the move adds: to a new ref, those that no ref of the bucket has."""
         assert self._move.after is not None
         with self._repository.lake.kv.read() as txn:
-            known: Sequence[CommitId] = (
-                [
-                    each.commit_id
-                    for each in TrackingStore(txn, self._repository.key).iter()
-                    if each.commit_id
-                ]
-                if self._stood is None
-                else [self._stood]
-            )
             refs = RefStore(txn, self._repository.key)
+            tracked = TrackingStore(txn, self._repository.key)
+            known = {self._stood} if self._stood else tracked.positions()
             return {each.id: each for each in iter_unreached(refs, self._move.after, known)}
 
     @cached_property

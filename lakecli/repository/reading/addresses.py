@@ -440,11 +440,6 @@ def check_host(bucket: str) -> None:
         )
 
 
-def normalise_place(text: str) -> str:
-    """Return the normalised URI of a place."""
-    return str(parse(text))
-
-
 def _covers(place: str, bucket: str, key: str) -> bool:
     if is_local(place):
         return False
@@ -502,7 +497,7 @@ def _normalised(texts: Sequence[str]) -> list[str]:
     places = []
     for text in texts:
         try:
-            places.append(normalise_place(text))
+            places.append(str(parse(text)))
         except UsageError as error:
             raise UsageError(
                 f"{SETTING} names no place: {error.message}", hint=error.hint

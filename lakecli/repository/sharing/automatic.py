@@ -241,7 +241,7 @@ def _follow_tag(
     if before is None:
         follows = head is not None and refs.find_branch(name) is None
     else:
-        follows = _was_in_bucket(txn, repository, before)
+        follows = _was_there(txn, repository, RefKind.TAG, name, before.commit_id)
     if not follows:
         return None
     if head is None:
@@ -260,15 +260,13 @@ def _follow_branch(
     if before is None:
         if head is None or refs.find_tag(name) is not None:
             return None
-        made = Branch(name, head, operation_log.start_token(txn, repository, name, head))
+        made = operation_log.new_branch(txn, repository, name, head)
         refs.put_branch(made)
         return operation_log.branch_change(None, made)
     if not _has_nothing_of_its_own(txn, repository, before, tracked):
         return None
     if head is None:
-        tokens = (before.staging_token, *before.sealed_tokens)
-        is_staged = any(not area.is_empty(txn, token) for token in tokens)
-        if is_staged or name == repository.record.default_branch:
+        if name == repository.record.default_branch or not area.is_clean(txn, before):
             return None
         refs.delete_branch(name)
         return operation_log.branch_change(before, None)
@@ -292,14 +290,15 @@ def _has_nothing_of_its_own(
         if is_ancestor(refs, local.commit_id, tracked.commit_id):
             return True
     # Somebody moved it back or deleted it.
-    return _was_in_bucket(txn, repository, local)
+    return _was_there(txn, repository, RefKind.BRANCH, local.name, local.commit_id)
 
 
-def _was_in_bucket(txn: ReadTransaction, repository: Repository, local: Branch | Tag) -> bool:
-    """Return whether a ref in the bucket is known to have been at the local ref's commit."""
-    kind = RefKind.BRANCH if isinstance(local, Branch) else RefKind.TAG
-    moves = tracking.iter_known_moves(txn, repository, kind, local.name)
-    return any(local.commit_id in (move.before, move.after) for move in moves)
+def _was_there(
+    txn: ReadTransaction, repository: Repository, kind: RefKind, name: str, commit_id: CommitId
+) -> bool:
+    """Return whether a ref in the bucket is known to have been at a commit."""
+    moves = tracking.iter_known_moves(txn, repository, kind, name)
+    return any(commit_id in (move.before, move.after) for move in moves)
 
 
 class SendDecision(Enum):
@@ -412,39 +411,24 @@ def judge(
         txn: the state of the local store, with the history of `there`.
         there: the commit of the ref in the bucket; ``None``: the bucket does not have the ref.
     """
-    if there == move.after:
+    before, after = move.before, move.after
+    if there == after:
         return SendDecision.NOTHING
     was_pushed = TrackingStore(txn, repository.key).find(move.kind, move.name) is not None
-    if there in (move.before, move.lease or move.before) or (there is None and not was_pushed):
+    if there in (before, move.lease or before) or (there is None and not was_pushed):
         return SendDecision.SEND
     # If both sides made a branch of this name, those are two branches.
-    if move.kind is RefKind.BRANCH and None not in (there, move.before, move.after):
-        return _judge_branch(txn, repository, move, there)
-    return SendDecision.REFUSE
-
-
-def _judge_branch(
-    txn: ReadTransaction, repository: Repository, move: UnsentMove, there: CommitId | None
-) -> SendDecision:
-    """Decide for `judge` if the branch exists before and after the move, and in the bucket."""
-    assert there is not None
-    assert move.before is not None
-    assert move.after is not None
-    refs = RefStore(txn, repository.key)
-    goes_back = is_ancestor(refs, move.after, move.before)
-    if goes_back and is_ancestor(refs, move.before, there):
+    if move.kind is RefKind.TAG or there is None or before is None or after is None:
         return SendDecision.REFUSE
-    if is_ancestor(refs, there, move.after):
+    refs = RefStore(txn, repository.key)
+    goes_back = is_ancestor(refs, after, before)
+    if goes_back and is_ancestor(refs, before, there):
+        return SendDecision.REFUSE
+    if is_ancestor(refs, there, after):
         # What others have taken back there already is not brought back.
-        was_there = goes_back and _was_there(txn, repository, move)
+        was_there = goes_back and _was_there(txn, repository, move.kind, move.name, before)
         return SendDecision.NOTHING if was_there else SendDecision.SEND
-    return SendDecision.NOTHING if is_ancestor(refs, move.after, there) else SendDecision.REFUSE
-
-
-def _was_there(txn: ReadTransaction, repository: Repository, move: UnsentMove) -> bool:
-    """Return whether a ref in the bucket is known to have been at the start of a move."""
-    moves = tracking.iter_known_moves(txn, repository, move.kind, move.name)
-    return any(move.before in (each.before, each.after) for each in moves)
+    return SendDecision.NOTHING if is_ancestor(refs, after, there) else SendDecision.REFUSE
 
 
 def _move(

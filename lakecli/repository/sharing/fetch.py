@@ -31,7 +31,7 @@ from lakecli.remote.gc_protocol import read_state
 from lakecli.remote.packs import Pack, list_packs, read_named_packs, read_new_packs
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import PARALLEL_READS, ListedRef, iter_refs, read_refs
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.journal import bucket_state, operation_log, tracking, unsent_moves
 from lakecli.stores.contract import Version
@@ -141,7 +141,7 @@ def notify(repository: Repository, damaged: Sequence[InvalidRecord], *, hint: st
     )
     for each in damaged:
         message = f"left out {each.kind} {each.name!r}: {each.what}"
-        repository.notify(Notice(message, hint=hint))
+        repository.notify(message, hint=hint)
 
 
 def _accept(
@@ -222,9 +222,7 @@ def take_named_packs(
     repository: Repository, named: Iterable[PackId], *, progress: Progress = NO_PROGRESS
 ) -> Unpacked:
     """Read packs by their names, the newest first; missing packs are left out."""
-    unpacked = Unpacked()
-    unpack(repository, read_named_packs(repository.store, named), unpacked, progress=progress)
-    return unpacked
+    return unpack(repository, read_named_packs(repository.store, named), progress=progress)
 
 
 def take_new_packs(
@@ -243,10 +241,8 @@ def take_new_packs(
     """
     with repository.lake.kv.read() as txn:
         known = set(PackedStore(txn, repository.key).known_packs())
-    unpacked = Unpacked()
     read = read_new_packs(repository.store, known, also=named)
-    unpack(repository, read, unpacked, until=until, progress=progress)
-    return unpacked
+    return unpack(repository, read, until=until, progress=progress)
 
 
 def _lacking(repository: Repository, refs: Iterable[RemoteRef]) -> list[RemoteRef]:
@@ -284,11 +280,10 @@ class _WaitingPack(NamedTuple):
 def unpack(
     repository: Repository,
     packs: Iterable[Pack | InvalidRecord],
-    unpacked: Unpacked,
     *,
     until: CommitId | None = None,
     progress: Progress = NO_PROGRESS,
-) -> None:
+) -> Unpacked:
     """Write the commits of packs into the local store, in batches.
 
     Args:
@@ -296,7 +291,7 @@ def unpack(
         until: a commit; the packs after the pack that contains it are not read.
         progress: counts the commits that were written.
     """
-    waiting: list[_WaitingPack] = []
+    unpacked, waiting = Unpacked(), list[_WaitingPack]()
     for pack in packs:
         if isinstance(pack, InvalidRecord):
             unpacked.damaged.append(pack)
@@ -314,7 +309,8 @@ def unpack(
         if until in ids:
             break
     if waiting:
-        _note_complete(repository, waiting, unpacked)
+        unpacked.incomplete = _note_complete(repository, waiting)
+    return unpacked
 
 
 def _write(repository: Repository, commits: list[Commit], progress: Progress) -> int:
@@ -353,10 +349,8 @@ def _note_known(repository: Repository, packs: Iterable[_WaitingPack]) -> None:
             packed.add(pack.id, pack.commit_ids, replaces=pack.replaces)
 
 
-def _note_complete(
-    repository: Repository, waiting: Sequence[_WaitingPack], unpacked: Unpacked
-) -> None:
-    """Record packs whose missing parents are here now; mark commits of others as incomplete."""
+def _note_complete(repository: Repository, waiting: Sequence[_WaitingPack]) -> set[CommitId]:
+    """Record packs whose missing parents are here now; return the commits of the others."""
     pack_of = {commit_id: pack.id for pack in waiting for commit_id in pack.commit_ids}
     incomplete: set[PackId] = set()
     with repository.lake.kv.read() as txn:
@@ -372,9 +366,7 @@ def _note_complete(
         }:
             incomplete |= more
     _note_known(repository, [pack for pack in waiting if pack.id not in incomplete])
-    for pack in waiting:
-        if pack.id in incomplete:
-            unpacked.incomplete.update(pack.commit_ids)
+    return {each for pack in waiting if pack.id in incomplete for each in pack.commit_ids}
 
 
 def _track(

@@ -36,7 +36,6 @@ from lakecli.remote.gc_protocol import (
     wait_for_sweep,
 )
 from lakecli.remote.packs import PackInfo
-from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import MoveOutcome, MoveResult, find_ref, iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable
@@ -70,10 +69,7 @@ def compare_and_publish(repository: Repository, wanted: WantedMove) -> MoveResul
 
     If many clients commit to one branch, this saves most of the cost of a lost race.
     """
-    ref = find_ref(repository.store, wanted.kind, wanted.name)
-    if _is_lost(repository, wanted, ref):
-        return MoveResult(MoveOutcome.LOST, ref)
-    return publish(repository, wanted, is_push=False)
+    return _find_lost(repository, wanted) or publish(repository, wanted, is_push=False)
 
 
 def publish(
@@ -135,12 +131,10 @@ def _publish(
         # meanwhile, `collection` is older than it, and everything is verified once more at the end.
         used = {commit.metarange_id for commit in commits if commit.metarange_id}
         repository.guard.claim(sorted(map(sstable_key, used)))
-    if wanted.landing is not None:
-        # Many machines commit to one branch, and the checks took a while. If the race is lost, this
-        # saves writing a pack in vain.
-        ref = find_ref(repository.store, wanted.kind, wanted.name)
-        if _is_lost(repository, wanted, ref):
-            return MoveResult(MoveOutcome.LOST, ref)
+    # Many machines commit to one branch, and the checks took a while. If the race is lost, this
+    # saves writing a pack in vain.
+    if wanted.landing is not None and (lost := _find_lost(repository, wanted)) is not None:
+        return lost
     repository.lake.runtime.on_step("pack")
     pack = _pack(repository, commits, wanted.after)
     result = make_move(repository, wanted, pack=pack, is_push=is_push)
@@ -149,15 +143,18 @@ def _publish(
     return result
 
 
-def _is_lost(repository: Repository, wanted: WantedMove, ref: RemoteRef | None) -> bool:
-    """Return whether a ref in the bucket is not at the commit where its move has to start.
+def _find_lost(repository: Repository, wanted: WantedMove) -> MoveResult | None:
+    """Return a lost move's result if the ref in the bucket is not where the move has to start.
 
-    If an earlier command has begun a move of the ref, the answer is no: it may be this very move.
+    If an earlier command has begun a move of the ref, the move is not lost: it may be this very
+    move.
     """
+    ref = find_ref(repository.store, wanted.kind, wanted.name)
     if (None if ref is None else ref.commit_id) == wanted.before:
-        return False
+        return None
     with repository.lake.kv.read() as txn:
-        return not intents.is_begun(txn, repository, wanted.kind, wanted.name)
+        is_begun = intents.is_begun(txn, repository, wanted.kind, wanted.name)
+    return None if is_begun else MoveResult(MoveOutcome.LOST, ref)
 
 
 def _settled(repository: Repository) -> GcState:
@@ -177,9 +174,9 @@ def _new_commits(
     """
     known = set() if before is None else {before}
     with repository.lake.kv.read() as txn:
-        tracked = list(TrackingStore(txn, repository.key).iter())
+        tracking = TrackingStore(txn, repository.key)
+        tracked, positions = list(tracking.iter()), tracking.positions() - known
         fetched = bucket_state.find_fetched(txn, repository)
-        positions = {each.commit_id for each in tracked if each.commit_id is not None} - known
         commits = list(iter_unreached(RefStore(txn, repository.key), after, known | positions))
     ids = {commit.id for commit in commits}
     ends = {parent for commit in commits for parent in commit.parents} | {after}

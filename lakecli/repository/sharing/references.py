@@ -27,7 +27,7 @@ from lakecli.base.layout import SSTABLES, sstable_key
 from lakecli.base.model import Entry, MetarangeId
 from lakecli.committed.diff import new_entries, new_ranges
 from lakecli.errors import IntegrityError
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import origin_of
 from lakecli.repository.reading.addresses import is_external, is_key
 from lakecli.repository.stored_objects import (
@@ -260,12 +260,10 @@ def _upload_again(
 def _notify_collected(repository: Repository, count: str) -> None:
     """Add a notice that objects which only earlier commits need are missing."""
     repository.notify(
-        Notice(
-            f"{count} objects that only earlier commits need are not in {repository.store.uri}: "
-            "lakeFS's garbage collection deletes the objects of expired commits; these commits "
-            "cannot be read whole",
-            hint=f"count all of them: `fsck {repository.uri}`",
-        )
+        f"{count} objects that only earlier commits need are not in {repository.store.uri}: "
+        "lakeFS's garbage collection deletes the objects of expired commits; these commits "
+        "cannot be read whole",
+        hint=f"count all of them: `fsck {repository.uri}`",
     )
 
 
@@ -273,9 +271,7 @@ def _notify(repository: Repository, restored: Collection[str]) -> None:
     """Add a notice that missing objects were uploaded again."""
     tables = sum(key.startswith(SSTABLES) for key in restored)
     repository.notify(
-        Notice(
-            f"{len(restored)} objects were missing in {repository.store.uri} and were "
-            f"sent again ({tables} tables, {len(restored) - tables} data objects)",
-            hint=f"see what else is missing: `fsck {repository.uri}`",
-        )
+        f"{len(restored)} objects were missing in {repository.store.uri} and were "
+        f"sent again ({tables} tables, {len(restored) - tables} data objects)",
+        hint=f"see what else is missing: `fsck {repository.uri}`",
     )

@@ -162,12 +162,9 @@ def _staged(
                 if image is not None:
                     yield path, image
     for change in changes:
-        if change.kind is not RefKind.BRANCH or change.before is None:
-            continue
-        tokens = [change.before["staging_token"], *change.before["sealed_tokens"]]
-        for token in map(bytes.fromhex, tokens):
+        for token in _stack(change.before) if change.kind is RefKind.BRANCH else ():
             if token not in in_use:
-                yield from area.scan(txn, StagingToken(token))
+                yield from area.scan(txn, token)
 
 
 _BATCH: Final = 1024
@@ -370,12 +367,8 @@ class TakeBack:
             self._refs.delete_branch(name)
             return
         present = self._refs.find_branch(name)
-        wanted = Branch(
-            name=name,
-            commit_id=CommitId(fields["commit_id"]),
-            staging_token=StagingToken(bytes.fromhex(fields["staging_token"])),
-            sealed_tokens=_tokens(fields["sealed_tokens"]),
-        )
+        newest, *sealed = _stack(fields)
+        wanted = Branch(name, CommitId(fields["commit_id"]), newest, tuple(sealed))
         self._refs.put_branch(wanted)
         if present is not None:
             follow_head(self._txn, wanted, since=present.commit_id)
@@ -385,10 +378,6 @@ class TakeBack:
         key = (change.kind, change.name)
         first = self._changes.get(key, change)
         self._changes[key] = RefChange(*key, before=first.before, after=change.after)
-
-
-def _tokens(texts: Iterable[str]) -> tuple[StagingToken, ...]:
-    return tuple(StagingToken(bytes.fromhex(text)) for text in texts)
 
 
 def _tokens_given_up(change: RefChange) -> tuple[StagingToken, ...]:
@@ -401,6 +390,5 @@ def _tokens_given_up(change: RefChange) -> tuple[StagingToken, ...]:
 
 def _stack(fields: Fields) -> tuple[StagingToken, ...]:
     """Return the staging tokens of a branch, newest first."""
-    if fields is None:
-        return ()
-    return _tokens([fields["staging_token"], *fields["sealed_tokens"]])
+    texts = [] if fields is None else [fields["staging_token"], *fields["sealed_tokens"]]
+    return tuple(StagingToken(bytes.fromhex(text)) for text in texts)

@@ -16,7 +16,7 @@ from lakecli.remote.packs import Pack
 from lakecli.repository.commit_attempts import describe_commit
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
-from lakecli.repository.sharing.fetch import Unpacked, unpack
+from lakecli.repository.sharing.fetch import unpack
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import RecordedProgress
 
@@ -96,8 +96,7 @@ def test_a_known_commit_has_its_whole_history(
         shown |= {pack.id: pack for pack in rounds[-1] if _ids(pack) <= available}
         available |= {commit.id for pack in found for commit in pack.commits}
         new = [pack for pack in shown.values() if pack.id not in known]
-        unpacked = Unpacked()
-        unpack(repository, new, unpacked)
+        unpacked = unpack(repository, new)
         complete = whole(commits, available)
         with repository.lake.kv.read() as txn:
             packed = PackedStore(txn, repository.key)
@@ -129,7 +128,7 @@ def test_a_commit_is_unknown_while_that_of_its_parent_is(one: Repository) -> Non
     for found, known in (([1], 0), ([2], 0), ([0, 1, 2], 3)):
         progress = RecordedProgress()
         brought = [packs[number] for number in found]
-        unpack(repository, brought, Unpacked(), progress=progress)
+        unpack(repository, brought, progress=progress)
         assert progress.items == len(found)
         with repository.lake.kv.read() as txn:
             packed = PackedStore(txn, repository.key)
