@@ -309,12 +309,9 @@ def reset_object(repository: Repository, name: str, path: bytes) -> int:
     Raises:
         NotFound: no such branch.
     """
-    from lakecli.staging import area
-
     with repository.lake.kv.read() as txn:
-        view = view_of_branch(repository, txn, name)
-        staged = any(area.get(txn, token, path) is not None for token in view.tokens)
-    return _restore(repository, name, [path] if staged else [])
+        is_staged = view_of_branch(repository, txn, name).staged_at(path) is not None
+    return _restore(repository, name, [path] if is_staged else [])
 
 
 def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:

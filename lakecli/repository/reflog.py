@@ -8,7 +8,7 @@ from lakecli.base.model import NAMED_KINDS, RefKind
 from lakecli.errors import NotFound
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import iter_operations
-from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.refs.names import is_ref_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.readable import Refs
 from lakecli.repository.reading.reflog import LoggedMove, Past
@@ -47,10 +47,9 @@ def _kind_of(repository: Refs, txn: ReadTransaction, past: Past, name: str) -> R
     former refs on this machine.
     """
     refs = RefStore(txn, repository.key)
-    if is_branch_name(name) and refs.find_branch(name) is not None:
-        return RefKind.BRANCH
-    if is_tag_name(name) and refs.find_tag(name) is not None:
-        return RefKind.TAG
+    for kind in NAMED_KINDS:
+        if is_ref_name(kind, name) and refs.position(kind, name) is not None:
+            return kind
     seen = past.find_kind(name)
     if seen is not None:
         return seen

@@ -190,8 +190,7 @@ def _unpushed(
     tracking = TrackingStore(txn, repository.key)
     lost = []
     for name, commit_id in list(refs.items()):
-        tracked = tracking.find(kind, name)
-        there = None if tracked is None else tracked.commit_id
+        there = tracking.position(kind, name)
         if there == commit_id:
             continue
         lost.append(LostItem(Loss.UNPUSHED, f"{kind} {name}"))

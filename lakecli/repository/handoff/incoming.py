@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from blake3 import blake3
 
@@ -40,6 +40,7 @@ from lakecli.repository.reading.addresses import (
     split_address,
 )
 from lakecli.repository.reading.contents import read_object
+from lakecli.repository.reading.recorded import Hasher
 from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.stores.capabilities import copy_across, uploads_of
@@ -177,16 +178,6 @@ def take_in(
     return entry, clear(repository, incoming_id, came.version)
 
 
-class ListedDigest(Protocol):
-    """A hasher for the algorithm with which the sender computed a digest."""
-
-    def update(self, data: bytes, /) -> object:
-        """Add bytes to the hashed data."""
-
-    def hexdigest(self) -> str:
-        """Return the digest of all bytes."""
-
-
 def bring_in(
     repository: Repository,
     path: bytes,
@@ -195,7 +186,7 @@ def bring_in(
     content_type: str | None,
     metadata: Mapping[str, str],
     size: int | None = None,
-    digest: tuple[ListedDigest, str] | None = None,
+    digest: tuple[Hasher, str] | None = None,
 ) -> Entry:
     """Copy the object that was sent to a link to its content address; return the entry to stage.
 

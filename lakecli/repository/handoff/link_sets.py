@@ -75,7 +75,6 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_values
 from lakecli.repository.handoff.incoming import (
     CLIENT_INCOMING,
-    ListedDigest,
     UploadLink,
     bring_in,
     clear,
@@ -83,6 +82,8 @@ from lakecli.repository.handoff.incoming import (
     with_parts,
 )
 from lakecli.repository.handoff.links import THREADS, problem_of
+from lakecli.repository.reading.lakefs_digests import PartedHasher
+from lakecli.repository.reading.recorded import Hasher
 from lakecli.repository.reading.view import check_branch
 from lakecli.repository.staged.stager import (
     UNCHANGED,
@@ -571,32 +572,5 @@ def _each(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
         return list(pool.map(function, items))
 
 
-class _Chunked:
-    """A hasher that computes the SHA-256 of the concatenated SHA-256 of each 8 MiB."""
-
-    def __init__(self) -> None:
-        self._all, self._chunk, self._left = sha256(), sha256(), CHUNK
-
-    def update(self, data: bytes, /) -> None:
-        """Add bytes to the hashed data."""
-        view = memoryview(data)
-        while view:
-            piece, view = view[: self._left], view[self._left :]
-            self._chunk.update(piece)
-            self._left -= len(piece)
-            if not self._left:
-                self._close()
-
-    def _close(self) -> None:
-        self._all.update(self._chunk.digest())
-        self._chunk, self._left = sha256(), CHUNK
-
-    def hexdigest(self) -> str:
-        """Return the digest of all bytes; call it only once."""
-        if self._left < CHUNK:
-            self._close()
-        return self._all.hexdigest()
-
-
-def _hasher(line: Listed) -> ListedDigest:
-    return sha256() if line.algorithm == "sha256" else _Chunked()
+def _hasher(line: Listed) -> Hasher:
+    return sha256() if line.algorithm == "sha256" else PartedHasher(CHUNK, sha256)

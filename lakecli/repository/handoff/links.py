@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, islice, starmap
 from math import ceil
 from string import ascii_letters, digits
@@ -122,50 +122,6 @@ def is_blake3(checksum: str) -> bool:
     return evidence_of(checksum) is Evidence.BLAKE3
 
 
-class Presigner(NamedTuple):
-    """Presigns URLs for the objects of one repository, all for the same point in time.
-
-    Presigning sends no request to the storage namespace. For each other S3 bucket, the region is
-    requested once, since a signature is valid for one region.
-
-    Attributes:
-        now: the time of signing.
-        expires_in: how long the URLs are valid from `now` on.
-        inline: let browsers show every object, even if they would run its code.
-        may_be_unsigned: leave slow signatures to the caller; see `PresignRequest`.
-    """
-
-    repository: Repository
-    now: datetime
-    expires_in: timedelta
-    inline: bool = False
-    may_be_unsigned: bool = False
-
-    def presign(self, path: bytes, entry: Entry) -> PresignedUrl:
-        """Return a URL that reads an entry's bytes without credentials.
-
-        The URL sets the content type and the file name of the response, since one data object may
-        be at many paths. Browsers save objects of unknown type, and objects whose code they would
-        run.
-
-        Raises:
-            Unsupported: the store has no presigned URLs.
-            LakeError: the entry's address cannot be resolved; see `AddressResolver`.
-        """
-        store, key = self.repository.addresses.locate(entry.physical_address)
-        name = path[path.rfind(b"/") + 1 :]
-        request = PresignRequest(
-            "GET",
-            self.expires_in,
-            entry.content_type,
-            name.decode("ascii") if name.isascii() else os.fsdecode(name),
-            not (self.inline or is_shown(entry.content_type)),
-            self.may_be_unsigned,
-            content_encoding=entry.content_encoding,
-        )
-        return store.presign(key, request, now=self.now)
-
-
 @lru_cache(64)
 def is_shown(content_type: str) -> bool:
     """Return whether a browser shows this content type without running code in it."""
@@ -183,13 +139,17 @@ class ObjectLinks:
     """
 
     def __init__(
-        self, header: Header, view: View, presigner: Presigner, names: Sequence[bytes] | None
+        self,
+        header: Header,
+        view: View,
+        presign: Callable[[Entry, bytes], PresignedUrl],
+        names: Sequence[bytes] | None,
     ) -> None:
         self.header = header
         self.totals = Totals()
         self.failures: list[tuple[bytes, str]] = []
         self._view = view
-        self._presigner = presigner
+        self._presign = presign
         self._names = names
 
     @contextmanager
@@ -256,7 +216,7 @@ class ObjectLinks:
         """Return a path with its entry and its URL, which may still be unsigned, or the error."""
         entry = decode_entry(value)
         try:
-            return path, entry, self._presigner.presign(path, entry)
+            return path, entry, self._presign(entry, path)
         except LakeError as error:
             return path, entry, error
 
@@ -293,14 +253,15 @@ def open_handoff(
             prefix=below,
             created_at=repository.lake.runtime.now().astimezone(UTC),
         )
-        presigner = Presigner(
+        presign = partial(
+            presign_entry,
             repository,
-            now=header.created_at,
             expires_in=expires_in,
+            now=header.created_at,
             inline=inline,
             may_be_unsigned=True,
         )
-        handoff = ObjectLinks(header, view, presigner, names)
+        handoff = ObjectLinks(header, view, presign, names)
         with handoff.signing():
             yield handoff
 
@@ -337,26 +298,24 @@ def _signed(items: Iterator[SigningItem], pool: ThreadPoolExecutor) -> Iterator[
             continue
         share = ceil(len(window) / THREADS)
         shares = [window[start : start + share] for start in range(0, len(window), share)]
-        yield from chain.from_iterable(list(pool.map(_sign, shares)))
+        signed = pool.map(lambda each: list(map(_sign, each)), shares)
+        yield from chain.from_iterable(list(signed))
 
 
 def _lacks_signature(item: SigningItem) -> bool:
     return isinstance(item[2], PresignedUrl) and item[2].unsigned is not None
 
 
-def _sign(items: Sequence[SigningItem]) -> list[SigningItem]:
-    """Return items with signed URLs; if signing fails, an item has the error instead of its URL."""
-    signed: list[SigningItem] = []
-    for path, entry, url in items:
-        if isinstance(url, PresignedUrl) and url.unsigned is not None:
-            sign, text = url.unsigned
-            try:
-                signed.append((path, entry, url.signed(sign(text))))
-            except LakeError as error:
-                signed.append((path, entry, error))
-        else:
-            signed.append((path, entry, url))
-    return signed
+def _sign(item: SigningItem) -> SigningItem:
+    """Return an item with a signed URL; if signing fails, with the error instead of the URL."""
+    path, entry, url = item
+    if not isinstance(url, PresignedUrl) or url.unsigned is None:
+        return item
+    sign, text = url.unsigned
+    try:
+        return path, entry, url.signed(sign(text))
+    except LakeError as error:
+        return path, entry, error
 
 
 PARTS: Final = ".lakecli-parts"
@@ -453,15 +412,37 @@ def presign_entry(
     path: bytes,
     *,
     expires_in: timedelta,
+    now: datetime | None = None,
     inline: bool = False,
+    may_be_unsigned: bool = False,
 ) -> PresignedUrl:
     """Return a URL that reads an entry's bytes without credentials.
 
-    Browsers save an object whose code they would run, unless `inline` makes them show it.
+    The URL sets the content type and the file name of the response, since one data object may be at
+    many paths. Browsers save objects of unknown type, and objects whose code they would run.
+
+    Presigning sends no request to the storage namespace. For each other S3 bucket, the region is
+    requested once, since a signature is valid for one region.
+
+    Args:
+        expires_in: how long the URL is valid from `now` on.
+        now: the time of signing; ``None``: the present.
+        inline: let browsers show every object, even if they would run its code.
+        may_be_unsigned: leave slow signatures to the caller; see `PresignRequest`.
 
     Raises:
         Unsupported: the store has no presigned URLs.
+        LakeError: the entry's address cannot be resolved; see `AddressResolver`.
     """
-    now = repository.lake.runtime.clock()
-    signer = Presigner(repository, now=now, expires_in=expires_in, inline=inline)
-    return signer.presign(path, entry)
+    store, key = repository.addresses.locate(entry.physical_address)
+    name = path[path.rfind(b"/") + 1 :]
+    request = PresignRequest(
+        "GET",
+        expires_in,
+        entry.content_type,
+        name.decode("ascii") if name.isascii() else os.fsdecode(name),
+        not (inline or is_shown(entry.content_type)),
+        may_be_unsigned,
+        content_encoding=entry.content_encoding,
+    )
+    return store.presign(key, request, now=now or repository.lake.runtime.clock())

@@ -548,8 +548,7 @@ class _TakingDump:
             if self._refs.find_tag(name) is not None:
                 self._report(RefKind.BRANCH, name, None, there, RefState.DIFFERS)
                 return
-            token = operation_log.start_token(self._txn, self._repository, name, there)
-            after = Branch(name, there, token)
+            after = operation_log.new_branch(self._txn, self._repository, name, there)
         else:
             after = here._replace(commit_id=there)
         self._report(RefKind.BRANCH, name, here, there, change, own=own)

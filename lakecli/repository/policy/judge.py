@@ -141,13 +141,8 @@ def _only_merges(repository: Repository, name: str) -> Reason:
 
 
 def _only_these(rule: Rule, who: str) -> Reason:
-    return (
-        (
-            f"only {', '.join(rule.who)} may move it, and {email_of(who) or 'an unknown person'} "
-            "is not among them"
-        ),
-        "push a branch of your own, and let one of them merge it",
-    )
+    reason = f"only {', '.join(rule.who)} may move it, and {email_of(who) or 'an unknown person'} "
+    return reason + "is not among them", "push a branch of your own, and let one of them merge it"
 
 
 class _Case:
@@ -282,10 +277,6 @@ class _Case:
             if (each.kind, each.name) == ("approve", self._move.name)
         } & people
         if len(approved) < required.least:
-            yield (
-                (
-                    f"{len(approved)} of {required.role} have approved its tree, other than its "
-                    f"authors; {required.least} must"
-                ),
-                f"let one of them approve it: `approve {after} --for {uri}`",
-            )
+            reason = f"{len(approved)} of {required.role} have approved its tree, other than its "
+            reason += f"authors; {required.least} must"
+            yield reason, f"let one of them approve it: `approve {after} --for {uri}`"

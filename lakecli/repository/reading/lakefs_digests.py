@@ -14,6 +14,7 @@ it does not match, that proves nothing: only the size can be verified.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class LakeFsHasher:
 
     def __init__(self, size: int) -> None:
         self._whole = _new()
-        self._parted = [_Parted(each) for each in PART_SIZES if each < size]
+        self._parted = [PartedHasher(each, _new) for each in PART_SIZES if each < size]
 
     def update(self, data: bytes | memoryview, /) -> None:
         """Add bytes to the hashed data."""
@@ -50,27 +51,35 @@ class LakeFsHasher:
         return checksum.partition("-")[0] in found
 
 
-class _Parted:
-    """Computes the MD5 of the MD5s of the parts of an upload, for one part size."""
+class PartedHasher:
+    """Computes the digest of the digests of parts of one size; no bytes have no part.
 
-    def __init__(self, size: int) -> None:
+    Args:
+        size: the size of all parts but the last one.
+        new: returns a hasher.
+    """
+
+    def __init__(self, size: int, new: Callable[[], _Hash]) -> None:
         self._size = self._left = size
-        self._part = _new()
-        self._parts = _new()
+        self._new = new
+        self._part, self._parts = new(), new()
 
-    def update(self, data: bytes | memoryview) -> None:
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Add bytes to the hashed data."""
         view = memoryview(data)
         while len(view) > self._left:  # a full part ends when more follows
             self._part.update(view[: self._left])
             view = view[self._left :]
             self._parts.update(self._part.digest())
-            self._part, self._left = _new(), self._size
+            self._part, self._left = self._new(), self._size
         self._part.update(view)
         self._left -= len(view)
 
     def hexdigest(self) -> str:
+        """Return the digest of the digests of all parts."""
         parts = self._parts.copy()
-        parts.update(self._part.digest())
+        if self._left < self._size:
+            parts.update(self._part.digest())
         return parts.hexdigest()
 
 

@@ -238,8 +238,7 @@ def _moves_of(operation: Operation, kind: RefKind, name: str) -> Iterator[Logged
     for change in reversed(operation.refs):
         if (change.kind, change.name) != (kind, name):
             continue
-        before = None if change.before is None else change.before["commit_id"]
-        after = None if change.after is None else change.after["commit_id"]
+        before, after = change.commits
         if before != after:
             yield LoggedMove(before, after, operation.at, "", operation.kind, shared=False)
 

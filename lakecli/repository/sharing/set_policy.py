@@ -97,7 +97,8 @@ def set_policy(
     latest = old.number
     if seen.record is None:  # there may have been one
         kept = (each.number for each in iter_policies(store))
-        written = (_number_of(each) for each in read_refs(store, iter_refs(store)))
+        refs = read_refs(store, iter_refs(store))
+        written = (each.policy for each in refs if isinstance(each, RemoteRef))
         latest = max((next(kept, 0), *written))
     runtime = repository.lake.runtime
     write_id = WriteId.of_bytes(runtime.new_id())
@@ -192,10 +193,6 @@ def iter_refused(repository: Repository, document: str) -> Iterator[RefusedMove]
             continue
         if refusal is not None:
             yield RefusedMove(ref.kind, ref.name, move, refusal.message.partition(": ")[2])
-
-
-def _number_of(found: object) -> int:
-    return found.policy if isinstance(found, RemoteRef) else 0
 
 
 def policy_of(record: PolicyRecord | None) -> Policy:
