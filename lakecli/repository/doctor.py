@@ -23,14 +23,7 @@ from lakecli.base.directories import make_private
 from lakecli.base.model import NO_METADATA, Account
 from lakecli.committed.cache import kept_reads, reads_text, size_of
 from lakecli.doctor import probe
-from lakecli.doctor.checks import (
-    Check,
-    CheckVerdict,
-    failed,
-    ok,
-    skipped,
-    warning,
-)
+from lakecli.doctor.checks import Check, CheckVerdict, failed, ok, skipped, warning
 from lakecli.doctor.demands import Remedies
 from lakecli.errors import (
     ConflictError,

@@ -15,14 +15,7 @@ from itertools import islice
 from shlex import quote
 from typing import NamedTuple
 
-from lakecli.base.model import (
-    NAMED_KINDS,
-    Branch,
-    ChangeType,
-    CommitId,
-    RefKind,
-    Tag,
-)
+from lakecli.base.model import NAMED_KINDS, Branch, ChangeType, CommitId, RefKind, Tag
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.decisions import UNDECIDED, Decisions
 from lakecli.committed.diff import diff

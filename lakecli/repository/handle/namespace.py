@@ -33,13 +33,7 @@ from lakecli.base.validation import (
     text_that,
     whole,
 )
-from lakecli.errors import (
-    AlreadyExists,
-    IntegrityError,
-    NotFound,
-    Refused,
-    Unreachable,
-)
+from lakecli.errors import AlreadyExists, IntegrityError, NotFound, Refused, Unreachable
 from lakecli.refs.names import is_branch_name
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.shareable import ensure_shareable

@@ -24,15 +24,7 @@ from typing import Final
 from lakecli.base import layout
 from lakecli.base.retry import CLAIMS, Retries
 from lakecli.doctor import checks, conditions, evidence
-from lakecli.doctor.checks import (
-    BROKEN,
-    BrokenPromise,
-    Check,
-    CheckVerdict,
-    ok,
-    skipped,
-    warning,
-)
+from lakecli.doctor.checks import BROKEN, BrokenPromise, Check, CheckVerdict, ok, skipped, warning
 from lakecli.doctor.evidence import Result, SharingEvidence
 from lakecli.errors import ErrorKind, LakeError, Refused, Unreachable, Unsupported
 from lakecli.kv.local_store import Table

@@ -45,12 +45,7 @@ from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.stores.capabilities import copy_across, uploads_of
 from lakecli.stores.contract import ANY, ObjectStore, Version, find_info, size_of
-from lakecli.stores.presigned_urls import (
-    LARGEST_PUT,
-    PresignedPart,
-    PresignedUrl,
-    PresignRequest,
-)
+from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedPart, PresignedUrl, PresignRequest
 from lakecli.stores.uri import is_local, parse
 
 CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"

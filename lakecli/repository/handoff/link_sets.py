@@ -85,13 +85,7 @@ from lakecli.repository.handoff.links import THREADS, problem_of
 from lakecli.repository.reading.lakefs_digests import PartedHasher
 from lakecli.repository.reading.recorded import Hasher
 from lakecli.repository.reading.view import check_branch
-from lakecli.repository.staged.stager import (
-    UNCHANGED,
-    NewAttributes,
-    Stager,
-    new_on,
-    values_on,
-)
+from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, new_on, values_on
 from lakecli.stores.capabilities import UploadId, UploadNotFound, uploads_of
 from lakecli.stores.contract import (
     ABSENT,

@@ -30,7 +30,7 @@ import os
 import re
 import shlex
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -486,20 +486,11 @@ def remember(repository: Repository, places: Iterable[str]) -> None:
 
 def trust_of(repository: Repository) -> Trust:
     """Return the places outside its namespace that a repository of this machine may read."""
-    configured = _normalised(repository.lake.runtime.trusted(repository.name))
+    try:
+        configured = [str(parse(each)) for each in repository.lake.runtime.trusted(repository.name)]
+    except UsageError as error:
+        raise UsageError(f"{SETTING} names no place: {error.message}", hint=error.hint) from None
     with repository.lake.kv.read() as txn:
         known = remembered(txn, repository)
     allowed = tuple(dict.fromkeys((*configured, *known)))
     return Trust(repository.name, repository.record.storage_namespace, allowed)
-
-
-def _normalised(texts: Sequence[str]) -> list[str]:
-    places = []
-    for text in texts:
-        try:
-            places.append(str(parse(text)))
-        except UsageError as error:
-            raise UsageError(
-                f"{SETTING} names no place: {error.message}", hint=error.hint
-            ) from None
-    return places

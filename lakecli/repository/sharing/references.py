@@ -30,12 +30,7 @@ from lakecli.errors import IntegrityError
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import origin_of
 from lakecli.repository.reading.addresses import is_external, is_key
-from lakecli.repository.stored_objects import (
-    DamagedObject,
-    DataIndex,
-    repair_data,
-    repair_tables,
-)
+from lakecli.repository.stored_objects import DamagedObject, DataIndex, repair_data, repair_tables
 from lakecli.stores.contract import ObjectStore, exists, size_of
 
 T = TypeVar("T")

@@ -23,14 +23,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Final
 
-from lakecli.base.model import (
-    Branch,
-    Commit,
-    CommitId,
-    Difference,
-    MetarangeId,
-    StagingToken,
-)
+from lakecli.base.model import Branch, Commit, CommitId, Difference, MetarangeId, StagingToken
 from lakecli.committed.diff import diff
 from lakecli.committed.point_reads import PointReader
 from lakecli.committed.scan import type_of

@@ -29,7 +29,7 @@ from blake3 import blake3
 from lakecli.base.identity import is_md5
 from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.base.temporary_files import create_temporary, remove_leftovers
-from lakecli.errors import PermissionDenied, Unreachable, UsageError
+from lakecli.errors import LakeError, PermissionDenied, Unreachable, UsageError
 from lakecli.repository.reading.lakefs_digests import LakeFsHasher
 from lakecli.repository.reading.recorded import PIECE
 from lakecli.stores.local.files import closing, open_below, write_all
@@ -434,7 +434,10 @@ def _components(name: bytes) -> list[bytes]:
     return components
 
 
-_IMPOSSIBLE: Final = {
+_KINDS: Final[dict[int, type[LakeError]]] = {
+    **dict.fromkeys(MACHINE_HINTS, NoRoom),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), UnwritableFile),
+    errno.EROFS: ReadOnlyDisk,
     **dict.fromkeys((errno.ENAMETOOLONG, errno.EINVAL), UnsafeName),
     **dict.fromkeys((errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP), ObstructedFile),
 }
@@ -462,15 +465,10 @@ class translated:  # noqa: N801 - as in contextlib
         if not isinstance(error, OSError):
             return
         shown, reason = os.fsdecode(self._name), (error.strerror or str(error)).lower()
-        hint = MACHINE_HINTS.get(error.errno or 0)
-        if error.errno in {errno.EACCES, errno.EPERM}:
-            raise UnwritableFile(f"cannot write {shown!r}: {reason}") from error
-        if error.errno == errno.EROFS:
-            raise ReadOnlyDisk(f"cannot write {shown!r}: {reason}", hint=hint) from error
-        if hint is not None:
-            raise NoRoom(f"cannot write {shown!r}: {reason}", hint=hint) from error
-        if error.errno in _IMPOSSIBLE:
-            raise _IMPOSSIBLE[error.errno](f"cannot write {shown!r}: {reason}") from error
+        number = error.errno or 0
+        if number in _KINDS:
+            message, hint = f"cannot write {shown!r}: {reason}", MACHINE_HINTS.get(number)
+            raise _KINDS[number](message, hint=hint) from error
 
 
 class Partial(NamedTuple):

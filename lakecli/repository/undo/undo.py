@@ -14,6 +14,7 @@ undone. Two steps may be missing: moving refs back in the bucket, and the answer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 from typing import Final, NamedTuple, Self
 
 from lakecli.base.model import RefKind
@@ -240,13 +241,9 @@ def _unchanged(repository: Repository, kept: Operation) -> NothingToDo:
 
 def _newer(txn: ReadTransaction, repository: Repository, kept: Operation) -> list[Operation]:
     """Return the operations newer than `kept` that changed something, newest first."""
-    found = []
-    for logged in op_log.iter_logged(txn, repository):
-        if logged.operation.sequence <= kept.sequence:
-            break
-        if op_log.changes_something(logged.operation):
-            found.append(logged.operation)
-    return found
+    logged = (each.operation for each in op_log.iter_logged(txn, repository))
+    newer = takewhile(lambda each: each.sequence > kept.sequence, logged)
+    return list(filter(op_log.changes_something, newer))
 
 
 RESTORES: Final = "restores"
