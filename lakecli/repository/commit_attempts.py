@@ -289,11 +289,8 @@ class Attempt(NamedTuple):
         dated = draft._replace(created_at=draft.created_at or lake.runtime.now())
         commit = describe_commit(**dated._asdict())
         what = "merge" if self.kind == "merge" else "commit"
-        event: dict[str, object] = {
-            "branch": branch.name,
-            "before": branch.commit_id,
-            "commit": commit,
-        }
+        event: dict[str, object] = {"branch": branch.name, "before": branch.commit_id}
+        event["commit"] = commit
         if review is not None or repository.hooks:
             try:
                 hooks.offer(repository, commit)

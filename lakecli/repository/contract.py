@@ -149,17 +149,16 @@ class FinishedMove(NamedTuple):
         return f"{what} did not reach the bucket"
 
 
-class CaughtUp:
+class CaughtUp(NamedTuple):
     """The outcome of moves that earlier commands left unfinished.
 
-    Args:
+    Attributes:
         finished: moves whose outcome had not been recorded, with the outcome.
         unsent: errors, one for each move made on this machine that could not be sent to the bucket.
     """
 
-    def __init__(self, finished: tuple[FinishedMove, ...], unsent: tuple[LakeError, ...]) -> None:
-        self.finished = finished
-        self.unsent = unsent
+    finished: tuple[FinishedMove, ...]
+    unsent: tuple[LakeError, ...]
 
 
 class BranchMover(Protocol):

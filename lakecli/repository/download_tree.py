@@ -11,8 +11,7 @@ import os
 import stat
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
@@ -45,7 +44,7 @@ from lakecli.repository.transfer.destination import (
 )
 from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
-from lakecli.repository.transfer.plan import Listed, PathAction, PathStep
+from lakecli.repository.transfer.plan import Listed, PathAction, PathStep, TransferReport
 from lakecli.repository.transfer.walk import AscendingNames, LinkPolicy, walk
 from lakecli.stores.contract import BucketNotFound
 from lakecli.stores.uri import is_local
@@ -55,26 +54,10 @@ LOOK_AHEAD: Final = 1_024
 
 
 @dataclass(slots=True)
-class DownloadReport:
-    """What a recursive download did.
-
-    Attributes:
-        unchanged: number of objects whose file existed with the same contents.
-        size: bytes of the objects written.
-        excluded: number of objects that the selection leaves out.
-        left_out: paths of objects that are not downloaded, because Git, lakecli or the system uses
-            their names.
-        deleted: number of files that were deleted, because the ref has no object for them.
-        failures: (path, reason), in path order.
-    """
+class DownloadReport(TransferReport):
+    """What a recursive download did; `size` is that of the objects written."""
 
     downloaded: int = 0
-    unchanged: int = 0
-    size: int = 0
-    excluded: int = 0
-    left_out: list[bytes] = field(default_factory=list)
-    deleted: int = 0
-    failures: list[tuple[bytes, str]] = field(default_factory=list)
 
 
 def download_tree(
@@ -117,7 +100,12 @@ def download_tree(
         UsageError: `target` cannot be a directory.
     """
     report = DownloadReport()
-    with _opened(repository, ref, prefix, target, options) as place:
+    if options.deletes is not None:
+        _check_unneeded(repository, target)
+    below = as_directory(prefix)
+    with open_view(repository, ref) as view, Destination(os.fsencode(target)) as destination:
+        surplus = _Surplus.of(view, below, target, options)
+        place = _Place(view, below, options, target, destination, surplus)
         if listed is not None:
             dry_run = _DryRun()
             download = _TreeDownload(place, dry_run, Workers(options.parallelism))
@@ -157,19 +145,6 @@ class _Place(NamedTuple):
     target: Path
     destination: Destination
     surplus: _Surplus
-
-
-@contextmanager
-def _opened(
-    repository: Repository, ref: str, prefix: bytes, target: Path, options: DownloadOptions
-) -> Iterator[_Place]:
-    """Open a ref and the directory to which files are written, and find the files to delete."""
-    if options.deletes is not None:
-        _check_unneeded(repository, target)
-    below = as_directory(prefix)
-    with open_view(repository, ref) as view, Destination(os.fsencode(target)) as destination:
-        surplus = _Surplus.of(view, below, target, options)
-        yield _Place(view, below, options, target, destination, surplus)
 
 
 class _TreeDownload:

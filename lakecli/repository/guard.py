@@ -452,7 +452,7 @@ class GcGuard:
                     # A change between the two readings is handled like a sweep before them.
                     before = state
                     continue
-                self._refresh(keys, state.grace / 2)
+                self._renew(self._heads(keys), state.grace / 2)
                 return
 
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
@@ -532,14 +532,6 @@ class GcGuard:
         gc_protocol.write_keep(self._store, state.epoch, keep_id, keys)
         now = self._read()
         return (now.phase, now.epoch) == (state.phase, state.epoch)
-
-    def _refresh(self, keys: Collection[str], limit: timedelta) -> None:
-        """Give objects that are older than `limit` a new modification time.
-
-        Raises:
-            Swept: an object is gone.
-        """
-        self._renew(self._heads(keys), limit)
 
     def _heads(self, keys: Collection[str]) -> dict[str, ObjectInfo]:
         """Return the store's metadata of each object.

@@ -49,14 +49,6 @@ class Home(NamedTuple):
     memory_size: int = DEFAULT_MEMORY_SIZE
 
 
-def _show_nothing(_entries: int) -> AbstractContextManager[Progress]:
-    return nullcontext(NO_PROGRESS)
-
-
-def _give_at_once(answer: GivenLater) -> None:
-    answer.give()
-
-
 class Runtime(NamedTuple):
     """The clocks, random numbers and stores that a lake uses; tests replace them.
 
@@ -88,9 +80,11 @@ class Runtime(NamedTuple):
     prepare_namespace: Callable[[str], str] = _prepare_namespace
     elapsed: Callable[[], float] = elapsed
     sleep: Callable[[float], None] = sleep
-    show_rebuild: Callable[[int], AbstractContextManager[Progress]] = _show_nothing
+    show_rebuild: Callable[[int], AbstractContextManager[Progress]] = lambda _entries: nullcontext(
+        NO_PROGRESS
+    )
     account: Callable[[str], Account] = lambda _repository: NO_ACCOUNT
-    on_answer: Callable[[GivenLater], None] = _give_at_once
+    on_answer: Callable[[GivenLater], None] = lambda answer: answer.give()
 
     def now(self) -> datetime:
         """Return the present time in whole seconds."""

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
 from shlex import quote
@@ -35,7 +35,7 @@ from lakecli.repository.transfer.destination import is_marker
 from lakecli.repository.transfer.ignore_patterns import Selection, is_own
 from lakecli.repository.transfer.ingest import SMALL, TINY, look
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
-from lakecli.repository.transfer.plan import Listed, PathAction, PathStep
+from lakecli.repository.transfer.plan import Listed, PathAction, PathStep, TransferReport
 from lakecli.repository.transfer.walk import (
     AscendingNames,
     FileChanged,
@@ -69,27 +69,14 @@ LOOK_AHEAD: Final = 1_024
 
 
 @dataclass(slots=True)
-class UploadReport:
-    """What an upload of many files did.
+class UploadReport(TransferReport):
+    """What an upload of many files did; `size` is that of the uploaded and unchanged objects.
 
     Attributes:
         uploaded: number of objects staged because they are new or changed.
-        unchanged: number of objects that the branch has with the same contents, type and metadata.
-        size: total bytes of the uploaded and the unchanged objects.
-        excluded: number of files that the selection leaves out.
-        left_out: names below the directory that are not uploaded, because Git, lakecli or the
-            system uses them.
-        deleted: number of objects whose deletion is staged, because the directory lacks them.
-        failures: (path on disk, reason), in path order.
     """
 
     uploaded: int = 0
-    unchanged: int = 0
-    size: int = 0
-    excluded: int = 0
-    left_out: list[bytes] = field(default_factory=list)
-    deleted: int = 0
-    failures: list[tuple[bytes, str]] = field(default_factory=list)
 
 
 def upload_tree(

@@ -31,6 +31,30 @@ class ObjectTally:
         self.size += other.size
 
 
+@dataclass(slots=True)
+class TransferReport:
+    """What an upload or a download of many objects did.
+
+    Attributes:
+        size: total bytes of the objects.
+        unchanged: number of objects that the target had with the same contents; on a branch, with
+            the same type and metadata, too.
+        excluded: number of files or objects that the selection leaves out.
+        left_out: the files, by their names below the directory, or the objects, by their paths,
+            that were left out because Git, lakecli or the system uses their names.
+        deleted: number of objects whose deletion is staged, because the directory lacks them; or
+            of files that were deleted, because the ref has no object for them.
+        failures: (path, reason), in path order; an upload has paths on disk.
+    """
+
+    size: int = 0
+    unchanged: int = 0
+    excluded: int = 0
+    left_out: list[bytes] = field(default_factory=list)
+    deleted: int = 0
+    failures: list[tuple[bytes, str]] = field(default_factory=list)
+
+
 class PathAction(StrEnum):
     """What a transfer would do with one path, and the reason."""
 
