@@ -238,10 +238,5 @@ def _log(
         old, new = before.get(key), after.get(key)
         if isinstance(old, Branch):
             sealed += [old.staging_token, *old.sealed_tokens]
-        if isinstance(old, Tag) or isinstance(new, Tag):
-            assert not isinstance(old, Branch)
-            assert not isinstance(new, Branch)
-            changes.append(operation_log.tag_change(old, new))
-        else:
-            changes.append(operation_log.branch_change(old, new))
+        changes.append(operation_log.ref_change(key[0], old, new))
     operation_log.append(txn, repository, kind="clone", refs=changes, sealed=sealed)

@@ -18,10 +18,10 @@ a killed process, so that housekeeping finds the copy::
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from lakecli.base.model import Branch, CommitId, RefKind, StagingToken, Tag
 from lakecli.kv import operations as log
@@ -91,23 +91,20 @@ def tidy_after(txn: WriteTransaction, repository: Repository) -> None:
     txn.afterwards = partial(repository.lake.tidy, repository)
 
 
-Ref = TypeVar("Ref", Branch, Tag)
-
-
 def branch_change(before: Branch | None, after: Branch | None) -> RefChange:
     """Describe how a branch changed; ``None`` if it did not exist before or after."""
-    return _change(RefKind.BRANCH, before, after, branch_fields)
+    return ref_change(RefKind.BRANCH, before, after)
 
 
 def tag_change(before: Tag | None, after: Tag | None) -> RefChange:
     """Describe how a tag changed; ``None`` if it did not exist before or after."""
-    return _change(RefKind.TAG, before, after, tag_fields)
+    return ref_change(RefKind.TAG, before, after)
 
 
-def _change(
-    kind: RefKind, before: Ref | None, after: Ref | None, fields_of: Callable[[Ref], dict[str, Any]]
-) -> RefChange:
+def ref_change(kind: RefKind, before: Branch | Tag | None, after: Branch | Tag | None) -> RefChange:
+    """Describe how a branch or a tag changed; ``None`` if it did not exist before or after."""
     name = before.name if before is not None else after.name if after is not None else ""
+    fields_of: Any = branch_fields if kind is RefKind.BRANCH else tag_fields
     return RefChange(kind, name, before and fields_of(before), after and fields_of(after))
 
 

@@ -378,9 +378,8 @@ def _track(
 ) -> tuple[RefUpdate, ...]:
     """Record the commits of the bucket's refs, create new tags, and return what changed."""
     positions = TrackingStore(txn, repository.key)
-    updated: list[RefUpdate] = []
     tags: list[RefChange] = []
-    updated += [
+    updated = [
         RefUpdate(each.kind, each.name, each.commit_id, None, Change.WENT_BACK)
         for each in remote.gone
         if (each.kind, each.name) in went_back

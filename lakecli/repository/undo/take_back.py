@@ -319,11 +319,9 @@ class TakeBack:
             )
 
     def _find(self, change: RefChange) -> Fields:
-        if change.kind is RefKind.BRANCH:
-            branch = self._refs.find_branch(change.name)
-            return operation_log.branch_change(branch, None).before
-        if change.kind is RefKind.TAG:
-            return operation_log.tag_change(self._refs.find_tag(change.name), None).before
+        if change.kind is not RefKind.REPOSITORY:
+            find = self._refs.find_branch if change.kind is RefKind.BRANCH else self._refs.find_tag
+            return operation_log.ref_change(change.kind, find(change.name), None).before
         record = find_repository(self._txn, change.name)
         if record is None:
             return None
