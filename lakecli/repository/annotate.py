@@ -160,12 +160,7 @@ class _AncestorWalk:
     """Walks from a commit to its ancestors, children before parents."""
 
     def __init__(
-        self,
-        repository: Repository,
-        refs: RefStore,
-        items: Items,
-        *,
-        first_parent: bool,
+        self, repository: Repository, refs: RefStore, items: Items, *, first_parent: bool
     ) -> None:
         self._trees = repository.trees
         self._refs = refs

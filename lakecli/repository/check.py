@@ -156,13 +156,7 @@ def _subject(repository: Readable, tree: MetarangeId, prefix: str) -> str:
 
 
 def _state(
-    repository: Repository,
-    commit: Commit,
-    kind: str,
-    name: str,
-    *,
-    who: str,
-    prefix: str = "",
+    repository: Repository, commit: Commit, kind: str, name: str, *, who: str, prefix: str = ""
 ) -> Attestation:
     check_writable(repository)
     tree, runtime = commit.metarange_id, repository.lake.runtime

@@ -91,12 +91,7 @@ def parent_of(view: View, commit: Commit, number: int) -> Commit:
 
 
 def apply_change(
-    view: View,
-    *,
-    before: MetarangeId,
-    after: MetarangeId,
-    allow_empty: bool,
-    decisions: Decisions,
+    view: View, *, before: MetarangeId, after: MetarangeId, allow_empty: bool, decisions: Decisions
 ) -> MetarangeId:
     """Return the tree of a branch with the change from one tree to another applied to it.
 

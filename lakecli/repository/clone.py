@@ -68,11 +68,7 @@ def clone(lake: OwnLake, storage_namespace: str, name: str) -> Repository:
 
 
 def clone_counted(
-    lake: OwnLake,
-    storage_namespace: str,
-    name: str,
-    *,
-    progress: Progress = NO_PROGRESS,
+    lake: OwnLake, storage_namespace: str, name: str, *, progress: Progress = NO_PROGRESS
 ) -> Cloned:
     """Make a clone of the repository in a namespace.
 

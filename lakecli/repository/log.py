@@ -81,10 +81,7 @@ def log_graph(repository: Readable, ref: str, options: LogOptions) -> Iterator[I
 
 
 def _walk(
-    repository: Refs,
-    txn: ReadTransaction,
-    ref: str,
-    options: LogOptions,
+    repository: Refs, txn: ReadTransaction, ref: str, options: LogOptions
 ) -> Iterator[Commit]:
     hidden = None
     span = split_range(ref)

@@ -99,11 +99,7 @@ class PullReport(NamedTuple):
 
 
 def pull(
-    repository: Repository,
-    name: str,
-    options: PullOptions,
-    *,
-    progress: Progress = NO_PROGRESS,
+    repository: Repository, name: str, options: PullOptions, *, progress: Progress = NO_PROGRESS
 ) -> PullReport:
     """Fetch, then bring a branch up to date with the bucket.
 

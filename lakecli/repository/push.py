@@ -194,10 +194,7 @@ def push_reset(
 
 
 def push_all(
-    repository: Repository,
-    options: PushOptions,
-    *,
-    progress: Progress = NO_PROGRESS,
+    repository: Repository, options: PushOptions, *, progress: Progress = NO_PROGRESS
 ) -> PushReport:
     """Move every branch and every tag in the bucket to its commit on this machine.
 
@@ -385,11 +382,7 @@ def _compare(
 
 
 def _is_put_back(
-    txn: ReadTransaction,
-    repository: Repository,
-    before: CommitId,
-    moved: CommitId,
-    now: CommitId,
+    txn: ReadTransaction, repository: Repository, before: CommitId, moved: CommitId, now: CommitId
 ) -> bool:
     """Return whether a move of a local branch was reversed, even if new commits followed."""
     refs = RefStore(txn, repository.key)

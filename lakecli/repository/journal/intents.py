@@ -104,11 +104,7 @@ class Begun(NamedTuple):
 
 
 def make_move(
-    repository: Repository,
-    wanted: WantedMove,
-    *,
-    pack: PackId | None = None,
-    is_push: bool = False,
+    repository: Repository, wanted: WantedMove, *, pack: PackId | None = None, is_push: bool = False
 ) -> MoveResult:
     """Move a ref in the bucket by compare-and-set, and record the outcome.
 
@@ -473,11 +469,7 @@ def _mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> b
 
 
 def check_none_sent(
-    txn: WriteTransaction,
-    repository: Repository,
-    branch: str,
-    *,
-    ignores_stale: bool = False,
+    txn: WriteTransaction, repository: Repository, branch: str, *, ignores_stale: bool = False
 ) -> None:
     """Before a branch is changed, raise `CommitUnderWay` if a commit of the branch is being sent.
 
@@ -491,12 +483,7 @@ def check_none_sent(
 
 
 def check_none_taken_back(
-    txn: WriteTransaction,
-    repository: Repository,
-    kind: RefKind,
-    name: str,
-    *,
-    to: CommitId | None,
+    txn: WriteTransaction, repository: Repository, kind: RefKind, name: str, *, to: CommitId | None
 ) -> None:
     """Raise `CommitUnderWay` if moving a local ref would undo a commit that is being pushed.
 

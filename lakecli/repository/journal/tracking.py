@@ -42,11 +42,7 @@ def track_now(repository: Refs, ref: RemoteRef | None) -> None:
 
 
 def put_known_moves(
-    txn: WriteTransaction,
-    repository: Refs,
-    kind: RefKind,
-    name: str,
-    moves: Iterable[RecordedMove],
+    txn: WriteTransaction, repository: Refs, kind: RefKind, name: str, moves: Iterable[RecordedMove]
 ) -> None:
     """Record moves of a ref in the bucket; moves that are recorded already stay unchanged."""
     ReflogStore(txn, repository.key).put_moves(kind, name, [move_fields(each) for each in moves])

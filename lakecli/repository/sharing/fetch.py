@@ -181,10 +181,7 @@ class Unpacked:
 
 
 def take_packs(
-    repository: Repository,
-    refs: Sequence[RemoteRef],
-    *,
-    progress: Progress = NO_PROGRESS,
+    repository: Repository, refs: Sequence[RemoteRef], *, progress: Progress = NO_PROGRESS
 ) -> Unpacked:
     """Read the packs that have the commits of refs.
 
@@ -413,10 +410,7 @@ def _track(
 
 
 def _change(
-    txn: WriteTransaction,
-    repository: Repository,
-    before: CommitId | None,
-    after: CommitId | None,
+    txn: WriteTransaction, repository: Repository, before: CommitId | None, after: CommitId | None
 ) -> Change | None:
     if before == after:
         return None

@@ -73,11 +73,7 @@ def compare_and_publish(repository: Repository, wanted: WantedMove) -> MoveResul
 
 
 def publish(
-    repository: Repository,
-    wanted: WantedMove,
-    *,
-    has_fetched: bool = False,
-    is_push: bool = True,
+    repository: Repository, wanted: WantedMove, *, has_fetched: bool = False, is_push: bool = True
 ) -> MoveResult:
     """Move a ref in the bucket, after sending all objects that its new commit makes reachable.
 

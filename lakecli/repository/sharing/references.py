@@ -66,11 +66,7 @@ class _Wanted(NamedTuple):
 
 
 def check_references(
-    repository: Repository,
-    trees: Trees,
-    *,
-    head: MetarangeId,
-    older_than: datetime | None,
+    repository: Repository, trees: Trees, *, head: MetarangeId, older_than: datetime | None
 ) -> bool:
     """Refuse trees that refer to objects that the bucket lacks and this machine cannot restore.
 

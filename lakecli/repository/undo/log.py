@@ -172,11 +172,7 @@ def repository_at(repository: Repository, operation: str) -> Repository:
 
 
 def logged_repository(
-    lake: OwnLake,
-    name: str,
-    *,
-    wanted: str = "",
-    operation: str = "",
+    lake: OwnLake, name: str, *, wanted: str = "", operation: str = ""
 ) -> Repository:
     """Return the repository with a name, to use its log, even if the repository was deleted.
 
