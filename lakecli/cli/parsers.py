@@ -9,7 +9,6 @@ setting `base_uri` always have precedence.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -468,6 +467,8 @@ def split_csv(text: str) -> list[str]:
     """
     if '"' not in text:
         return text.split(",")
+    import csv
+
     try:
         (row,) = csv.reader([text], strict=True)
     except (csv.Error, ValueError):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
 from typing import Final, NamedTuple
@@ -251,6 +250,8 @@ def _suggest(words: tuple[str, ...], rest: Sequence[str], topics: Sequence[str])
     whole = [name for name in COMMANDS if name.split()[-1] == asked][:3]
     begun = [each for each in candidates if asked and each.startswith(asked)]
     begun += [each for each in candidates if asked.startswith(each)]
+    from difflib import get_close_matches
+
     near = begun[:3] or get_close_matches(asked, candidates, n=3, cutoff=_ALIKE)
     names = (whole if not words else []) or [candidates[each] for each in near]
     if len(names) == 1:

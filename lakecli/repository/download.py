@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.base.model import Entry
 from lakecli.base.pipes import is_pipe
@@ -34,8 +33,7 @@ ACTIONS: Final = {
 """What a download does with an object, depending on the existing file."""
 
 
-@dataclass(frozen=True, slots=True)
-class DownloadOptions:
+class DownloadOptions(NamedTuple):
     """How to download.
 
     Attributes:

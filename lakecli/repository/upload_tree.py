@@ -12,14 +12,13 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from shlex import quote
-from tempfile import TemporaryFile
 from threading import Lock
 from typing import Final, NamedTuple, Self
 
@@ -424,17 +423,20 @@ class _StagedUpload:
                 self._pending_bytes = 0
             if not pending and not surplus:
                 return
-            with ThreadPoolExecutor(1) as pool:  # the disk works meanwhile
-                # An object that is uploaded again must not be collected, even if the branch has it.
-                flushed = pool.submit(self._upload.flush, pending)
+            changes: list[tuple[bytes, bytes]] = []
+
+            def encode() -> None:
                 at = self._repository.lake.runtime.now()
                 values = values_of(pending, self._options, at=at)
-                changes = [
+                changes.extend(
                     (each.path, value)
                     for each, value in zip(pending, values, strict=True)
                     if each.present is None or is_to_stage(self._branch, each.present, value)
-                ]
-            flushed.result()
+                )
+
+            # An object that is uploaded again must not be collected, even if the branch has it.
+            works: list[Callable[[], None]] = [partial(self._upload.flush, pending), encode]
+            Workers(2).for_each(works, lambda work: work())  # the disk works meanwhile
             self._report.deleted += self._upload.stage(changes, surplus)
             self._report.uploaded += len(changes)
             self._report.unchanged += len(pending) - len(changes)
@@ -496,6 +498,8 @@ class _WalkedFiles:
 
     def __init__(self, source: Path, options: UploadOptions) -> None:
         self.source = source
+        from tempfile import TemporaryFile  # most uploads delete nothing
+
         self._options = options
         self.takes = options.selection.takes
         self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `__exit__`

@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Callable
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from lakecli.base.layout import LONGEST_GRACE, SHORTEST_GRACE
@@ -546,6 +545,8 @@ def own_key(repository: str, name: str) -> str:
 
 
 def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
     if name in _OF_REPOSITORIES:
         return f"it is a setting of one repository: {own_key('NAME', name)}"
     if name.startswith(OF_REPOSITORY):

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from lakecli.errors import Refused, Unsupported
 from lakecli.stores.capabilities import VersionedStore, versions_of
 from lakecli.stores.contract import ObjectInfo, ObjectStore, Version
-from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
+
+if TYPE_CHECKING:
+    from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
 
 class ReadOnlyStore:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -48,6 +47,8 @@ def find_git(directory: Path, environ: Mapping[str, str]) -> GitRepository | Non
 
 def _git(directory: Path, environ: Mapping[str, str], *words: str) -> str:
     """Return the output of a git command; ``""`` if the command fails."""
+    import subprocess
+
     try:
         done = subprocess.run(
             [*GIT, *words],

@@ -27,7 +27,7 @@ from lakecli.repository.stat import stat
 from lakecli.repository.transfer.ingest import SMALL, Ingest
 from lakecli.repository.transfer.walk import FileChanged, FileOpener, LinkPolicy, OpenFile
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
-from lakecli.repository.upload_tree import UploadReport, upload_tree
+from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import checksums, make_repository, open_lake, read, serve
@@ -119,13 +119,13 @@ def test_a_content_type_can_be_given_and_empty(anywhere: Repository, source: Pat
 
 def test_a_directory_is_uploaded(anywhere: Repository, source: Path) -> None:
     report = upload_tree(anywhere, "main", b"p", source=source, options=THREADS)
-    assert report == UploadReport(uploaded=4, size=9)
+    assert (report.uploaded, report.unchanged, report.size, report.failures) == (4, 0, 9, [])
     expected = {b"p/a.txt": b"one", b"p/b/c.csv": b"two", b"p/b/d": b"", b"p/e.txt": b"one"}
     assert read(anywhere, "main") == checksums(expected)
     assert len(list(anywhere.store.list(DATA))) == 3
     (source / "a.txt").write_text("new")
     again = upload_tree(anywhere, "main", b"p/", source=source, options=THREADS)
-    assert again == UploadReport(uploaded=1, unchanged=3, size=9)
+    assert (again.uploaded, again.unchanged, again.size, again.failures) == (1, 3, 9, [])
 
 
 def test_uploading_to_the_root_deletes_nothing(anywhere: Repository, source: Path) -> None:

@@ -18,7 +18,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -133,6 +132,8 @@ class Lake:
 
 def _nearest(txn: ReadTransaction, name: str) -> list[str]:
     names = (record.name for record in islice(iter_repositories(txn), _NEIGHBOURS))
+    from difflib import get_close_matches
+
     return get_close_matches(name, names, n=1)
 
 

@@ -8,7 +8,6 @@ existing names; a workspace that accepts no more writes raises `WorkspaceEnded`.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from itertools import islice
 from shlex import quote
 from types import MappingProxyType
@@ -111,6 +110,8 @@ class View:
         directory = path[: path.rfind(b"/") + 1]
         beside = islice(self.scan(prefix=directory), _NEIGHBOURS)
         names = {os.fsdecode(each[len(directory) :]) for each, _ in beside}
+        from difflib import get_close_matches
+
         near = get_close_matches(os.fsdecode(path[len(directory) :]), names, n=1)
         return directory + os.fsencode(near[0]) if near else None
 
@@ -277,6 +278,8 @@ def _nearest_ref(refs: RefStore, name: str) -> str | None:
     names = {each.name for each in islice(refs.iter_branches(), _NEIGHBOURS)}
     names.update(each.name for each in islice(refs.iter_tags(), _NEIGHBOURS))
     is_there = any(name.startswith(each) for each in names)
+    from difflib import get_close_matches
+
     return None if is_there else next(iter(get_close_matches(name, names, n=1)), None)
 
 
