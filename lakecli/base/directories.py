@@ -14,6 +14,19 @@ StrPath = str | PathLike[str]
 
 PRIVATE: Final = 0o700
 
+LINK_FILE: Final = b".lakefs_ref.yaml"
+"""The file that links a directory with a path of a ref."""
+
+
+def linked_root(start: StrPath) -> bytes | None:
+    """Return the linked directory that is, or contains, a directory; ``None`` if there is none."""
+    path, above = os.fsencode(start), b""
+    while not os.path.lexists(os.path.join(path, LINK_FILE)):
+        path, above = os.path.dirname(path), path
+        if path == above:
+            return None
+    return path
+
 
 def make_private(path: StrPath) -> None:
     """Create a directory and its missing parents, readable by their owner only.

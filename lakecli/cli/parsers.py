@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.base import uri
+from lakecli.base.directories import linked_root
 from lakecli.base.layout import REPOSITORY
 from lakecli.base.uri import SCHEME, LakeUri, is_namespace
 from lakecli.cli.tree import READ_IN_PLACE
@@ -261,13 +262,16 @@ def linked(context: Context) -> tuple[Path, Link] | None:
         The directory and its link; ``None`` if there is no linked directory, or if a base URI is
         set, because no word then names a file of a directory.
     """
+    found = None if context.base_uri else linked_root(os.getcwd())  # noqa: PTH109
+    if found is None:
+        return None
     from pathlib import Path
 
-    from lakecli.worktree.link import find_root, read_link
+    from lakecli.worktree.link import read_link
 
-    root = None if context.base_uri else find_root(Path.cwd())
-    link = None if root is None else read_link(root, trust=context.settings.local_trust)
-    return None if root is None or link is None else (root, link)
+    root = Path(os.fsdecode(found))
+    link = read_link(root, trust=context.settings.local_trust)
+    return None if link is None else (root, link)
 
 
 def _default(context: Context) -> LakeUri | None:

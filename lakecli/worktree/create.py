@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
-from lakecli.base.directories import make_durable
+from lakecli.base.directories import LINK_FILE, make_durable
 from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, as_directory, ref_of
 from lakecli.committed.point_reads import find
@@ -16,7 +16,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.view import commit_at
-from lakecli.repository.transfer.ignore_patterns import INCOMING, LINK_FILE, Selection
+from lakecli.repository.transfer.ignore_patterns import INCOMING, Selection
 from lakecli.stores.uri import parse
 from lakecli.worktree.checkout import Brought, OwnChanges, bring
 from lakecli.worktree.link import Link, find_root, read_link, write_link

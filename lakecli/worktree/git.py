@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from lakecli.base.directories import LINK_FILE
 from lakecli.base.temporary_files import replacing
 from lakecli.errors import Refused
-from lakecli.repository.transfer.ignore_patterns import LINK_FILE
 from lakecli.settings.settings import GIT
 
 MARKER: Final = "# ignored by lakectl local"

@@ -148,6 +148,8 @@ class Index:
         """Return the tracked file at a path, or ``None``."""
         if self._edits:
             self._merge()
+        if not self.blocks:
+            return None
         directory, _, name = path.rpartition(b"/")
         block = self.blocks.get(directory)
         position = None if block is None else block.find(name)
@@ -156,9 +158,11 @@ class Index:
     def put(self, path: bytes, state: FileState, digest: bytes) -> None:
         """Record the state and the digest of a tracked file."""
         directory, _, name = path.rpartition(b"/")
-        if max(map(abs, state)) > _LARGEST:
-            state = FileState(0, min(state.size, _LARGEST))
-        self._edits.setdefault(directory, {})[name] = STATE.pack(*state) + digest
+        try:
+            packed = STATE.pack(*state)
+        except struct.error:
+            packed = STATE.pack(0, min(state.size, _LARGEST), 0, 0)
+        self._edits.setdefault(directory, {})[name] = packed + digest
 
     def drop(self, path: bytes) -> None:
         """Stop tracking the file at a path."""

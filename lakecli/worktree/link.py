@@ -30,14 +30,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from lakecli.base.directories import sync_directory
+from lakecli.base.directories import LINK_FILE, linked_root, sync_directory
 from lakecli.base.model import CommitId
 from lakecli.base.parsing import Unparsable, parse_yaml
 from lakecli.base.temporary_files import replacing
 from lakecli.base.uri import LakeUri, parse_path, ref_of
 from lakecli.base.validation import Invalid, Record, identifier, list_of, optional, or_empty, text
 from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
-from lakecli.repository.transfer.ignore_patterns import LINK_FILE
 
 MAX_SIZE: Final = 64 << 20
 """The largest size of a `.lakefs_ref.yaml`, in bytes; it can list many paths."""
@@ -108,11 +107,9 @@ class Link(NamedTuple):
 
 
 def find_root(start: Path) -> Path | None:
-    """Return the linked directory at or above a directory; ``None`` if there is none."""
-    for directory in (start, *start.parents):
-        if os.path.lexists(directory / _NAME):
-            return directory
-    return None
+    """Return the linked directory that is, or contains, a directory; ``None`` if there is none."""
+    found = linked_root(start)
+    return None if found is None else Path(os.fsdecode(found))
 
 
 def read_link(root: Path, *, trust: Collection[str] = ()) -> Link | None:

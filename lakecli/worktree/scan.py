@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Mapping
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from lakecli.base.directories import LINK_FILE
 from lakecli.base.model import ChangeType
 from lakecli.repository.reading.contents import hash_rest
-from lakecli.repository.transfer.ignore_patterns import LINK_FILE, Ignore, Selection, is_own
+from lakecli.repository.transfer.ignore_patterns import Ignore, Selection, is_own
 from lakecli.repository.transfer.walk import OPEN_DIRECTORY, LinkPolicy, open_below
 from lakecli.stores.local.directory import is_possible_path
 from lakecli.stores.local.files import closing

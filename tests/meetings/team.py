@@ -20,6 +20,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from lakecli.base.directories import LINK_FILE
 from lakecli.base.identity import blake3_of
 from lakecli.base.layout import ref_key
 from lakecli.base.model import RefKind
@@ -29,7 +30,6 @@ from lakecli.errors import LakeError, NotFound
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.kv.bucket import TrackingStore
 from lakecli.repository.commit import commit
-from lakecli.repository.transfer.ignore_patterns import LINK_FILE
 from lakecli.repository.undo.log import iter_log, logged_repository
 from lakecli.repository.upload import UploadOptions, deposit, stage_together
 from lakecli.stores.contract import ANY

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakecli.base.directories import LINK_FILE
 from lakecli.base.uri import parse_path
 from lakecli.repository.commit import commit as commit_staged
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.transfer.ignore_patterns import EVERYTHING, LINK_FILE
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree import create

@@ -41,7 +41,6 @@ from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.journal import bucket_state, operation_log
-from lakecli.repository.journal.intents import iter_begun
 from lakecli.staging import area
 
 KEPT_FOR: Final = timedelta(days=30)
@@ -161,6 +160,8 @@ def _drop_copies(repository: Repository, before: datetime, limit: int) -> int:
     with repository.lake.kv.read() as txn:
         if next(operation_log.iter_copies(txn, repository), None) is None:
             return 0
+    from lakecli.repository.journal.intents import iter_begun
+
     deleted = 0
     with repository.lake.kv.write() as txn:
         begun = [each.landing for each in iter_begun(txn, repository) if each.landing is not None]

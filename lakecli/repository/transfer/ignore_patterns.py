@@ -315,9 +315,6 @@ def _load(file: bytes) -> _IgnoreFile | None:
         raise UsageError(f"{error.message}, in {shown}") from error
 
 
-LINK_FILE: Final = b".lakefs_ref.yaml"
-"""The file that links a directory with a path of a ref."""
-
 INCOMING: Final = b".lakecli-incoming"
 """The subdirectory of a working directory for files that are not complete yet."""
 
