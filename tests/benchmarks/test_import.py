@@ -20,7 +20,7 @@ from lakecli.imports.sources import open_source
 from lakecli.repository import branch
 from lakecli.repository.transfer.walk import LinkPolicy
 from tests.benchmarks import protobuf_rows
-from tests.benchmarks.claims import ENCODED, LOCAL
+from tests.benchmarks.claims import ENCODED, IMPORT, LOCAL
 from tests.benchmarks.lake import MAIN
 from tests.benchmarks.measure import LAKECLI, compare, family_seconds, timed
 
@@ -98,6 +98,31 @@ def test_in_process(  # noqa: PLR0917 - fixtures
         baselines={ENCODED: lambda _: timed(encode).each(rows)},
     )
     report.check("import of a listing", compared)
+
+
+@pytest.mark.timeout(1200)
+def test_first_push(  # noqa: PLR0917 - fixtures
+    benchmark: BenchmarkFixture,
+    report: Report,
+    machine: Machine,
+    place: Place,
+    scratch: Path,
+    objects: int,
+) -> None:
+    """External objects need no check: only what may be lakecli's own is looked at."""
+    listing = write_listing(scratch / "pushed.parquet", objects)
+    compared = compare(
+        benchmark,
+        rounds=ROUNDS,
+        prepare=lambda number: place.create(f"pushed-{number}"),
+        subject=lambda number: machine.run(LAKECLI, "push", f"lakefs://pushed-{number}/{MAIN}"),
+        baselines={
+            IMPORT: lambda number: machine.run(
+                *import_command(listing, f"lakefs://pushed-{number}")
+            )
+        },
+    )
+    report.check("first push of an import", compared)
 
 
 @pytest.mark.timeout(1800)
