@@ -27,6 +27,14 @@ def scan(
     trees: TreeStore, tree: MetarangeId, *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield paths and encoded values in order."""
+    for keys, values in scan_columns(trees, tree, start=start, prefix=prefix):
+        yield from zip(keys, values, strict=True)
+
+
+def scan_columns(
+    trees: TreeStore, tree: MetarangeId, *, start: bytes = b"", prefix: bytes = b""
+) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """Yield paths and encoded values in order, those of a block at a time."""
     cursor = Cursor(trees, trees.metarange(tree), start=max(start, prefix), stop=prefix_end(prefix))
     while cursor.standing != Standing.END:
         if cursor.standing == Standing.RANGE:
@@ -34,7 +42,7 @@ def scan(
         elif cursor.standing == Standing.BLOCK:
             cursor.enter_block()
         else:
-            yield from zip(*cursor.take(len(cursor.keys)), strict=True)
+            yield cursor.take(len(cursor.keys))
 
 
 Window: TypeAlias = tuple[list[bytes], list[bytes], list[bytes], list[bytes]]

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import groupby, islice
+from contextlib import suppress
+from itertools import groupby
 from typing import BinaryIO, Final, NamedTuple
 
 from lakecli.base.model import CommitId, Entry, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import as_directory
-from lakecli.committed.scan import scan
+from lakecli.committed.scan import scan, scan_columns
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import account_of
 from lakecli.errors import Refused, Unsupported, UsageError, install_command
@@ -36,7 +37,7 @@ from lakecli.stores.contract import Attributes
 from lakecli.stores.uri import as_url, is_local
 
 ROWS: Final = 65_536
-"""Number of rows of a row group."""
+"""Number of rows of a row group, rounded up to whole blocks of the tree."""
 
 
 class WrittenManifest(NamedTuple):
@@ -90,25 +91,33 @@ def write_manifest(
     from lakecli.exports.entry_columns import SCHEMA, columns_of, paths_of
 
     namespace = f"{as_url(repository.record.storage_namespace)}/"
-
-    def table(records: Sequence[tuple[bytes, bytes]]) -> pa.Table:
-        keys, values = zip(*records, strict=True)
-        paths = [key[len(below) :] for key in keys]
-        _check_names(paths)
-        columns = {"path": paths_of(paths), **columns_of(values, namespace=namespace)}
-        return pa.table(columns, schema=SCHEMA)
-
     commit, has_changes = committed_at(repository, ref)
     below = as_directory(prefix)
     objects = size = 0
-    with ParquetWriter(file, SCHEMA, compression="zstd") as writer:
-        scanned = scan(repository.trees, commit.metarange_id, prefix=below)
-        while records := list(islice(scanned, ROWS)):
-            rows = table(records)
-            writer.write_table(rows)
-            objects += len(records)
-            size += sum(rows["size"].to_pylist())
-            progress.advance(items=len(records))
+    keys: list[bytes] = []
+    values: list[bytes] = []
+
+    def write() -> None:
+        nonlocal objects, size
+        paths = [key[len(below) :] for key in keys] if below else keys
+        _check_names(paths)
+        columns = {"path": paths_of(paths), **columns_of(values, namespace=namespace)}
+        writer.write_table(pa.table(columns, schema=SCHEMA))
+        objects += len(keys)
+        size += sum(columns["size"].to_pylist())
+        progress.advance(items=len(keys))
+        keys.clear()
+        values.clear()
+
+    repeated = ["content_type"]  # nearly all paths, addresses and checksums differ
+    with ParquetWriter(file, SCHEMA, compression="zstd", use_dictionary=repeated) as writer:
+        for block in scan_columns(repository.trees, commit.metarange_id, prefix=below):
+            keys += block[0]
+            values += block[1]
+            if len(keys) >= ROWS:
+                write()
+        if keys:
+            write()
     if not objects and below:
         raise no_such_path(repository, ref, prefix, is_prefix=False)
     return WrittenManifest(commit.id, objects, size, has_changes)
@@ -116,6 +125,9 @@ def write_manifest(
 
 def _check_names(paths: Sequence[bytes]) -> None:
     """Refuse paths that are not UTF-8."""
+    with suppress(UnicodeDecodeError):
+        b"\n".join(paths).decode()  # in a fifth of the time
+        return
     path = b""
     try:
         for path in paths:
