@@ -133,13 +133,13 @@ def _moves_back_first(patch: pytest.MonkeyPatch) -> None:
     take = undo._take
 
     def move_first(
-        repository: Any, target: Any, answering: Any, *, planned: Any = (), **options: Any
+        repository: Any, target: Any, planned: Any, **options: Any
     ) -> Undone:
         for each in planned:
             ends = each.after, each.before
             wanted = intents.WantedMove(each.kind, each.name, *ends, "eve", "undo")
             publishing.compare_and_publish(repository, wanted)
-        return take(repository, target, answering, planned=planned, **options)
+        return take(repository, target, planned, **options)
 
     patch.setattr(undo, "_take", move_first)
 

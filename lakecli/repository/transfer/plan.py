@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -12,22 +13,12 @@ from lakecli.repository.guard import Change
 from lakecli.repository.staged.stager import Parts, Stager, values_on
 
 
+@dataclass(slots=True)
 class ObjectTally:
     """A number of objects, and the sum of their bytes."""
 
-    __slots__ = ("count", "size")
-    __hash__ = None  # type: ignore[assignment]  # it changes
-
-    def __init__(self, count: int = 0, size: int = 0) -> None:
-        self.count = count
-        self.size = size
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether another tally has the same numbers."""
-        return isinstance(other, ObjectTally) and (other.count, other.size) == (
-            self.count,
-            self.size,
-        )
+    count: int = 0
+    size: int = 0
 
     def add(self, size: int) -> None:
         """Count one object."""
@@ -118,6 +109,7 @@ class RecordingStager(Stager):
         return True
 
 
+@dataclass(slots=True)
 class PlanTotals:
     """The totals of what a recursive transfer would do.
 
@@ -126,11 +118,12 @@ class PlanTotals:
         failures: (path, reason) of objects that would fail, in path order.
     """
 
-    def __init__(self) -> None:
-        self.tallies: dict[PathAction, ObjectTally] = {
+    tallies: dict[PathAction, ObjectTally] = field(
+        default_factory=lambda: {
             action: ObjectTally() for action in PathAction if action is not PathAction.FAILED
         }
-        self.failures: list[tuple[bytes, str]] = []
+    )
+    failures: list[tuple[bytes, str]] = field(default_factory=list)
 
     def count(self, step: PathStep) -> None:
         """Count a step."""
