@@ -158,18 +158,13 @@ def no_such_path(
     Args:
         nearest: a path that the ref has, and that the user probably meant.
     """
-    if nearest is not None:
-        return NotFound(
-            f"no object at {repository.at(ref, os.fsdecode(path))}",
-            hint=f"did you mean {quote(repository.at(ref, os.fsdecode(nearest)))}?",
-        )
     parent = path.rstrip(b"/") if is_prefix else path.rstrip(b"/").rpartition(b"/")[0]
     shown = os.fsdecode(parent + b"/") if parent else ""
     there = "below it" if is_prefix else "there"
-    return NotFound(
-        f"no object at {repository.at(ref, os.fsdecode(path))}",
-        hint=f"list what is {there}: `fs ls {quote(repository.at(ref, shown))}`",
-    )
+    hint = f"list what is {there}: `fs ls {quote(repository.at(ref, shown))}`"
+    if nearest is not None:
+        hint = f"did you mean {quote(repository.at(ref, os.fsdecode(nearest)))}?"
+    return NotFound(f"no object at {repository.at(ref, os.fsdecode(path))}", hint=hint)
 
 
 def branch_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch:

@@ -21,10 +21,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from heapq import nlargest
 from itertools import chain, islice
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeVar
 
 from lakecli.base.layout import SSTABLES, sstable_key
-from lakecli.base.model import Entry, MetarangeId
+from lakecli.base.model import MetarangeId
 from lakecli.committed.diff import new_entries, new_ranges
 from lakecli.errors import IntegrityError
 from lakecli.repository.contract import Repository
@@ -63,6 +64,7 @@ class _Wanted(NamedTuple):
     key: str
     size: int
     path: bytes
+    modified_at: datetime
 
 
 def check_references(
@@ -101,10 +103,11 @@ def check_references(
             )
     first = list(islice(_entries(repository, trees), BATCH + 1))
 
-    def entries() -> Iterable[tuple[Entry, bytes]]:
+    def entries() -> Iterable[_Wanted]:
         return _entries(repository, trees) if len(first) > BATCH else first
 
-    young = [] if older_than is None else _youngest(entries())
+    date = attrgetter("modified_at")
+    young = [] if older_than is None else nlargest(SAMPLE, entries(), key=date)
     sample = {(item.key, item.size): item for item in young}
     if _lost(repository.store, list(sample.values())):
         older_than = None
@@ -157,49 +160,35 @@ def _absent(store: ObjectStore, keys: Iterable[str]) -> list[str]:
     return _keep(sorted(wanted), lambda key: not exists(store, key))
 
 
-def _wanted(
-    entries: Iterable[tuple[Entry, bytes]], older_than: datetime | None
-) -> Iterator[_Wanted]:
-    """Yield the data objects of entries older than `older_than`; duplicates are possible."""
-    for entry, path in entries:
-        if older_than is None or entry.modified_at < older_than:
-            yield _Wanted(entry.physical_address, entry.size, path)
+def _wanted(entries: Iterable[_Wanted], older_than: datetime | None) -> Iterator[_Wanted]:
+    """Yield the data objects of entries older than `older_than`."""
+    return (each for each in entries if older_than is None or each.modified_at < older_than)
 
 
-def _youngest(entries: Iterable[tuple[Entry, bytes]]) -> list[_Wanted]:
-    """Return the data objects of the youngest entries, at most `SAMPLE`."""
-    young = nlargest(SAMPLE, entries, key=lambda item: item[0].modified_at)
-    return [_Wanted(entry.physical_address, entry.size, path) for entry, path in young]
-
-
-def _entries(repository: Repository, trees: Trees) -> Iterator[tuple[Entry, bytes]]:
-    """Yield the new entries of trees whose data is in the namespace, with their paths."""
+def _entries(repository: Repository, trees: Trees) -> Iterator[_Wanted]:
+    """Yield the data objects in the namespace that new entries have; duplicates are possible."""
     for tree, parents in trees.items():
         for path, entry in new_entries(repository.trees, tree, parents):
             if not is_external(entry):
-                yield entry, path
+                yield _Wanted(entry.physical_address, entry.size, path, entry.modified_at)
 
 
 def _missing_data(repository: Repository, wanted: Iterator[_Wanted]) -> list[_Wanted]:
     """Return the data objects that are missing or have a wrong size, `MAX_LISTED` at most."""
-    batch: dict[tuple[str, int], bytes] = {}
+    batch: dict[tuple[str, int], _Wanted] = {}
     for item in wanted:
-        batch.setdefault((item.key, item.size), item.path)
+        batch.setdefault((item.key, item.size), item)
         if len(batch) > BATCH:
-            return _missing_from_listing(repository, batch, wanted)
-    items = [_Wanted(key, size, path) for (key, size), path in batch.items()]
-    return _lost(repository.store, items)[:MAX_LISTED]
+            return _missing_from_listing(repository, chain(batch.values(), wanted))
+    return _lost(repository.store, [*batch.values()])[:MAX_LISTED]
 
 
-def _missing_from_listing(
-    repository: Repository, batch: dict[tuple[str, int], bytes], wanted: Iterator[_Wanted]
-) -> list[_Wanted]:
-    first = (_Wanted(key, size, path) for (key, size), path in batch.items())
+def _missing_from_listing(repository: Repository, wanted: Iterable[_Wanted]) -> list[_Wanted]:
     missing: dict[bytes, _Wanted] = {}
     with DataIndex(repository.store) as index:
         for _ in index.fill():
             pass
-        for item in chain(first, wanted):
+        for item in wanted:
             if index.problem_of(item.key, item.size) is not None:
                 missing[item.path] = item
                 if len(missing) >= MAX_LISTED:
