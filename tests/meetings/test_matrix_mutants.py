@@ -132,9 +132,7 @@ def _moves_back_first(patch: pytest.MonkeyPatch) -> None:
     """`undo` moves back in the bucket before it is known whether it can undo anything here."""
     take = undo._take
 
-    def move_first(
-        repository: Any, target: Any, planned: Any, **options: Any
-    ) -> Undone:
+    def move_first(repository: Any, target: Any, planned: Any, **options: Any) -> Undone:
         for each in planned:
             ends = each.after, each.before
             wanted = intents.WantedMove(each.kind, each.name, *ends, "eve", "undo")
