@@ -24,6 +24,7 @@ from lakecli.repository.handle.namespace import check_writable
 from lakecli.repository.log import show_commit
 from lakecli.repository.readable import Readable
 from lakecli.repository.reading.merge_points import find_merge_base
+from lakecli.stores.contract import NotAllowed
 
 
 class CheckedCommit(NamedTuple):
@@ -67,6 +68,9 @@ def digest_of_prefix(repository: Readable, tree: MetarangeId, prefix: bytes) -> 
 def run_check(check: TreeCheck, candidate: CheckedCommit, *, who: str) -> Attestation | None:
     """Run a check on a commit; if it passes and has a name, state that in the bucket.
 
+    If the bucket does not let this person state it, a publication goes on with a notice: only a
+    rule that requires the check needs the statement.
+
     Args:
         who: the committer who states it.
 
@@ -82,8 +86,14 @@ def run_check(check: TreeCheck, candidate: CheckedCommit, *, who: str) -> Attest
         raise CheckFailed(f"check {check.name or check.run!r} failed on {candidate.uri}")
     if not check.name:
         return None
-    commit, prefix = candidate.commit, candidate.prefix
-    return _state(candidate.repository, commit, "check", check.name, who=who, prefix=prefix)
+    repository, commit, prefix = candidate.repository, candidate.commit, candidate.prefix
+    try:
+        return _state(repository, commit, "check", check.name, who=who, prefix=prefix)
+    except NotAllowed as error:
+        if not candidate.destination:
+            raise
+        repository.notify(f"that check {check.name} passed is not stated: {error.message}")
+        return None
 
 
 def check_ref(

@@ -10,6 +10,7 @@ from lakecli.errors import CheckFailed, DirtyBranch, HookFailed, LostRace, Nothi
 from lakecli.kv.operations import iter_operations
 from lakecli.remote.attestations import iter_attestations
 from lakecli.repository import branch
+from lakecli.repository import check as checks
 from lakecli.repository.check import CheckedCommit, TreeCheck, approve, check_ref, iter_statements
 from lakecli.repository.commit import commit
 from lakecli.repository.log import show_commit
@@ -17,6 +18,7 @@ from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.publish import publish
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push
+from lakecli.stores.contract import NotAllowed
 from tests.support.clones import Clones, auto, here, make_commit, there
 from tests.support.lakes import checksums, read, stage
 
@@ -64,6 +66,23 @@ def test_the_checked_tree_is_published(clones: tuple[Repository, Repository]) ->
     made = publish(one, "load", "main", ME, [reads(seen)])
     assert here(one) == there(one) == made.id
     assert seen == [read(one, "main")] == [checksums({b"a": b"a", b"new": b"new"})]
+
+
+def test_without_a_right_to_state_checks_one_still_publishes(
+    clones: tuple[Repository, Repository], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = clones
+
+    def refuse(*_: object, **__: object) -> None:
+        raise NotAllowed("AccessDenied")
+
+    monkeypatch.setattr(checks, "write_attestation", refuse)
+    passes = TreeCheck(lambda _: True, "schema")
+    made = publish(one, "load", "main", ME, [passes])
+    assert here(one) == there(one) == made.id
+    assert "that check schema passed is not stated" in one.notices[-1].message
+    with pytest.raises(NotAllowed):
+        check_ref(one, "main", passes, who=WHO)
 
 
 def test_a_failed_check_moves_nothing(clones: tuple[Repository, Repository]) -> None:

@@ -36,6 +36,7 @@ from lakecli.base.validation import (
     whole,
 )
 from lakecli.errors import UsageError
+from lakecli.settings.keys import CHECK_NAME
 
 VERSION: Final = 1
 _MOST_CHARACTERS: Final = 64 << 10
@@ -256,7 +257,7 @@ def _share(value: object) -> str:
 def _requirement(value: object) -> RequiredCheck | RequiredApproval:
     found: str = text(_PATTERN_SIZE)(value)
     match found.split(":"):
-        case ["check", name] if _NAME.fullmatch(name):
+        case ["check", name] if re.fullmatch(CHECK_NAME, name):
             return RequiredCheck(name)
         case ["approve", count, role] if re.fullmatch("[1-9][0-9]{0,2}", count):
             return RequiredApproval(int(count), role)
