@@ -21,7 +21,7 @@ from lakecli.base.layout import REFS
 from lakecli.cli.context import system_now
 from lakecli.stores.s3.store import S3Store
 from tests.cli.manual.test_policies import SERVER, enforce, printed_policy
-from tests.cli.test_movers import DUMPED, EACH_MOVER, MAIN, URI, Line, Mover, Team
+from tests.cli.test_movers import DUMPED, MAIN, MOVERS, URI, Line, Mover, Team
 from tests.meetings import block_write, spark_write
 from tests.meetings.situations import put_dump
 from tests.servers.catalogue import SERVERS
@@ -151,7 +151,22 @@ def without_conditions(document: dict[str, Any]) -> list[dict[str, Any]]:
 MOVES_IN_VAIN = "(protect (branch|tag) .*: let somebody who may move it merge)"
 
 
-@EACH_MOVER
+SAMPLE: Final = ("commit", "merge", "publish", "push", "tag create", "undo")
+"""Commands that each run of CI tries; the nightly run tries all."""
+
+
+@pytest.mark.parametrize(
+    "mover",
+    [
+        pytest.param(
+            mover,
+            id=f"{words} {number}",
+            marks=() if words in SAMPLE else pytest.mark.nightly,
+        )
+        for words, movers in MOVERS.items()
+        for number, mover in enumerate(movers)
+    ],
+)
 def test_no_command_moves_what_the_bucket_protects(
     team: BucketTeam, iam: Iam, tmp_path: Path, mover: Mover
 ) -> None:
@@ -234,6 +249,7 @@ def test_on_moto_everything_else_works(team: BucketTeam, iam: Iam, tmp_path: Pat
     works_for_bob(team)
 
 
+@pytest.mark.nightly
 def test_on_radosgw_with_conditions_everything_else_works(
     cli: Cli, tmp_path: Path, aws_environment: pytest.MonkeyPatch
 ) -> None:

@@ -285,7 +285,10 @@ EACH_MOVER = pytest.mark.parametrize(
 
 
 @EACH_MOVER
-@pytest.mark.parametrize("mode", ["manual", "auto", "auto, not asked early"])
+@pytest.mark.parametrize(
+    "mode",
+    ["manual", "auto", pytest.param("auto, not asked early", marks=pytest.mark.nightly)],
+)
 def test_a_rule_of_a_moment_ago_is_met(
     team: Team, monkeypatch: pytest.MonkeyPatch, mover: Mover, mode: str
 ) -> None:
