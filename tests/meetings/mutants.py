@@ -99,7 +99,7 @@ def _push_after_rollback(team: Team) -> None:
 
 
 def _no_sample(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(references, "_youngest", lambda *_args: [])
+    patch.setattr(references, "SAMPLE", 0)
 
 
 def _commit_after_rollback(team: Team) -> None:
@@ -111,8 +111,7 @@ def _commit_after_rollback(team: Team) -> None:
 
 
 def _no_claim(patch: pytest.MonkeyPatch) -> None:
-    for name in ("_renew", "_refresh"):
-        patch.setattr(GcGuard, name, _nothing)
+    patch.setattr(GcGuard, "_renew", _nothing)
     patch.setattr(GcGuard, "_keep", lambda *_args: True)
 
 
