@@ -16,7 +16,7 @@
     segments     trees cut at keys that no range spans, to compare ranges by ID
     decisions    which side each conflict of a merge takes: a plan, patterns, or a strategy
     merge        three trees side by side -> tree, conflicts, or what a merge would change
-    diff         two trees -> their differences, or those of some paths, or counts by prefix
+    diff         two trees -> their differences, or those of some paths; change_counts: by prefix
     check        verification of the tables in the bucket, for fsck
 
 Every function that reads a tree raises `IntegrityError` if a table that it needs is missing or

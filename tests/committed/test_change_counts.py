@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.model import ChangeType, Difference
-from lakecli.committed.diff import ChangeCounts, count_changes, prefix_of
+from lakecli.committed.change_counts import ChangeCounts, count_changes
+from lakecli.committed.diff import prefix_of
 from lakecli.committed.values import encode_entry
 from tests.support.lakes import entry_of
 

@@ -23,7 +23,7 @@ from lakecli.cli.option_groups import EngineOptions, StatOptions, refuse_several
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, Prefix
 from lakecli.cli.parsers import linked, read_ref_or_own_file, ref_here
-from lakecli.committed.diff import ChangeCounts
+from lakecli.committed.change_counts import ChangeCounts
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range
 from lakecli.repository.contract import Repository

@@ -12,7 +12,7 @@ from typing import Final, NotRequired, TypedDict
 from lakecli.base.model import ChangeType, Difference
 from lakecli.cli.out.output import Output
 from lakecli.cli.out.text import human_size, quote_path, quote_paths
-from lakecli.committed.diff import ChangeCounts, count_changes
+from lakecli.committed.change_counts import ChangeCounts, count_changes
 from lakecli.committed.values import decode_entry
 
 LOOKS: Final = {

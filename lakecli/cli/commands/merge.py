@@ -31,7 +31,7 @@ from lakecli.cli.params import (
     Winner,
 )
 from lakecli.cli.parsers import NO_METADATA, check_message, read_ref, ref_here
-from lakecli.committed.diff import ChangeCounts
+from lakecli.committed.change_counts import ChangeCounts
 from lakecli.committed.merge import Conflicts
 from lakecli.errors import UsageError
 from lakecli.repository import merge as merging

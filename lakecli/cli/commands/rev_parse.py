@@ -19,7 +19,7 @@ from lakecli.repository import log as library
 from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
-    from lakecli.committed.diff import ChangeCounts
+    from lakecli.committed.change_counts import ChangeCounts
     from lakecli.refs.resolve import Resolved, ResolvedModifier
 
 
@@ -182,7 +182,7 @@ def _show_changes(
     context: Context, repository: Repository, commit: Commit, *, metarange: bool, depth: int
 ) -> None:
     from lakecli.cli.commands.differences import show_counts
-    from lakecli.committed.diff import count_changes
+    from lakecli.committed.change_counts import count_changes
     from lakecli.repository.diff import diff_commit
 
     changes = diff_commit(repository, commit)
