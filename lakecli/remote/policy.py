@@ -12,6 +12,7 @@ same copy, and only one of them replaces the object. The document is TOML, which
 """
 
 import json
+from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -21,7 +22,7 @@ from lakecli.base.layout import MAX_POLICY_SIZE, MAX_SEQUENCE, POLICIES, POLICY,
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, identifier, moment, text, whole
 from lakecli.errors import LostRace, OutcomeUnknown, Unreachable
-from lakecli.remote.ref_records import MAX_WHO_SIZE, NewerRecord, NotOurs
+from lakecli.remote.ref_records import MAX_WHO_SIZE, NewerRecord, NotOurs, Unwritable
 from lakecli.stores.capabilities import settle
 from lakecli.stores.contract import (
     ABSENT,
@@ -35,6 +36,9 @@ from lakecli.stores.contract import (
 )
 
 FORMAT: Final = 1
+
+MOST_KEPT: Final = 1000
+"""Number of former versions that `iter_policies` yields, at most."""
 
 _RECORD: Final = Record(
     {
@@ -121,10 +125,22 @@ def put_policy(store: ObjectStore, seen: SeenPolicy, after: PolicyRecord) -> Non
     """Replace the rules by compare-and-set, after keeping the former ones.
 
     Raises:
+        Unwritable: no lakecli could read them; nothing was changed.
         PolicyMoved: they have changed since they were seen.
         OutcomeUnknown: the answer was lost, and the outcome cannot be determined.
         Unreachable: the store does not answer, or refused although nobody else changed them.
     """
+    fields = after._asdict() | {
+        "format": FORMAT,
+        "at": after.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    try:
+        _RECORD.read(fields)
+    except Invalid as error:
+        raise Unwritable(
+            f"the policy cannot be set, because no lakecli could read it: {error}",
+            hint="somebody wrote a false number into the bucket: delete what has it",
+        ) from error
     if seen.record is not None:
         key = policy_key(seen.record.number)
         if not store.put_new(key, seen.data) and _get(store, key) != seen.data:
@@ -132,10 +148,6 @@ def put_policy(store: ObjectStore, seen: SeenPolicy, after: PolicyRecord) -> Non
                 f"{key} holds other rules than were in force",
                 hint="another program writes into this namespace: move that object away",
             )
-    fields = after._asdict() | {
-        "format": FORMAT,
-        "at": after.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
     body = json.dumps(fields, indent=1).encode("ascii") + b"\n"
     condition = ABSENT if seen.version is None else Match(seen.version)
     try:
@@ -160,17 +172,26 @@ def put_policy(store: ObjectStore, seen: SeenPolicy, after: PolicyRecord) -> Non
 
 
 def iter_policies(store: ObjectStore) -> Iterator[PolicyRecord]:
-    """Yield the versions of the rules, newest first; those that are not valid are left out."""
+    """Yield the newest `MOST_KEPT` versions of the rules, newest first, without invalid ones."""
     present = look_at_policy(store, accepts_damage=True).record
     if present is not None:
         yield present
-    for key in sorted((info.key for info in store.list(POLICIES)), reverse=True):
+    keys = deque((info.key for info in store.list(POLICIES)), maxlen=MOST_KEPT)
+    for key in reversed(keys):
         try:
             found = _parse(key, _get(store, key))
         except NotOurs:
             continue
         if present is None or found.number < present.number:
             yield found
+
+
+def find_policy(store: ObjectStore, number: int) -> PolicyRecord | None:
+    """Return a former version of the rules; ``None`` if it is not kept, or not valid."""
+    try:
+        return _parse(key := policy_key(number), _get(store, key))
+    except NotOurs:
+        return None
 
 
 def _get(store: ObjectStore, key: str) -> bytes:

@@ -7,18 +7,20 @@ from typing import Any
 import pytest
 
 from lakecli.base.ids import WriteId
-from lakecli.base.layout import POLICY, policy_key
+from lakecli.base.layout import MAX_SEQUENCE, POLICIES, POLICY, policy_key
 from lakecli.errors import OutcomeUnknown, Unreachable
+from lakecli.remote import policy
 from lakecli.remote.policy import (
     PolicyMoved,
     PolicyRecord,
     SeenPolicy,
+    find_policy,
     iter_policies,
     look_at_policy,
     put_policy,
     read_policy,
 )
-from lakecli.remote.ref_records import NewerRecord, NotOurs
+from lakecli.remote.ref_records import NewerRecord, NotOurs, Unwritable
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
 
@@ -35,6 +37,34 @@ def test_each_version_is_kept() -> None:
         put_policy(store, look_at_policy(store), record(number, "é\n"))
     assert read_policy(store) == record(3, "é\n")
     assert [each.number for each in iter_policies(store)] == [3, 2, 1]
+
+
+def test_a_former_version_is_found_by_its_number() -> None:
+    store = MemoryStore()
+    for number in (1, 2):
+        put_policy(store, look_at_policy(store), record(number, str(number)))
+    assert find_policy(store, 1) == record(1, "1")
+    assert find_policy(store, 9) is None
+    store.put(policy_key(9), b"{}", ANY)
+    assert find_policy(store, 9) is None
+
+
+def test_the_newest_of_many_versions_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "MOST_KEPT", 2)
+    store = MemoryStore()
+    for number in range(1, 6):
+        put_policy(store, look_at_policy(store), record(number))
+    assert [each.number for each in iter_policies(store)] == [5, 4, 3]
+
+
+def test_a_false_number_is_not_made_worse() -> None:
+    store = MemoryStore()
+    put_policy(store, SeenPolicy(None), record(MAX_SEQUENCE))
+    before = store.get(POLICY)
+    with pytest.raises(Unwritable, match="no lakecli could read it: number"):
+        put_policy(store, look_at_policy(store), record(MAX_SEQUENCE + 1))
+    assert store.get(POLICY) == before
+    assert not list(store.list(POLICIES))
 
 
 def test_only_one_of_two_writers_wins() -> None:

@@ -20,6 +20,7 @@ from lakecli.kv.operations import POLICY, Operation
 from lakecli.remote.policy import (
     PolicyMoved,
     PolicyRecord,
+    find_policy,
     iter_policies,
     look_at_policy,
     put_policy,
@@ -150,14 +151,20 @@ def take_policy_back(
         raise Refused(
             f"policy {numbers[-1]} holds for everybody", hint="undo it for everybody: `remote=True`"
         )
-    kept = list(iter_policies(repository.store))
-    documents = {0: "", **{each.number: each.document for each in kept}}
-    present = kept[0].number if kept else 0
-    wanted, left = documents.get(numbers[0] - 1), documents.get(numbers[-1])
-    if wanted is not None and documents[present] == wanted:
+    now = look_at_policy(repository.store, accepts_damage=True).record
+    present, document = (0, "") if now is None else (now.number, now.document)
+
+    def document_of(number: int) -> str | None:
+        if number in (0, present):
+            return document if number else ""
+        former = find_policy(repository.store, number)
+        return None if former is None else former.document
+
+    wanted, left = document_of(numbers[0] - 1), document_of(numbers[-1])
+    if wanted is not None and document == wanted:
         return {POLICY: str(present)}  # a command that was interrupted has set it
     is_ours = numbers == list(range(numbers[0], numbers[-1] + 1))
-    if wanted is None or documents[present] != left or not is_ours:
+    if wanted is None or document != left or not is_ours:
         raise Refused(
             "others have set the policy since",
             hint=f"see the versions: `policy log {repository.uri}`",
