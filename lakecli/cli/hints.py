@@ -33,7 +33,7 @@ _OPTIONS: Final = {
 """Options whose names differ from those of the parameters; the others are equal."""
 
 
-def as_commands(hint: str, repository: str | None, command: str = "merge") -> str:
+def as_commands(hint: str, repository: str | None, command: str = "") -> str:
     """Return a hint whose calls of verbs are commands, and whose parameters are options.
 
     Args:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from operator import itemgetter
 from typing import Final
@@ -61,6 +62,7 @@ class WorktreeConflict(ConflictError):
     """Files were changed both in the working directory and in the commit to check out."""
 
 
+@dataclass(slots=True)
 class Brought:
     """The result of updating a working directory to a commit.
 
@@ -76,16 +78,16 @@ class Brought:
             file.
     """
 
-    def __init__(
-        self, commit: Commit, conflicts: Sequence[bytes] = (), blocked: Sequence[bytes] = ()
-    ) -> None:
-        self.commit = commit
-        self.downloaded = self.removed = self.size = self.kept = 0
-        self.conflicts = list(conflicts)
-        self.blocked = list(blocked)
-        self.impossible: list[tuple[bytes, str]] = []
-        self.left_out: list[bytes] = []
-        self.failures: list[tuple[bytes, str]] = []
+    commit: Commit
+    downloaded: int = 0
+    removed: int = 0
+    size: int = 0
+    conflicts: list[bytes] = field(default_factory=list)
+    impossible: list[tuple[bytes, str]] = field(default_factory=list)
+    left_out: list[bytes] = field(default_factory=list)
+    failures: list[tuple[bytes, str]] = field(default_factory=list)
+    kept: int = 0
+    blocked: list[bytes] = field(default_factory=list)
 
     def take(self, report: WriteReport, worktree: Worktree, tree: MetarangeId) -> None:
         """Add a writer's report on the files that it has written from a tree.

@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
 from pathlib import Path
@@ -148,6 +149,7 @@ def _time_of_tiny(wanted: WantedFile) -> int | None:
         return None
 
 
+@dataclass(slots=True)
 class WriteReport:
     """The result of writing files.
 
@@ -164,14 +166,15 @@ class WriteReport:
             did not answer.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.downloaded = self.removed = self.size = 0
-        self.kept: list[bytes] = []
-        self.blocked: list[tuple[bytes, str]] = []
-        self.impossible: list[tuple[bytes, str]] = []
-        self.failures: list[tuple[bytes, str]] = []
-        self.can_repeat = False
+    directory: Path
+    downloaded: int = 0
+    removed: int = 0
+    size: int = 0
+    kept: list[bytes] = field(default_factory=list)
+    blocked: list[tuple[bytes, str]] = field(default_factory=list)
+    impossible: list[tuple[bytes, str]] = field(default_factory=list)
+    failures: list[tuple[bytes, str]] = field(default_factory=list)
+    can_repeat: bool = False
 
 
 class _Incoming(NamedTuple):
