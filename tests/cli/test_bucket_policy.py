@@ -11,7 +11,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -20,12 +19,12 @@ from botocore.session import Session
 from lakecli.base.layout import REFS
 from lakecli.cli.context import system_now
 from lakecli.stores.s3.store import S3Store
-from tests.cli.manual.test_policies import SERVER, enforce, printed_policy
-from tests.cli.test_movers import DUMPED, MAIN, MOVERS, URI, Line, Mover, Team
+from tests.cli.manual.test_policies import enforce, printed_policy
+from tests.cli.test_movers import DUMPED, MAIN, URI, Line, Mover, Team, each_mover
 from tests.meetings import block_write, spark_write
 from tests.meetings.situations import put_dump
 from tests.servers.catalogue import SERVERS
-from tests.support.servers import ACCESS_KEY, SECRET_KEY, new_bucket, running
+from tests.support.servers import ACCESS_KEY, SECRET_KEY, moto, new_bucket
 from tests.support.tools import require_tool
 
 if TYPE_CHECKING:
@@ -119,12 +118,7 @@ class Iam:
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
-    with running(
-        lambda port: (sys.executable, "-P", str(SERVER), str(port)),
-        tmp_path_factory.mktemp("iam") / "log",
-        environment=environment,
-    ) as url:
+    with moto(tmp_path_factory) as url:  # its own, since it comes to enforce policies
         yield url
 
 
@@ -155,18 +149,7 @@ SAMPLE: Final = ("commit", "merge", "publish", "push", "tag create", "undo")
 """Commands that each run of CI tries; the nightly run tries all."""
 
 
-@pytest.mark.parametrize(
-    "mover",
-    [
-        pytest.param(
-            mover,
-            id=f"{words} {number}",
-            marks=() if words in SAMPLE else pytest.mark.nightly,
-        )
-        for words, movers in MOVERS.items()
-        for number, mover in enumerate(movers)
-    ],
-)
+@each_mover(SAMPLE)
 def test_no_command_moves_what_the_bucket_protects(
     team: BucketTeam, iam: Iam, tmp_path: Path, mover: Mover
 ) -> None:

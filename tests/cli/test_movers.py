@@ -24,6 +24,8 @@ from tests.meetings.arguments import BLOCK_WRITE, SPARK_WRITE
 from tests.meetings.situations import put_dump
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tests.support.golden import Cli, Result
 
 URI: Final = "lakefs://demo"
@@ -274,17 +276,23 @@ def team(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
     return team
 
 
-EACH_MOVER = pytest.mark.parametrize(
-    "mover",
-    [
-        pytest.param(mover, id=f"{words} {number}")
-        for words, movers in MOVERS.items()
-        for number, mover in enumerate(movers)
-    ],
-)
+def each_mover(sample: Collection[str] = MOVERS) -> pytest.MarkDecorator:
+    """Give a test each line; those of commands outside of `sample` are for the nightly run."""
+    return pytest.mark.parametrize(
+        "mover",
+        [
+            pytest.param(
+                mover,
+                id=f"{words} {number}",
+                marks=() if words in sample else pytest.mark.nightly,
+            )
+            for words, movers in MOVERS.items()
+            for number, mover in enumerate(movers)
+        ],
+    )
 
 
-@EACH_MOVER
+@each_mover()
 @pytest.mark.parametrize(
     "mode",
     ["manual", "auto", pytest.param("auto, not asked early", marks=pytest.mark.nightly)],
@@ -323,7 +331,7 @@ def test_a_rule_of_a_moment_ago_is_met(
     assert again.exit_code in {0, mover.code, 11}, again  # what was undone here may be done already
 
 
-@EACH_MOVER
+@each_mover()
 def test_without_a_rule_each_of_them_moves_a_ref(team: Team, mover: Mover) -> None:
     if DUMPED in mover.line:
         team.begin_dumped()

@@ -110,15 +110,22 @@ def server_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
 
 
-@pytest.fixture(scope="session")
-def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a moto server, which runs for the session; each test makes its own bucket."""
+@contextmanager
+def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a moto server during the block; yield its URL."""
 
     def command(port: int) -> Sequence[str]:
         return (sys.executable, "-P", str(Path(__file__).with_name("moto_server.py")), str(port))
 
     log = tmp_path_factory.mktemp("moto") / "log"
     with running(command, log, environment=server_environment()) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a moto server, which runs for the session; each test makes its own bucket."""
+    with moto(tmp_path_factory) as url:
         yield url
 
 

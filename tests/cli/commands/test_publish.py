@@ -46,6 +46,13 @@ def test_publish(cli: Cli, forked_dev: Demo, golden: Golden) -> None:
     assert forked_dev.head("main~1") == before
 
 
+def test_conflicts_are_decided_by_patterns(cli: Cli, forked_dev: Demo) -> None:
+    forked_dev.commit("theirs", {"b": "2"})
+    assert cli("publish", DEV, MAIN).exit_code == 4
+    cli.ok("publish", DEV, MAIN, "--take", "source:b", "--check", "true")
+    assert cli.ok("fs", "cat", f"{MAIN}/b").stdout == "1"
+
+
 def test_a_check_reads_the_merge_that_no_branch_has(cli: Cli, forked_dev: Demo) -> None:
     seen = cli.directory / "seen"
     here = f"{sys.executable} -m lakecli"

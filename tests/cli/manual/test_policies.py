@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import textwrap
 import urllib.request
 from pathlib import Path
@@ -16,7 +15,7 @@ from botocore.session import Session
 
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
-from tests.support.servers import ACCESS_KEY, SECRET_KEY, running
+from tests.support.servers import ACCESS_KEY, SECRET_KEY, moto
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from tests.support.golden import Cli
 
 PAGE = Path(__file__).parents[3] / "lakecli" / "cli" / "manual" / "topics" / "clouds.md"
-SERVER = Path(__file__).parents[2] / "support" / "moto_server.py"
 
 
 def printed_policy() -> dict[str, Any]:
@@ -39,12 +37,7 @@ def printed_policy() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
-    with running(
-        lambda port: (sys.executable, "-P", str(SERVER), str(port)),
-        tmp_path_factory.mktemp("iam") / "log",
-        environment=environment,
-    ) as url:
+    with moto(tmp_path_factory) as url:  # its own, since it comes to enforce policies
         yield url
 
 
