@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
+from select import select
 
 from rich.console import Console
 from rich.text import Text
@@ -54,14 +55,13 @@ def on_terminal(words: str, directory: Path, environment: Mapping[str, str]) -> 
     """Return what a command writes to a terminal, with its colours."""
     main, side = pty.openpty()
     command = [sys.executable, "-m", "lakecli", "--no-pager", *words.split()]
-    with subprocess.Popen(command, cwd=directory, env=environment, stdout=side, stderr=side):
-        os.close(side)
+    with subprocess.Popen(command, cwd=directory, env=environment, stdout=side, stderr=side) as it:
         parts = []
-        try:
-            while part := os.read(main, 1 << 16):
-                parts.append(part)
-        except OSError:  # Linux reports the end of a terminal so
-            pass
+        # Our own end of its side stays open: what the last one to close it wrote may get lost.
+        while it.poll() is None or select([main], [], [], 0.2)[0]:
+            if select([main], [], [], 0.2)[0]:
+                parts.append(os.read(main, 1 << 16))
+    os.close(side)
     os.close(main)
     return b"".join(parts).decode().replace("\r\n", "\n").rstrip("\n")
 

@@ -154,6 +154,10 @@ class DirtyBranch(Refused):
     """The branch has uncommitted changes and the operation needs a clean one."""
 
 
+class Forbidden(Refused):
+    """The rules of the bucket forbid a move of a ref; nothing was changed in the bucket."""
+
+
 class Unsupported(Refused):
     """This store or platform lacks a feature that the request needs."""
 

@@ -23,6 +23,9 @@ EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_COUNT: Final = (1 << 53) - 1
 """The largest whole number that every JSON parser represents exactly."""
 
+CHECK_NAME: Final = "[a-z0-9][a-z0-9_-]{0,62}"
+"""The names of checks, as a regular expression."""
+
 _SHOWN = 60
 
 Word = TypeVar("Word", bound=str)

@@ -24,6 +24,10 @@ that was added last is recorded::
     PACKED    repository ‖ c ‖ commit ID (32 bytes) -> pack ID (32 bytes)
               repository ‖ p ‖ pack ID (32 bytes)   -> empty: a pack that was read or written here
                                                        01: another known pack replaces it
+
+The rules seen last are one row, see `lakecli.repository.policy.rules`::
+
+    META      policy/ ‖ repository -> number, who and document of the rules, as JSON
 """
 
 import json
@@ -37,6 +41,9 @@ from lakecli.base.model import RefKind, StagingToken
 from lakecli.errors import IntegrityError
 from lakecli.kv.local_store import ReadTransaction, Table, owner_key
 from lakecli.kv.store_errors import malformed
+
+SEEN_POLICY: Final = b"policy/"
+"""The beginning of the key of the row with the rules that this clone saw last."""
 
 _REMEMBERED: Final = 1 << 14
 """How many parsed records are cached: a push of many branches reads all records for each branch."""

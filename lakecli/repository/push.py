@@ -18,6 +18,7 @@ from lakecli.base.model import NAMED_KINDS, Branch, CommitId, RefKind
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import (
     AlreadyExists,
+    Forbidden,
     LakeError,
     LostRace,
     NotFound,
@@ -36,7 +37,6 @@ from lakecli.repository.contract import FinishedMove, Repository
 from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import WantedMove, finish_pending
-from lakecli.repository.policy.early import Forbidden
 from lakecli.repository.sharing.automatic import say_undone
 from lakecli.repository.sharing.fetch import fetch, take_packs
 from lakecli.repository.sharing.publish import Unverified, publish, refused, stale

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from lakecli.base.layout import LONGEST_GRACE, SHORTEST_GRACE
 from lakecli.base.model import YES, Demand, is_repository_name
 from lakecli.base.uri import SCHEME, check_no_password, is_namespace
+from lakecli.base.validation import CHECK_NAME
 from lakecli.errors import UsageError
 
 HARDLINK_ROOT: Final = "hardlink-root"
@@ -303,7 +304,6 @@ USE: Final = "use"
 OF_CHECKS: Final = "checks."
 """The beginning of the name of the setting of one check, as ``checks.schema``."""
 OF_HOOKS: Final = "hooks."
-CHECK_NAME: Final = "[a-z0-9][a-z0-9_-]{0,62}"
 LINK: Final = "local.link"
 LOCAL_TRUST: Final = "local.trust"
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from lakecli.base.validation import CHECK_NAME
 from lakecli.cli.context import Context
 from lakecli.cli.programs import outcome_of, run_program
 from lakecli.errors import CheckFailed, NotFound
 from lakecli.repository.check import CheckedCommit, TreeCheck
-from lakecli.settings.keys import CHECK_NAME, OF_CHECKS, parse_command
+from lakecli.settings.keys import OF_CHECKS, parse_command
 
 
 def checks_of(context: Context, texts: Sequence[str]) -> list[TreeCheck]:

@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.base.parsing import Unparsable, parse_toml
 from lakecli.base.validation import (
+    CHECK_NAME,
     Field,
     Invalid,
     Record,
@@ -36,7 +37,6 @@ from lakecli.base.validation import (
     whole,
 )
 from lakecli.errors import UsageError
-from lakecli.settings.keys import CHECK_NAME
 
 VERSION: Final = 1
 _MOST_CHARACTERS: Final = 64 << 10

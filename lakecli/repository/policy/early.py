@@ -1,24 +1,10 @@
-"""Asking the rules before work is done in vain, without loading them if this clone saw none.
-
-::
-
-    META  policy/ ‖ repository -> number, who and document of the rules seen last, as JSON
-"""
+"""Asking the rules before work is done in vain, without loading them if this clone saw none."""
 
 from __future__ import annotations
 
-from typing import Final
-
-from lakecli.errors import Refused
+from lakecli.kv.bucket import SEEN_POLICY
 from lakecli.kv.local_store import Table
 from lakecli.repository.contract import Repository
-
-SEEN: Final = b"policy/"
-"""The prefix of the key in the local store below which the rules seen last are kept."""
-
-
-class Forbidden(Refused):
-    """The rules of the bucket forbid a move of a ref; nothing was changed in the bucket."""
 
 
 def check_early(
@@ -38,7 +24,7 @@ def check_early(
         Forbidden: a rule forbids it; the message names the rule, and who set it.
     """
     with repository.lake.kv.read() as txn:
-        if not txn.get(Table.META, SEEN + repository.key):
+        if not txn.get(Table.META, SEEN_POLICY + repository.key):
             return
     from lakecli.repository.policy.judge import refuse_early  # heavy for each command
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from lakecli.base.model import EMPTY_TREE, ChangeType, Commit, CommitId, MetarangeId
 from lakecli.committed.diff import diff
-from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
+from lakecli.errors import Forbidden, IntegrityError, PermissionDenied, Unreachable
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import RefStore
@@ -29,7 +29,6 @@ from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import Intent
 from lakecli.repository.contract import Repository
 from lakecli.repository.policy.document import Ban, RequiredApproval, RequiredCheck, Rule, email_of
-from lakecli.repository.policy.early import Forbidden
 from lakecli.repository.policy.rules import NO_RULES, RulesInForce, read_rules, seen_rules
 
 WITHDRAWN: Final = "withdrawn"

@@ -1,9 +1,4 @@
-"""The rules that are in force, as the bucket has them now, and as this clone saw them last.
-
-::
-
-    META  policy/ ‖ repository -> number, who and document of the rules seen last, as JSON
-"""
+"""The rules that are in force, as the bucket has them now, and as this clone saw them last."""
 
 import json
 from contextlib import suppress
@@ -11,11 +6,11 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from lakecli.errors import IntegrityError, UsageError
+from lakecli.kv.bucket import SEEN_POLICY
 from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.remote.policy import PolicyRecord, read_policy
 from lakecli.repository.contract import Repository
 from lakecli.repository.policy.document import Policy, parse_policy
-from lakecli.repository.policy.early import SEEN
 
 
 class RulesInForce(NamedTuple):
@@ -44,7 +39,7 @@ def read_rules(repository: Repository) -> RulesInForce:
     """
     record = read_policy(repository.store)
     seen = (0, "", "") if record is None else (record.number, record.who, record.document)
-    key = SEEN + repository.key
+    key = SEEN_POLICY + repository.key
     data = json.dumps(seen).encode("ascii")
     with repository.lake.kv.read() as txn:
         known = txn.get(Table.META, key)
@@ -65,7 +60,7 @@ def rules_of(record: PolicyRecord) -> RulesInForce:
 
 def seen_rules(txn: ReadTransaction, repository: Repository) -> RulesInForce:
     """Return the rules that this clone saw last; those that it cannot understand forbid nothing."""
-    data = txn.get(Table.META, SEEN + repository.key)
+    data = txn.get(Table.META, SEEN_POLICY + repository.key)
     try:
         return NO_RULES if data is None else _rules(*json.loads(data))
     except IntegrityError:

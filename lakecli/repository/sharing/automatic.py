@@ -32,6 +32,7 @@ from typing import Final, NamedTuple
 from lakecli.base.model import Branch, Commit, CommitId, RefKind, Tag
 from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.errors import (
+    Forbidden,
     IntegrityError,
     LakeError,
     LostRace,
@@ -49,7 +50,6 @@ from lakecli.repository.contract import CaughtUp, Repository
 from lakecli.repository.journal import intents, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.intents import CommitUnderWay, WantedMove, finish_pending
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
-from lakecli.repository.policy.early import Forbidden
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import compare_and_publish, refused
 from lakecli.repository.staged.changes import unstage_unchanged

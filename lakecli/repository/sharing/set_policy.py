@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.ids import WriteId
 from lakecli.base.model import RefKind
-from lakecli.errors import LakeError, NothingToDo, Refused
+from lakecli.errors import Forbidden, LakeError, NothingToDo, Refused
 from lakecli.kv.operations import POLICY, Operation
 from lakecli.remote.policy import (
     PolicyMoved,
@@ -31,7 +31,6 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable, need_policy
 from lakecli.repository.journal import operation_log
 from lakecli.repository.policy.document import Policy, parse_policy
-from lakecli.repository.policy.early import Forbidden
 from lakecli.repository.policy.judge import judge
 from lakecli.repository.policy.rules import NO_RULES, RulesInForce, read_rules, rules_of
 from lakecli.repository.sharing.fetch import fetch

@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.base.layout import POLICY
 from lakecli.base.model import RefKind
-from lakecli.errors import IntegrityError
+from lakecli.errors import Forbidden, IntegrityError
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.attestations import Attestation, write_attestation
 from lakecli.remote.refs import find_ref
@@ -17,7 +17,6 @@ from lakecli.repository import branch, push, tag
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.policy.early import Forbidden
 from lakecli.repository.push import PushLease, PushOptions, push_deletion
 from lakecli.repository.revert import revert
 from lakecli.repository.sharing.fetch import fetch

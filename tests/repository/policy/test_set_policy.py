@@ -9,12 +9,11 @@ import pytest
 
 from lakecli.base.layout import REPOSITORY
 from lakecli.base.model import RefKind
-from lakecli.errors import AlreadyExists, NotFound, NothingToDo, Refused, UsageError
+from lakecli.errors import AlreadyExists, Forbidden, NotFound, NothingToDo, Refused, UsageError
 from lakecli.remote.policy import PolicyMoved, iter_policies, read_policy
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, branch_protect
 from lakecli.repository.handle.namespace import describe
-from lakecli.repository.policy.early import Forbidden
 from lakecli.repository.push import PushLease, PushOptions, push
 from lakecli.repository.sharing.set_policy import iter_refused, set_by_command, set_policy
 from lakecli.repository.undo.log import iter_log
