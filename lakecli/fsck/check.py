@@ -23,16 +23,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from lakecli.base import layout
 from lakecli.base.ids import PackId
-from lakecli.base.layout import (
-    POLICY,
-    REPOSITORY,
-    SHARING,
-    data_digest,
-    pack_key,
-    ref_key,
-    sstable_key,
-)
 from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
@@ -200,18 +192,18 @@ class _Checker:
         try:
             owner = owner_of(self._store)
         except IntegrityError as error:
-            yield from self.report(Finding("repository", REPOSITORY, error.message))
+            yield from self.report(Finding("repository", layout.REPOSITORY, error.message))
             return
         if owner is None:
-            yield from self.report(Finding("repository", REPOSITORY, "missing"))
+            yield from self.report(Finding("repository", layout.REPOSITORY, "missing"))
         elif owner != self._repository.record.uuid:
             what = f"the namespace belongs to repository {owner}"
-            yield from self.report(Finding("repository", REPOSITORY, what))
+            yield from self.report(Finding("repository", layout.REPOSITORY, what))
         try:
             with suppress(Refused):  # a newer lakecli wrote it
                 read_evidence(self._store)
         except IntegrityError as error:
-            yield from self.report(Finding("repository", SHARING, error.message))
+            yield from self.report(Finding("repository", layout.SHARING, error.message))
 
     def iter_ranges(self) -> Iterator[RangeRecord]:
         """Yield every range that a ref reaches, each once; skip metaranges that cannot be read."""
@@ -338,7 +330,7 @@ class _Checker:
         """
         if tree in self._heads or tree not in self._expired:
             return False
-        return not exists(self._store, sstable_key(tree))
+        return not exists(self._store, layout.sstable_key(tree))
 
     @cached_property
     def _expired(self) -> frozenset[str]:
@@ -409,7 +401,7 @@ class _Checker:
     def _problem_of_contents(self, entry: CheckedEntry) -> str | None:
         """Compare an object of lakeFS with the checksum in its entry, once for each checksum."""
         key, checksum = entry.physical_address, entry.checksum
-        if data_digest(key) is not None or (key, checksum) in self._compared:
+        if layout.data_digest(key) is not None or (key, checksum) in self._compared:
             return None
         if len(self._compared) < MAX_REMEMBERED:
             self._compared.add((key, checksum))
@@ -455,11 +447,11 @@ def check_shared(
         if (policy := read_policy(store)) is not None:
             rules_of(policy)
     except IntegrityError as error:
-        yield Finding("repository", POLICY, error.message)
+        yield Finding("repository", layout.POLICY, error.message)
     heads: list[tuple[str, str, CommitId]] = []
     seen: set[str] = set()
     for listed in iter_refs(store):
-        key = ref_key(listed.kind, listed.name)
+        key = layout.ref_key(listed.kind, listed.name)
         seen.add(key)
         try:
             ref = find_ref(store, listed.kind, listed.name)
@@ -469,7 +461,7 @@ def check_shared(
         if ref is not None and ref.commit_id is not None:
             heads.append((key, listed.name, ref.commit_id))
     for tracked in TrackingStore(txn, repository.key).iter():
-        key = ref_key(tracked.kind, tracked.name)
+        key = layout.ref_key(tracked.kind, tracked.name)
         if key not in seen and find_ref(store, tracked.kind, tracked.name) is None:
             yield Finding(
                 "ref", key, "missing; a deleted ref leaves an object behind", ref=tracked.name
@@ -477,7 +469,7 @@ def check_shared(
     # After the refs: a push writes the commits before it moves the ref.
     packs = read_packs(store)
     for pack in packs.bad:
-        yield Finding("pack", pack_key(pack.name), pack.what)
+        yield Finding("pack", layout.pack_key(pack.name), pack.what)
     for each in packs.bad_commits:
         yield Finding("pack", each.key, each.what)
     yield from _check_reached(packs, heads)
@@ -530,7 +522,9 @@ def _check_believed(
         count = len(believed - packs.parents.keys())
         if count and pack_id not in bad:
             commits = "1 commit" if count == 1 else f"{count} commits"
-            yield Finding("pack", pack_key(pack_id), f"missing, with {commits} of this clone")
+            yield Finding(
+                "pack", layout.pack_key(pack_id), f"missing, with {commits} of this clone"
+            )
 
 
 def believed_packs(repository: Repository, txn: ReadTransaction) -> dict[PackId, set[CommitId]]:

@@ -16,17 +16,8 @@ from itertools import islice
 from shlex import quote
 from typing import Final
 
+from lakecli.base import layout
 from lakecli.base.ids import PackId
-from lakecli.base.layout import (
-    MAX_REF_SIZE,
-    POLICY,
-    REFS,
-    REPOSITORY,
-    SHARING,
-    SSTABLES,
-    pack_key,
-    ref_key,
-)
 from lakecli.base.model import Commit, CommitId, MetarangeId, RefKind
 from lakecli.committed.point_reads import find
 from lakecli.committed.values import decode_entry
@@ -130,7 +121,7 @@ def _repair(
         return [defect for defect in defects if defect.kind in kinds]
 
     for defect in of("repository"):
-        if defect.name == REPOSITORY and _repair_claim(repository, dry_run=dry_run):
+        if defect.name == layout.REPOSITORY and _repair_claim(repository, dry_run=dry_run):
             yield Repaired("repository", defect.name, "written again")
     if of("ref", "commit"):
         yield from repair_local(repository, dry_run=dry_run)
@@ -222,15 +213,15 @@ def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
     ]
     if not dry_run:
         # Delete damaged packs first: the new pack may have the name of a damaged pack.
-        repository.store.delete(map(pack_key, dropped))
+        repository.store.delete(map(layout.pack_key, dropped))
         if needed:
             _write_pack(repository, list(needed.values()))
     missing = believed.keys() - {bad.name for bad in packs.bad}
     for pack_id in sorted(missing):
         if not believed[pack_id] <= packs.parents.keys():
-            yield Repaired("pack", pack_key(pack_id), "its commits were written again")
+            yield Repaired("pack", layout.pack_key(pack_id), "its commits were written again")
     for pack_id in dropped:
-        yield Repaired("pack", pack_key(pack_id), "deleted, other packs have its commits")
+        yield Repaired("pack", layout.pack_key(pack_id), "deleted, other packs have its commits")
 
 
 def _write_pack(repository: Repository, commits: list[Commit]) -> None:
@@ -267,15 +258,17 @@ def repair_refs(
     """
     with repository.lake.kv.read() as txn:
         tracked = {
-            ref_key(each.kind, each.name): each
+            layout.ref_key(each.kind, each.name): each
             for each in TrackingStore(txn, repository.key).iter()
         }
     for defect in defects:
         known = tracked.get(defect.name)
-        if known is None or not defect.name.startswith(REFS):
+        if known is None or not defect.name.startswith(layout.REFS):
             continue
         try:
-            data, version = repository.store.get_versioned(defect.name, length=MAX_REF_SIZE + 1)
+            data, version = repository.store.get_versioned(
+                defect.name, length=layout.MAX_REF_SIZE + 1
+            )
         except ObjectNotFound:
             data, version = b"", None
         if _is_readable(known, data):
@@ -332,7 +325,7 @@ class _Losses:
         self._repository = repository
         self._refs = RefStore(txn, repository.key)
         self.defects = defects
-        self._lost = {defect.name.removeprefix(SSTABLES) for defect in defects}
+        self._lost = {defect.name.removeprefix(layout.SSTABLES) for defect in defects}
         self._heads = [
             (name, kind is RefKind.BRANCH, commit.id, commit.metarange_id)
             for kind, name, commit_id in self._refs.iter_refs()
@@ -384,7 +377,7 @@ class _Losses:
         return refs, advice
 
     def _table(self, defect: Defect) -> tuple[tuple[str, ...], int, str]:
-        table_id = defect.name.removeprefix(SSTABLES)
+        table_id = defect.name.removeprefix(layout.SSTABLES)
         refs = []
         count = 0
         for name, _, _, tree in self._heads:
@@ -409,13 +402,13 @@ class _Losses:
         uri = self._repository.uri
         if defect.kind == "pack" or (defect.kind == "commit" and "in no pack" in defect.what):
             return f"run this in a clone that has its commits: `fsck {uri} --repair`"
-        if defect.name.startswith(REFS):
+        if defect.name.startswith(layout.REFS):
             return f"run this in a clone that has seen it: `fsck {uri} --repair`"
         if defect.kind in {"ref", "commit"}:
             return "run `push` in a clone that has the commit, then repeat this here"
         named = {
-            POLICY: f"let an owner set the rules again: `policy set {uri} FILE`",
-            SHARING: f"test the store again: `doctor {uri} --again`",
+            layout.POLICY: f"let an owner set the rules again: `policy set {uri} FILE`",
+            layout.SHARING: f"test the store again: `doctor {uri} --again`",
         }
         if defect.name in named:
             return named[defect.name]

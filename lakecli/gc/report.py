@@ -26,17 +26,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
-from lakecli.base.layout import (
-    ATTESTATIONS,
-    COMMITS,
-    DATA,
-    DOCTOR,
-    GC,
-    INCOMING,
-    REFLOG,
-    SCRATCH,
-    SSTABLES,
-)
+from lakecli.base import layout
 from lakecli.base.model import RefKind
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, boolean, choice, list_of, text, whole
@@ -47,25 +37,28 @@ from lakecli.repository.lakefs.kept_dumps import DUMPS, KeptDump
 from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, TooLarge, Version, get_bounded
 
 KINDS: Final = {
-    "data": (DATA, "no retained commit, recent table or staged change of this clone refers to it"),
-    "lakefs": (DATA, "written by lakeFS, and nothing that is in use refers to it"),
-    "range": (SSTABLES, "in no retained tree, and in no recent one"),
-    "metarange": (SSTABLES, "the tree of no retained commit"),
-    "pack": (COMMITS, "another commit pack has all of its commits"),
+    "data": (
+        layout.DATA,
+        "no retained commit, recent table or staged change of this clone refers to it",
+    ),
+    "lakefs": (layout.DATA, "written by lakeFS, and nothing that is in use refers to it"),
+    "range": (layout.SSTABLES, "in no retained tree, and in no recent one"),
+    "metarange": (layout.SSTABLES, "the tree of no retained commit"),
+    "pack": (layout.COMMITS, "another commit pack has all of its commits"),
     "dump": (DUMPS, "the record of a refs dump that is no longer kept"),
-    "reflog": (REFLOG, "moves that are older than the reflog goes back"),
-    "statement": (ATTESTATIONS, "about a tree that nothing retains"),
-    "incoming": (INCOMING, "came by a link and was never staged"),
-    "doctor": (DOCTOR, "left over from lakecli doctor"),
-    "scratch": (SCRATCH, "left over from a job on Spark"),
-    "upload": (DATA, "an upload in parts that was abandoned"),
+    "reflog": (layout.REFLOG, "moves that are older than the reflog goes back"),
+    "statement": (layout.ATTESTATIONS, "about a tree that nothing retains"),
+    "incoming": (layout.INCOMING, "came by a link and was never staged"),
+    "doctor": (layout.DOCTOR, "left over from lakecli doctor"),
+    "scratch": (layout.SCRATCH, "left over from a job on Spark"),
+    "upload": (layout.DATA, "an upload in parts that was abandoned"),
 }
 """For each kind of garbage, the prefix of its keys, and why such objects are garbage."""
 
 MAX_SUMMARY_SIZE: Final = 1 << 20
 """Maximum size of a summary in bytes."""
 
-REPORTS: Final = GC + "reports/"
+REPORTS: Final = layout.GC + "reports/"
 
 MAX_REPORT_SIZE: Final = 1 << 20
 """Maximum size of a report in bytes."""

@@ -24,15 +24,8 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final, NamedTuple, TypeVar
 
+from lakecli.base import layout
 from lakecli.base.identity import blake3_of
-from lakecli.base.layout import (
-    DATA,
-    MAX_TABLE_SIZE,
-    SSTABLES,
-    data_digest,
-    lakefs_object,
-    sstable_key,
-)
 from lakecli.base.model import MetarangeId
 from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
 from lakecli.committed.tree_store import MissingTable, RemoteSource
@@ -94,7 +87,7 @@ class DataPart(NamedTuple):
     @property
     def name(self) -> str:
         """The name of the part's list of condemned objects: two hex digits, or ``all``."""
-        return self.prefix.removeprefix(DATA).partition("/")[0] or "all"
+        return self.prefix.removeprefix(layout.DATA).partition("/")[0] or "all"
 
 
 class LakeFsPart(NamedTuple):
@@ -165,7 +158,7 @@ def recent_lakefs_parts(work: Work) -> list[ListingPart]:
 def _parts_since(work: Work, first: datetime) -> list[ListingPart]:
     """Return the parts of objects that lakeFS wrote since `first`; one part if they are few."""
     names: Iterable[str] = [_ALL]
-    if next(islice(work.store.list(DATA), _FEW, None), None) is not None:
+    if next(islice(work.store.list(layout.DATA), _FEW, None), None) is not None:
         names = _names_between(first, work.times.now + _AHEAD)
     return [part_named(work, LAKEFS_PART + name) for name in names]
 
@@ -190,7 +183,7 @@ def part_named(work: Work, name: str, *, keys: bool = False) -> ListingPart:
     """
     before = work.times.cutoff.timestamp()
     if kind_of_part(name) == "data":
-        return DataPart(DATA if name == "all" else f"{DATA}{name}/", before, keys)
+        return DataPart(layout.DATA if name == "all" else f"{layout.DATA}{name}/", before, keys)
     return LakeFsPart(name, before, keys, work.last_dump)
 
 
@@ -218,7 +211,7 @@ def _list_data(store: ObjectStore, part: DataPart) -> PartListing:
     versions: list[Version] = []
     objects = size = foreign = 0
     for info in store.list(part.prefix):
-        digest = data_digest(info.key)
+        digest = layout.data_digest(info.key)
         if digest is None:
             foreign += 1
             continue
@@ -241,7 +234,7 @@ def _list_lakefs(store: ObjectStore, part: LakeFsPart) -> PartListing:
     objects = size = later = 0
     newest = ("", datetime.min.replace(tzinfo=UTC))
     for info in _iter_lakefs(store, part.name):
-        name = lakefs_object(info.key)
+        name = layout.lakefs_object(info.key)
         if name is None:
             continue
         objects += 1
@@ -274,15 +267,15 @@ def _list_lakefs(store: ObjectStore, part: LakeFsPart) -> PartListing:
 def _iter_lakefs(store: ObjectStore, name: str) -> Iterator[ObjectInfo]:
     kind = name.removeprefix(LAKEFS_PART)
     if kind == _ALL:
-        return store.list(DATA)
+        return store.list(layout.DATA)
     if kind == _OLD:
         return chain.from_iterable(map(store.list, _old_prefixes()))
-    return store.list(DATA + kind)
+    return store.list(layout.DATA + kind)
 
 
 def _old_prefixes() -> Iterator[str]:
     """Yield prefixes for the keys outside ``data/`` that begin like an ID and contain no slash."""
-    folder = DATA.rstrip("/")
+    folder = layout.DATA.rstrip("/")
     for length in range(len(folder) + 1):
         start = folder[:length]
         following = folder[length : length + 1]
@@ -312,10 +305,10 @@ def digests_of(addresses: set[bytes]) -> bytes:
 
 def digest_of_key(key: str) -> bytes | None:
     """Return the digest that a `DigestSet` has for a data object; ``None`` for other keys."""
-    digest = data_digest(key)
+    digest = layout.data_digest(key)
     if digest is not None:
         return bytes.fromhex(digest)
-    name = lakefs_object(key)
+    name = layout.lakefs_object(key)
     return None if name is None else blake3_of(name.encode("ascii"))
 
 
@@ -433,9 +426,9 @@ def _read(
     found: set[bytes] = set()
     entries, foreign, missing = 0, 0, []
     for table_id in ids:
-        key = sstable_key(table_id)
+        key = layout.sstable_key(table_id)
         try:
-            table = SSTable(BytesSource(key, get_bounded(store, key, MAX_TABLE_SIZE)))
+            table = SSTable(BytesSource(key, get_bounded(store, key, layout.MAX_TABLE_SIZE)))
         except ObjectNotFound:
             if must_exist:
                 raise MissingTable(key, store.uri) from None
@@ -479,7 +472,7 @@ def kinds_of(
     for _, kinds in _run(work, read_kinds, list(batches(sizes, _PART_KINDS))):
         for each in kinds:
             if not each.ours and work.lakefs is not None and each.kind in KINDS_OF_TABLES:
-                key, at = SSTABLES + each.id, tables[each.id].modified_at
+                key, at = layout.SSTABLES + each.id, tables[each.id].modified_at
                 check_not_newer(work, key, at)
                 dumped = work.last_dump
                 is_later = dumped is not None and dumped.is_before(at, None)
@@ -506,9 +499,9 @@ def read_kinds(location: Location, part: Sequence[tuple[str, int]]) -> list[Tabl
     """
     found = []
     for table_id, size in part:
-        if size > MAX_TABLE_SIZE:
+        if size > layout.MAX_TABLE_SIZE:
             continue
-        source = RemoteSource(location.store(), sstable_key(table_id), size=size)
+        source = RemoteSource(location.store(), layout.sstable_key(table_id), size=size)
         try:
             table = Directory(source)
         except IntegrityError:

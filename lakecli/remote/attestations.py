@@ -21,13 +21,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Final, NamedTuple
 
+from lakecli.base import layout
 from lakecli.base.ids import MetarangeId
-from lakecli.base.layout import (
-    ATTESTATIONS,
-    MAX_ATTESTATION_SIZE,
-    attestation_key,
-    attestation_prefix,
-)
 from lakecli.base.model import MAX_PATH_SIZE
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, choice, identifier, moment, text, whole
@@ -97,7 +92,7 @@ def write_attestation(store: ObjectStore, attestation: Attestation, *, id: str) 
         _parse(attestation.subject, body)
     except (Invalid, Unparsable) as error:
         raise UsageError(f"cannot record this {attestation.kind}: {error}") from error
-    store.put_new(attestation_key(attestation.subject, id), body)
+    store.put_new(layout.attestation_key(attestation.subject, id), body)
 
 
 def iter_attestations(store: ObjectStore, subject: str) -> Iterator[Attestation]:
@@ -108,9 +103,9 @@ def iter_attestations(store: ObjectStore, subject: str) -> Iterator[Attestation]
     Args:
         subject: a metarange ID, or a digest of entries.
     """
-    for info in islice(store.list(attestation_prefix(subject)), MAX_ATTESTATIONS):
+    for info in islice(store.list(layout.attestation_prefix(subject)), MAX_ATTESTATIONS):
         try:
-            yield _parse(subject, get_bounded(store, info.key, MAX_ATTESTATION_SIZE))
+            yield _parse(subject, get_bounded(store, info.key, layout.MAX_ATTESTATION_SIZE))
         except (Invalid, Unparsable, TooLarge, ObjectNotFound):
             continue
 
@@ -125,19 +120,19 @@ def iter_ended(
     Args:
         before: younger ones are left out.
     """
-    for info in store.list(ATTESTATIONS):
-        subject = info.key.removeprefix(ATTESTATIONS).partition("/")[0]
+    for info in store.list(layout.ATTESTATIONS):
+        subject = info.key.removeprefix(layout.ATTESTATIONS).partition("/")[0]
         if info.modified_at >= before or subject in trees:
             continue
         with suppress(Invalid, Unparsable, TooLarge, ObjectNotFound):
-            found = _parse(subject, get_bounded(store, info.key, MAX_ATTESTATION_SIZE))
+            found = _parse(subject, get_bounded(store, info.key, layout.MAX_ATTESTATION_SIZE))
             if found.tree and found.tree not in trees:
                 yield info
 
 
 def _parse(subject: str, data: bytes) -> Attestation:
     """Return a statement about a subject; raises `Invalid` or `Unparsable`."""
-    fields = _RECORD.read(parse_json_object(data, max_size=MAX_ATTESTATION_SIZE))
+    fields = _RECORD.read(parse_json_object(data, max_size=layout.MAX_ATTESTATION_SIZE))
     del fields["format"]
     found = Attestation(**fields)
     if found.subject != subject:

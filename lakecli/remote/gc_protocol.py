@@ -55,16 +55,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from lakecli.base import layout
 from lakecli.base.ids import WriteId
-from lakecli.base.layout import (
-    GC,
-    GC_STATE,
-    LONGEST_GRACE,
-    MAX_KEEP_SIZE,
-    MAX_STATE_AGE,
-    MAX_STATE_SIZE,
-    SHORTEST_GRACE,
-)
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.retry import Retries
 from lakecli.base.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
@@ -86,7 +78,7 @@ MAX_EPOCH: Final = 10**15
 
 DEFAULT_GRACE: Final = timedelta(days=14)
 
-STALE_AFTER: Final = timedelta(seconds=MAX_STATE_AGE)
+STALE_AFTER: Final = timedelta(seconds=layout.MAX_STATE_AGE)
 """How long writers may rely on a state that they read; a sweep waits this much longer than the
 grace period."""
 
@@ -137,8 +129,8 @@ _RECORD: Final = Record(
             text_that(lambda text: _MARK.fullmatch(text) is not None, "the name of such lists")
         ),
         "grace": whole(
-            int(SHORTEST_GRACE.total_seconds()),
-            int(LONGEST_GRACE.total_seconds()),
+            int(layout.SHORTEST_GRACE.total_seconds()),
+            int(layout.LONGEST_GRACE.total_seconds()),
         ),
         "write_id": identifier(WriteId),
     }
@@ -155,7 +147,7 @@ class NewerState(DamagedState):
 
 def state_record(store: ObjectStore) -> bytes:
     """Return the bytes of the state's object, at most one byte more than the size limit."""
-    return store.get(GC_STATE, start=0, length=MAX_STATE_SIZE + 1)
+    return store.get(layout.GC_STATE, start=0, length=layout.MAX_STATE_SIZE + 1)
 
 
 def read_state(store: ObjectStore) -> GcState:
@@ -178,18 +170,18 @@ def parse_state(data: bytes) -> GcState:
         DamagedState: a field is missing or not valid.
     """
     try:
-        fields = parse_json_object(data, max_size=MAX_STATE_SIZE)
+        fields = parse_json_object(data, max_size=layout.MAX_STATE_SIZE)
         known = fields.get("format")
         if type(known) is int and known > FORMAT:
             raise NewerState(
-                f"{GC_STATE} is of format {known}, this lakecli knows {FORMAT}",
+                f"{layout.GC_STATE} is of format {known}, this lakecli knows {FORMAT}",
                 hint="a newer lakecli wrote it: upgrade this one",
             )
         values = _RECORD.read(fields)
         _check_mark(values)
     except (Invalid, Unparsable) as error:
         raise DamagedState(
-            f"{GC_STATE} is not a state that lakecli wrote: {error}",
+            f"{layout.GC_STATE} is not a state that lakecli wrote: {error}",
             hint="replace it with an idle state, which deletes nothing: "
             "`gc undo REPOSITORY --force`",
         ) from error
@@ -228,11 +220,11 @@ def _check_mark(values: Mapping[str, Any]) -> None:
         raise Invalid(f"mark: {mark!r} in epoch {values['epoch']}")
 
 
-RULES_KEY: Final = GC + "rules.json"
-CLOCK_KEY: Final = GC + "clock"
-KEEPS: Final = GC + "keep/"
-EXPIRED: Final = GC + "expired/"
-REFRESHING: Final = GC + "refresh/"
+RULES_KEY: Final = layout.GC + "rules.json"
+CLOCK_KEY: Final = layout.GC + "clock"
+KEEPS: Final = layout.GC + "keep/"
+EXPIRED: Final = layout.GC + "expired/"
+REFRESHING: Final = layout.GC + "refresh/"
 """Prefix for temporary copies: to renew its date, an object is copied to this prefix and back."""
 
 LEASE: Final = timedelta(minutes=30)
@@ -303,7 +295,7 @@ def wait_for_sweep(store: ObjectStore, retries: Retries) -> GcState:
 def look(store: ObjectStore) -> ObservedState:
     """Return the state, and the version and the date of its object, for `move`."""
     try:
-        info = store.head(GC_STATE)
+        info = store.head(layout.GC_STATE)
         # A change between these two requests makes the version stale: then `move` fails.
         state = parse_state(state_record(store))
     except ObjectNotFound:
@@ -317,10 +309,10 @@ def look_at_damage(store: ObjectStore) -> ObservedState:
     The new state's epoch is greater than every epoch in the keys of the other objects below
     ``_lakecli/gc/``. So every writer that read an earlier state notices the change.
     """
-    info = store.head(GC_STATE)
+    info = store.head(layout.GC_STATE)
     epochs = [0]
-    for info_beside in store.list(GC):
-        number = info_beside.key.removeprefix(GC).partition("/")[2].partition("/")[0]
+    for info_beside in store.list(layout.GC):
+        number = info_beside.key.removeprefix(layout.GC).partition("/")[2].partition("/")[0]
         number = number.partition("-")[0]
         if number.isdecimal() and len(number) < len(str(MAX_EPOCH)):
             epochs.append(int(number))
@@ -337,12 +329,12 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
     """
     condition = ABSENT if seen.version is None else Match(seen.version)
     try:
-        store.put(GC_STATE, dump_state(after), condition)
+        store.put(layout.GC_STATE, dump_state(after), condition)
     except (ConditionFailed, Unreachable, ObjectNotFound) as error:
         try:
             now = look(store)
             if now.state.write_id == after.write_id:
-                settle(store, GC_STATE)
+                settle(store, layout.GC_STATE)
                 return
         except Unreachable:
             raise OutcomeUnknown(
@@ -400,15 +392,15 @@ def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
         IntegrityError: a list exceeds the size limit, so the keys to spare are not known.
     """
     for info in store.list(KEEPS if epoch is None else keep_prefix(epoch)):
-        if info.size > MAX_KEEP_SIZE:
+        if info.size > layout.MAX_KEEP_SIZE:
             raise IntegrityError(
                 f"{info.key} has {info.size} bytes, but a list of keys to spare has at most "
-                f"{MAX_KEEP_SIZE}",
+                f"{layout.MAX_KEEP_SIZE}",
                 hint="another program writes into this namespace: delete that object if nobody "
                 "needs what it lists",
             )
         try:
-            data = store.get(info.key, start=0, length=MAX_KEEP_SIZE)
+            data = store.get(info.key, start=0, length=layout.MAX_KEEP_SIZE)
         except ObjectNotFound:
             continue  # its epoch ended, and it was deleted just now
         yield from data.decode("ascii", "replace").split("\n")[:-1]

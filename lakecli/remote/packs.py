@@ -23,18 +23,9 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from lakecli.base import layout
 from lakecli.base.identity import blake3_of
 from lakecli.base.ids import CommitId, MalformedId, MetarangeId, PackId
-from lakecli.base.layout import (
-    COMMITS,
-    LARGEST_PACK,
-    MAX_COMMIT_SIZE,
-    MAX_MESSAGE_SIZE,
-    MAX_PACK_GROWTH,
-    MAX_PACK_SIZE,
-    PACK_ALLOWANCE,
-    pack_key,
-)
 from lakecli.base.model import Commit
 from lakecli.errors import IntegrityError, Refused
 from lakecli.proto.messages import COMMIT_DATA, map_of, pairs_of
@@ -64,7 +55,7 @@ class DamagedPack(IntegrityError):
 
     def __init__(self, pack_id: PackId, what: str) -> None:
         super().__init__(
-            f"damaged commit pack {pack_key(pack_id)}: {what}",
+            f"damaged commit pack {layout.pack_key(pack_id)}: {what}",
             hint="write it again from a clone that has its commits: "
             "`fsck REPOSITORY --repair`; or restore the object from a backup",
         )
@@ -102,8 +93,8 @@ def list_packs(store: ObjectStore) -> list[PackInfo]:
     """
     return [
         PackInfo(PackId(pack_id), info.size, info.modified_at)
-        for info in store.list(COMMITS)
-        if PackId.is_valid(pack_id := info.key.removeprefix(COMMITS))
+        for info in store.list(layout.COMMITS)
+        if PackId.is_valid(pack_id := info.key.removeprefix(layout.COMMITS))
     ]
 
 
@@ -114,9 +105,9 @@ def read_pack(store: ObjectStore, pack_id: PackId) -> Pack:
         DamagedPack: the pack cannot be read, or its bytes do not match its name.
     """
     try:
-        data = get_bounded(store, pack_key(pack_id), MAX_PACK_SIZE)
+        data = get_bounded(store, layout.pack_key(pack_id), layout.MAX_PACK_SIZE)
     except TooLarge as error:
-        raise DamagedPack(pack_id, f"it has more than {MAX_PACK_SIZE:,} bytes") from error
+        raise DamagedPack(pack_id, f"it has more than {layout.MAX_PACK_SIZE:,} bytes") from error
     if blake3_of(data).hex() != pack_id:
         raise DamagedPack(pack_id, f"its name is not the digest of its {len(data)} bytes")
     try:
@@ -179,7 +170,7 @@ def _read_each(
         except ObjectNotFound:
             yield pack_id, None
         except DamagedPack as error:
-            yield pack_id, InvalidRecord("pack", pack_id, pack_key(pack_id), error.message)
+            yield pack_id, InvalidRecord("pack", pack_id, layout.pack_key(pack_id), error.message)
         else:
             done.update(pack.replaces)
             yield pack_id, pack
@@ -238,7 +229,7 @@ def write_pack(
     table.add_many(keys, list(map(encode_commit, ordered)))
     data = table.finish()
     pack_id = PackId.of_bytes(blake3_of(data))
-    store.put_new(pack_key(pack_id), data)
+    store.put_new(layout.pack_key(pack_id), data)
     return pack_id
 
 
@@ -250,14 +241,14 @@ def choose_replaced(packs: Sequence[PackInfo], new_size: int) -> list[PackId]:
     """
     levels: dict[int, list[PackInfo]] = {}
     for info in packs:
-        if info.size < LARGEST_PACK:
+        if info.size < layout.LARGEST_PACK:
             levels.setdefault(_level(info.size), []).append(info)
     chosen: list[PackId] = []
     total = new_size
     for level in sorted(levels):
         peers = levels[level]
         merged = total + sum(info.size for info in peers)
-        if _level(total) < level or merged > 2 * LARGEST_PACK:
+        if _level(total) < level or merged > 2 * layout.LARGEST_PACK:
             break
         if len(peers) >= LEVEL_FACTOR - 1:
             chosen += [info.id for info in peers]
@@ -274,14 +265,14 @@ def _level(size: int) -> int:
 
 
 def _parse(pack_id: PackId, data: bytes) -> Pack:
-    table = SSTable(BytesSource(pack_key(pack_id), data))
+    table = SSTable(BytesSource(layout.pack_key(pack_id), data))
     entity = table.properties.get("entity", b"")
     if entity != _PROPERTIES["entity"]:
         raise IntegrityError(f"it holds {entity!r}, not commits")
     replaced = table.properties.get(REPLACES, b"")
     if len(replaced) % _ID_SIZE:
         raise IntegrityError("its list of replaced packs ends within an ID")
-    room = PACK_ALLOWANCE + MAX_PACK_GROWTH * len(data)
+    room = layout.PACK_ALLOWANCE + layout.MAX_PACK_GROWTH * len(data)
     commits: list[Commit] = []
     bad: list[InvalidRecord] = []
     for key, value in table.records():
@@ -292,7 +283,7 @@ def _parse(pack_id: PackId, data: bytes) -> Pack:
             commits.append(decode_commit(key, value))
         except MalformedValue as error:
             name = key[:_SHOWN].decode("ascii", "backslashreplace")
-            bad.append(InvalidRecord("commit", name, pack_key(pack_id), error.message))
+            bad.append(InvalidRecord("commit", name, layout.pack_key(pack_id), error.message))
             if len(bad) > _MOST_BAD:
                 raise IntegrityError("many of its records are not commits") from error
     return Pack(
@@ -329,10 +320,10 @@ def encode_commit(commit: Commit) -> bytes:
         NotText: the commit's message, committer or metadata are not UTF-8.
     """
     size = len(commit.message.encode("utf-8", "surrogateescape"))
-    if size > MAX_MESSAGE_SIZE:
+    if size > layout.MAX_MESSAGE_SIZE:
         raise TooLong(
             f"commit {commit.id} cannot be shared, its message has {size:,} bytes",
-            hint=f"commit again with a message of at most {MAX_MESSAGE_SIZE:,} bytes",
+            hint=f"commit again with a message of at most {layout.MAX_MESSAGE_SIZE:,} bytes",
         )
     try:
         data = COMMIT_DATA.encode(
@@ -356,10 +347,10 @@ def encode_commit(commit: Commit) -> bytes:
             f"commit {commit.id} cannot be shared, it has text that is not UTF-8: {error.object!r}",
             hint="commit again with a message, committer and metadata in UTF-8",
         ) from None
-    if len(data) > MAX_COMMIT_SIZE:
+    if len(data) > layout.MAX_COMMIT_SIZE:
         raise TooLong(
             f"commit {commit.id} cannot be shared, it has {len(data):,} bytes",
-            hint=f"commit again with metadata of less than {MAX_COMMIT_SIZE:,} bytes",
+            hint=f"commit again with metadata of less than {layout.MAX_COMMIT_SIZE:,} bytes",
         )
     return encode_value(commit.id.encode("ascii"), data)
 
@@ -387,7 +378,7 @@ def decode_commit_data(key: bytes, data: bytes) -> Commit:
     Raises:
         MalformedValue: the message is malformed, or the ID computed from its fields is different.
     """
-    if len(data) > MAX_COMMIT_SIZE:
+    if len(data) > layout.MAX_COMMIT_SIZE:
         raise MalformedValue(f"the commit at {key[:_SHOWN]!r} has {len(data):,} bytes")
     try:
         commit = _commit(COMMIT_DATA.decode(data))
@@ -411,7 +402,7 @@ def _commit(fields: dict[str, Any]) -> Commit:
     if generation < 0 or version not in (0, 1) or not 0 <= nanos < _SECOND:
         raise ValueError(f"generation {generation}, version {version}, {nanos} nanoseconds")
     # The fields are checked before anything is computed from them.
-    if len(fields["message"].encode()) > MAX_MESSAGE_SIZE:
+    if len(fields["message"].encode()) > layout.MAX_MESSAGE_SIZE:
         raise ValueError("a message that is too long")
     parents = tuple([CommitId(parent) for parent in fields["parents"]])
     return Commit(

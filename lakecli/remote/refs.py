@@ -28,15 +28,8 @@ from enum import StrEnum
 from itertools import islice, takewhile
 from typing import Final, Literal, NamedTuple
 
+from lakecli.base import layout
 from lakecli.base.ids import CommitId, PackId, WriteId
-from lakecli.base.layout import (
-    MAX_REF_SIZE,
-    REFS,
-    ref_key,
-    ref_of_key,
-    reflog_key,
-    reflog_prefix,
-)
 from lakecli.base.model import NO_METADATA, RefKind
 from lakecli.base.progress import ignore_step
 from lakecli.base.retry import Retries
@@ -80,7 +73,9 @@ class ListedRef(NamedTuple):
 def find_ref(store: ObjectStore, kind: RefKind, name: str) -> RemoteRef | None:
     """Return a ref, deleted or not, or ``None`` if it never existed."""
     try:
-        data, version = store.get_versioned(ref_key(kind, name), length=MAX_REF_SIZE + 1)
+        data, version = store.get_versioned(
+            layout.ref_key(kind, name), length=layout.MAX_REF_SIZE + 1
+        )
     except ObjectNotFound:
         return None
     return parse_ref(kind, name, data, version)
@@ -97,8 +92,8 @@ def iter_refs(store: ObjectStore) -> Iterator[ListedRef]:
     One LIST request returns a thousand refs. A store's listing may lag behind, so the result may
     lack a ref that exists.
     """
-    for info in store.list(REFS):
-        ref = ref_of_key(info.key)
+    for info in store.list(layout.REFS):
+        ref = layout.ref_of_key(info.key)
         if ref is not None:
             yield ListedRef(*ref, info.version)
 
@@ -116,7 +111,7 @@ def read_refs(
             return find_ref(store, listed.kind, listed.name)
         except NotOurs as error:
             return InvalidRecord(
-                listed.kind, listed.name, ref_key(listed.kind, listed.name), error.message
+                listed.kind, listed.name, layout.ref_key(listed.kind, listed.name), error.message
             )
 
     from concurrent.futures import ThreadPoolExecutor  # it loads logging, at every start
@@ -149,7 +144,7 @@ def spill(
     if len(moves) <= MAX_MOVES:
         return moves
     older = moves[KEPT_MOVES:]
-    key = reflog_key(kind, name, older[0].sequence)
+    key = layout.reflog_key(kind, name, older[0].sequence)
     if not store.put_new(key, dump_moves(older)):
         _check_spilled(store, key, older)
     return moves[:KEPT_MOVES]
@@ -162,7 +157,7 @@ def _check_spilled(store: ObjectStore, key: str, moves: tuple[RecordedMove, ...]
     exists.
     """
     try:
-        found = parse_moves(key, get_bounded(store, key, MAX_REF_SIZE))
+        found = parse_moves(key, get_bounded(store, key, layout.MAX_REF_SIZE))
     except ObjectNotFound as error:
         raise Unreachable(
             f"the store refuses to write {key}, although it does not exist",
@@ -206,21 +201,21 @@ def find_move(store: ObjectStore, ref: RemoteRef, sequence: int) -> RecordedMove
 
 def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[RecordedMove, ...]:
     """Return the moves of the chunk that begins with move `newest`; none if there is no chunk."""
-    key = reflog_key(ref.kind, ref.name, newest)
+    key = layout.reflog_key(ref.kind, ref.name, newest)
     try:
-        data = get_bounded(store, key, MAX_REF_SIZE)
+        data = get_bounded(store, key, layout.MAX_REF_SIZE)
     except ObjectNotFound:
         # Other versions may end chunks at other moves: the next chunk in the listing has this move.
-        found = next(store.list(reflog_prefix(ref.kind, ref.name), after=key), None)
+        found = next(store.list(layout.reflog_prefix(ref.kind, ref.name), after=key), None)
         if found is None:
             return ()
         key = found.key
         try:
-            data = get_bounded(store, key, MAX_REF_SIZE)
+            data = get_bounded(store, key, layout.MAX_REF_SIZE)
         except ObjectNotFound:
             return ()
     moves = parse_moves(key, data)
-    if key != reflog_key(ref.kind, ref.name, moves[0].sequence):
+    if key != layout.reflog_key(ref.kind, ref.name, moves[0].sequence):
         raise NotOurs(
             f"{key} says that its newest move is number {moves[0].sequence}",
             hint="it was copied or renamed in the bucket: move it back to its own key",
@@ -381,7 +376,7 @@ class RefMove:
             self._new = self._new._replace(moves=moves, policy=policy)
         try:
             written = self._store.put(
-                ref_key(self._intent.kind, self._intent.name),
+                layout.ref_key(self._intent.kind, self._intent.name),
                 dump_ref(self._new),
                 ABSENT if self._version is None else Match(self._version),
                 JSON,
@@ -504,7 +499,7 @@ def _judge(
 ) -> MoveResult | None:
     """Return the outcome of a move, or ``None`` if the ref still points to `Intent.before`."""
     if ref is not None and _is_among(store, intent, ref, since=since):
-        settle(store, ref_key(intent.kind, intent.name))
+        settle(store, layout.ref_key(intent.kind, intent.name))
         return MoveResult(MoveOutcome.APPLIED, ref)
     position = None if ref is None else ref.commit_id
     return None if position == intent.before else MoveResult(MoveOutcome.LOST, ref)
@@ -553,6 +548,6 @@ def stamp(store: ObjectStore, kind: RefKind, name: str, policy: int) -> None:
             return
         body = dump_ref(ref._replace(policy=policy))
         with suppress(ConditionFailed):
-            store.put(ref_key(kind, name), body, Match(ref.version), JSON)
+            store.put(layout.ref_key(kind, name), body, Match(ref.version), JSON)
             return
     raise LostRace(f"{kind} {name} moved {MOST_READS} times while it was read", hint="try again")

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Final
 
 from lakecli.base import layout
-from lakecli.base.layout import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.base.model import RefKind, RepositoryRecord, RepositoryUuid
 from lakecli.errors import AlreadyExists, NotFound, UsageError
 from lakecli.kv.local_store import ReadTransaction
@@ -107,10 +106,10 @@ def _first_keys(store: ObjectStore) -> Iterator[str]:
 
 
 def _check_range_entries(value: int) -> None:
-    if not MIN_RANGE_ENTRIES <= value <= MAX_RANGE_ENTRIES or value & (value - 1):
+    if not layout.MIN_RANGE_ENTRIES <= value <= layout.MAX_RANGE_ENTRIES or value & (value - 1):
         raise UsageError(
-            f"range entries must be a power of two from {MIN_RANGE_ENTRIES} to "
-            f"{MAX_RANGE_ENTRIES}, not {value}",
+            f"range entries must be a power of two from {layout.MIN_RANGE_ENTRIES} to "
+            f"{layout.MAX_RANGE_ENTRIES}, not {value}",
             hint=f"leave it at {DEFAULT_RANGE_ENTRIES} unless you have measured",
         )
 

@@ -17,26 +17,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from lakecli.base.model import NO_ACCOUNT, Account, Demand
 from lakecli.errors import UsageError
-from lakecli.settings.keys import (
-    BY_NAME,
-    ENDPOINT,
-    KEYS,
-    LINK,
-    LOCAL_TRUST,
-    NETWORK_MIN_RATE,
-    NETWORK_TIMEOUT,
-    OF_CHECKS,
-    OF_HOOKS,
-    OF_REPOSITORY,
-    PROFILE,
-    REGION,
-    SYNC,
-    TRUST,
-    USE,
-    Key,
-    find_key,
-    own_key,
-)
+from lakecli.settings import keys
 
 Kind = TypeVar("Kind")
 
@@ -55,7 +36,7 @@ class Setting:
         place: the name of the flag or variable, or the path of the file; ``""`` for a default.
     """
 
-    def __init__(self, key: Key, text: str | None, origin: OriginKind, place: str) -> None:
+    def __init__(self, key: keys.Key, text: str | None, origin: OriginKind, place: str) -> None:
         self.key = key
         self.text = text
         self.origin = origin
@@ -93,14 +74,14 @@ class Settings:
 
     def find(self, name: str) -> Setting:
         """Return a setting with its value and source; an empty value counts as unset."""
-        key = find_key(name)
+        key = keys.find_key(name)
         if text := self._flags.get(name):
             return Setting(key, text, "flag", f"--{name.replace('_', '-')}")
         # A repository's name has dashes, which variables cannot have: LAKECLI_SYNC counts for all.
         # The list of places for all repositories is added to that of one; the others are for one.
-        variable = key.variable if name in BY_NAME else ""
-        if name.startswith(OF_REPOSITORY) and name.endswith(f".{SYNC}"):
-            variable = BY_NAME[SYNC].variable
+        variable = key.variable if name in keys.BY_NAME else ""
+        if name.startswith(keys.OF_REPOSITORY) and name.endswith(f".{keys.SYNC}"):
+            variable = keys.BY_NAME[keys.SYNC].variable
         for each in filter(None, (variable, key.lakectl_variable)):
             if text := self._environ.get(each):
                 return Setting(key, text, "environment", each)
@@ -112,9 +93,9 @@ class Settings:
 
     def __iter__(self) -> Iterator[Setting]:
         """Yield all settings in the order of `KEYS`, then the settings of single repositories."""
-        yield from (self.find(key.name) for key in KEYS)
+        yield from (self.find(key.name) for key in keys.KEYS)
         for name in sorted(self._file_values):
-            if name not in BY_NAME:
+            if name not in keys.BY_NAME:
                 yield self.find(name)
 
     @property
@@ -174,17 +155,17 @@ class Settings:
     @property
     def local_link(self) -> str:
         """The method that creates files of linked directories, such as ``reflink`` or ``copy``."""
-        return self._find(LINK, str) or "auto"
+        return self._find(keys.LINK, str) or "auto"
 
     @property
     def local_trust(self) -> tuple[str, ...]:
         """The linked directories to use even if another user owns their ``.lakefs_ref.yaml``."""
-        return self._find(LOCAL_TRUST, tuple) or ()
+        return self._find(keys.LOCAL_TRUST, tuple) or ()
 
     @property
     def used(self) -> str | None:
         """The URI of the repository or ref that commands without a URI use."""
-        return self._find(USE, str)
+        return self._find(keys.USE, str)
 
     @property
     def cache_sizes(self) -> tuple[int, int]:
@@ -208,13 +189,13 @@ class Settings:
 
     def check(self, name: str) -> tuple[str, ...] | None:
         """The command of a check; ``None`` if the file has none of that name."""
-        return self._find(OF_CHECKS + name, tuple)
+        return self._find(keys.OF_CHECKS + name, tuple)
 
     @property
     def hooks(self) -> dict[str, tuple[str, ...]]:
         """The commands of the hooks that are set, by name such as ``pre-commit``."""
-        names = (key.name for key in KEYS if key.name.startswith(OF_HOOKS))
-        found = {name.removeprefix(OF_HOOKS): self._find(name, tuple) for name in names}
+        names = (key.name for key in keys.KEYS if key.name.startswith(keys.OF_HOOKS))
+        found = {name.removeprefix(keys.OF_HOOKS): self._find(name, tuple) for name in names}
         return {name: command for name, command in found.items() if command is not None}
 
     def timeout(self, what: Literal["check", "hook"]) -> timedelta:
@@ -223,8 +204,8 @@ class Settings:
 
     def sync(self, repository: str) -> bool:
         """Return whether commands on a repository fetch before they run and push afterwards."""
-        own = self._find(own_key(repository, SYNC), bool)
-        return self._value(SYNC, bool) if own is None else own
+        own = self._find(keys.own_key(repository, keys.SYNC), bool)
+        return self._value(keys.SYNC, bool) if own is None else own
 
     def account(self, repository: str) -> Account:
         """Return the settings for access to a repository's buckets.
@@ -234,8 +215,8 @@ class Settings:
                 all repositories then apply.
         """
         found = NO_ACCOUNT._replace(
-            timeout=self._value(NETWORK_TIMEOUT, timedelta).total_seconds(),
-            min_rate=self._value(NETWORK_MIN_RATE, int),
+            timeout=self._value(keys.NETWORK_TIMEOUT, timedelta).total_seconds(),
+            min_rate=self._value(keys.NETWORK_MIN_RATE, int),
             demands=tuple(
                 (name, bucket, value)
                 for name in Demand
@@ -244,7 +225,10 @@ class Settings:
         )
         if "/" in repository:
             return found
-        own = (self._find(own_key(repository, name), str) for name in (PROFILE, ENDPOINT, REGION))
+        own = (
+            self._find(keys.own_key(repository, name), str)
+            for name in (keys.PROFILE, keys.ENDPOINT, keys.REGION)
+        )
         profile, endpoint, region = (value or "" for value in own)
         return found._replace(profile=profile, endpoint=endpoint, region=region)
 
@@ -256,7 +240,11 @@ class Settings:
                 all repositories then apply.
         """
         found: list[str] = []
-        for name in (TRUST,) if "/" in repository else (TRUST, own_key(repository, TRUST)):
+        for name in (
+            (keys.TRUST,)
+            if "/" in repository
+            else (keys.TRUST, keys.own_key(repository, keys.TRUST))
+        ):
             found += self._find(name, tuple) or ()
         return tuple(dict.fromkeys(found))
 

@@ -67,7 +67,7 @@ def test_a_table_is_read_up_to_the_largest_size_of_one(monkeypatch: pytest.Monke
         return real(self, key, start=start, length=length)
 
     monkeypatch.setattr(MemoryStore, "get", get)
-    monkeypatch.setattr("lakecli.gc.tasks.MAX_TABLE_SIZE", 4999)
+    monkeypatch.setattr("lakecli.base.layout.MAX_TABLE_SIZE", 4999)
     with pytest.raises(TooLarge):
         read_trees(OpenStore(store), [name])
     with pytest.raises(TooLarge):

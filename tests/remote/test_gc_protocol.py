@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base import layout
 from lakecli.base.layout import GC_STATE, MAX_STATE_SIZE
 from lakecli.base.retry import Retries, RetryPolicy
 from lakecli.errors import IntegrityError, OutcomeUnknown, Unreachable
@@ -217,7 +218,7 @@ def test_a_list_of_keys_to_spare_that_is_too_long_stops_the_sweep(
 ) -> None:
     store = MemoryStore(MemoryBucket(), "ns/")
     write_keep(store, 3, "5" * 32, ["data/a"])
-    monkeypatch.setattr(gc_protocol, "MAX_KEEP_SIZE", len(b"data/a\n"))
+    monkeypatch.setattr(layout, "MAX_KEEP_SIZE", len(b"data/a\n"))
     assert list(iter_keeps(store)) == ["data/a"]
     write_keep(store, 3, "6" * 32, ["data/bc"])
     with pytest.raises(IntegrityError, match="8 bytes"):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.base import layout
 from lakecli.base.identity import blake3_of, commit_id
 from lakecli.base.ids import PackId
 from lakecli.base.layout import COMMITS, LARGEST_PACK, MAX_COMMIT_SIZE, MAX_MESSAGE_SIZE, pack_key
@@ -271,7 +272,7 @@ def test_a_pack_of_nothing_but_bad_records_is_damaged() -> None:
 
 
 def test_an_object_larger_than_any_pack_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packs, "MAX_PACK_SIZE", 1000)
+    monkeypatch.setattr(layout, "MAX_PACK_SIZE", 1000)
     reads: list[int | None] = []
 
     class Measured(MemoryStore):
@@ -302,7 +303,7 @@ def test_records_that_are_many_times_as_large_as_their_pack(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They would fill the memory and the disk of every reader."""
-    monkeypatch.setattr(packs, "PACK_ALLOWANCE", 10_000)
+    monkeypatch.setattr(layout, "PACK_ALLOWANCE", 10_000)
     store = MemoryStore()
     pack_id = packs.write_pack(store, [make(f"{number}" + "x" * 60_000) for number in range(20)])
     with pytest.raises(DamagedPack, match="many times larger"):
@@ -312,7 +313,7 @@ def test_records_that_are_many_times_as_large_as_their_pack(
 def test_records_may_be_a_few_times_as_large_as_their_pack(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(packs, "PACK_ALLOWANCE", 0)
+    monkeypatch.setattr(layout, "PACK_ALLOWANCE", 0)
     store = MemoryStore()
     made = [make(f"{number}" + "x" * 100) for number in range(20)]
     pack_id = packs.write_pack(store, made)

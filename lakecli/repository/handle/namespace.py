@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.base import layout
 from lakecli.base.ids import RepositoryUuid
-from lakecli.base.layout import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.base.model import RepositoryRecord
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.retry import CLAIMS, Retries
@@ -117,7 +116,7 @@ _DESCRIPTION: Final = Record(
     {
         "format": whole(1, FORMAT),
         "uuid": identifier(RepositoryUuid),
-        "range_entries": power_of_two(MIN_RANGE_ENTRIES, MAX_RANGE_ENTRIES),
+        "range_entries": power_of_two(layout.MIN_RANGE_ENTRIES, layout.MAX_RANGE_ENTRIES),
         "default_branch": text_that(is_branch_name, "a name that a branch can have"),
         "created": moment,
         "needs_read": optional(list_of(text(_NEED_SIZE, min_size=1), _MOST_NEEDS), ()),

@@ -161,7 +161,7 @@ def forged_pack(store: ObjectStore, repository: Repository, **fields: Any) -> tu
     )
     forged = sound._replace(**{**changed, "id": CommitId(forged_id)})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakecli.remote.packs.MAX_MESSAGE_SIZE", 1 << 30)
+        patch.setattr("lakecli.base.layout.MAX_MESSAGE_SIZE", 1 << 30)
         record = encode_commit(forged)
     table = TableWriter(properties={"type": b"commits", "entity": b"commit"})
     for key, value in sorted([(forged_id, record), (sound.id, encode_commit(sound))]):
@@ -244,11 +244,11 @@ def test_fetch_reads_the_other_packs_beside_a_bad_one(
     make_commit(one, b"b")
     pushed = push(one, "main", options=ME)
     if damage == "large":
-        monkeypatch.setattr("lakecli.remote.packs.MAX_PACK_SIZE", 10_000)
+        monkeypatch.setattr("lakecli.base.layout.MAX_PACK_SIZE", 10_000)
         data = b"x" * 10_001
     elif damage == "bomb":
-        monkeypatch.setattr("lakecli.remote.packs.PACK_ALLOWANCE", 0)
-        monkeypatch.setattr("lakecli.remote.packs.MAX_PACK_GROWTH", 2)
+        monkeypatch.setattr("lakecli.base.layout.PACK_ALLOWANCE", 0)
+        monkeypatch.setattr("lakecli.base.layout.MAX_PACK_GROWTH", 2)
         with one.lake.kv.read() as txn:
             newest = RefStore(txn, one.key).get_commit(branch.show(one, "main").commit_id)
         large = [
