@@ -7,8 +7,6 @@ parent. Any other process gets the name of the workspace from a pickled file sys
 on the same branch is refused, because it would be unclear to which block a change belongs.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

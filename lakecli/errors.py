@@ -27,8 +27,6 @@ maps kinds to exit codes. Subclasses for special cases are declared beside the c
 them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from enum import StrEnum

@@ -7,8 +7,6 @@ library uses these settings: ``cache.size``, ``cache.memory``, ``network.timeout
 ``user.email`` for the shared reflog.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Mapping

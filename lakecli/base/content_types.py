@@ -5,8 +5,6 @@ so the same identity, on every machine. If the table changes, files with that su
 identity at their next upload: add suffixes only for new formats, and never change an existing one.
 """
 
-from __future__ import annotations
-
 DEFAULT = "application/octet-stream"
 
 _BY_SUFFIX = {

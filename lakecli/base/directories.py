@@ -1,7 +1,5 @@
 """Durable creation of directories, and of private directories that only their owner may read."""
 
-from __future__ import annotations
-
 import os
 import stat
 from contextlib import suppress

@@ -8,8 +8,6 @@ components that may come next. Within a component there is no backtracking: the 
 follows the first occurrence.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -17,8 +17,6 @@ framed int64, so that no two different streams of fields can produce the same by
 The int64 of a length includes its own ``02 08`` prefix. Source: lakeFS ``pkg/ident``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final

@@ -5,8 +5,6 @@ in file names, object keys and keys of the local store. So their constructors ch
 that builds a path or a key from an identifier requires the type, or checks the text again.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Self
 
 from lakecli.errors import IntegrityError

@@ -32,8 +32,6 @@ The functions that make a key raise `MalformedId` for a text that is not an ID, 
 for a name or a number that no key can have.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Final

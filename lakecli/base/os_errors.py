@@ -1,7 +1,5 @@
 """Errors of the operating system that concern the machine, such as a full disk, not one file."""
 
-from __future__ import annotations
-
 import errno
 from typing import Final
 

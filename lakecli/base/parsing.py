@@ -5,8 +5,6 @@ number takes quadratic time or raises another error, and ``1e400`` becomes infin
 document that is not acceptable raises `Unparsable`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ to a regular file: if the shell opened that file for appending, lakecli appends 
 replaces it. So a path is checked before its symbolic links are resolved.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat

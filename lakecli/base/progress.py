@@ -4,8 +4,6 @@ Every operation that may take long has a parameter or an option `progress`. The 
 an object that draws its progress bar; the default, `NO_PROGRESS`, shows nothing.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Final, Protocol
 

@@ -5,8 +5,6 @@ directory can redirect a write by a link. A process locks its temporary files, s
 process recognises those that a killed process left behind.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -4,8 +4,6 @@ An invisible character can disguise a name, change the direction of the text aro
 a terminal. So it is escaped wherever people read text from a bucket.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Final

@@ -1,7 +1,5 @@
 """The program: connects `lakecli.cli.run` to the streams and signals of this process."""
 
-from __future__ import annotations
-
 import atexit
 import gc
 import os

@@ -1,7 +1,5 @@
 """The table of exit codes, which the manual page also prints."""
 
-from __future__ import annotations
-
 import errno
 from enum import IntEnum
 from typing import Final

@@ -6,8 +6,6 @@ which repository they serve. So a hint names a verb with its arguments between b
 nowhere else, they become commands and options which can be pasted.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -4,8 +4,6 @@ A command is split into words and run without a shell. Its words come from the c
 configuration file, never from a bucket.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -9,8 +9,6 @@ This module imports only the command that is called. Help of groups, man pages a
 scripts import all commands.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Sequence
 from importlib import import_module

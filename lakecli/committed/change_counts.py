@@ -1,7 +1,5 @@
 """Counts of differences, by prefixes of their paths."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

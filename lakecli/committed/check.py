@@ -9,8 +9,6 @@ A metarange records the number of entries of each range, but anybody can forge a
 the namespace is cheap in comparison, and shows which ranges exist and how large they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256

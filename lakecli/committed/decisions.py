@@ -15,8 +15,6 @@ in it, so that a plan for other objects is refused. It is read once from its beg
 for each pass over the conflicts, a line at a time, so it may have any number of them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

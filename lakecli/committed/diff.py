@@ -4,8 +4,6 @@ The ranges of both trees are first compared by ID, and only ranges that differ a
 some paths are wanted, only differing ranges that may have such a path are opened.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial

@@ -27,8 +27,6 @@ source are equal. A base of several trees is first compared by ranges, too. If t
 a segment, each path that differs between source and destination is looked up in each base tree.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
@@ -107,7 +105,7 @@ def merge(
 
 
 def _changes(
-    candidates: Iterator[Candidate], decide: Decide, hint: str
+    candidates: "Iterator[Candidate]", decide: Decide, hint: str
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield what the source brings at the paths where it is taken."""
     for each in candidates:
@@ -128,7 +126,7 @@ def iter_conflicts(
     source: MetarangeId,
     destination: MetarangeId,
     load: Callable[[MetarangeId], Metarange] | None = None,
-) -> Iterator[Candidate]:
+) -> "Iterator[Candidate]":
     """Yield the conflicts of a merge, in path order.
 
     Args:

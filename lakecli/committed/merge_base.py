@@ -14,8 +14,6 @@ trees have different contents, the path is undecided: it was changed, or a confl
 in different ways.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -50,7 +48,7 @@ class MergeBase(NamedTuple):
     ancestors: tuple[Ancestors, ...]
 
     @classmethod
-    def of(cls, tree: MetarangeId) -> MergeBase:
+    def of(cls, tree: MetarangeId) -> "MergeBase":
         """Return a base that is a single tree."""
         return cls((Ancestors((tree,), {}),))
 

@@ -17,8 +17,6 @@ The module also computes the ID that a range or a metarange must have, from its 
 reads a single range, and checks its records against its metarange.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
@@ -211,12 +209,12 @@ class Metarange:
             return max(first, self.blocks.find(key))
         return bisect_left(self.keys, key, first)
 
-    def has_ranges(self, first: int, last: int, other: Metarange, at: int) -> bool:
+    def has_ranges(self, first: int, last: int, other: "Metarange", at: int) -> bool:
         """Return whether ranges `first` to before `last` equal those of `other` from `at` on."""
         theirs = other.record_ids[at * DIGEST_SIZE : (at + last - first) * DIGEST_SIZE]
         return self.record_ids.startswith(theirs, first * DIGEST_SIZE, last * DIGEST_SIZE)
 
-    def count_equal(self, first: int, other: Metarange, at: int, most: int) -> int:
+    def count_equal(self, first: int, other: "Metarange", at: int, most: int) -> int:
         """Return how many ranges from `first` on equal the other tree's ranges from `at` on.
 
         The number of ranges compared in one step doubles until some differ.

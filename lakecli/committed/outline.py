@@ -15,8 +15,6 @@ wrote::
     record IDs    32 bytes each
 """
 
-from __future__ import annotations
-
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence

@@ -13,8 +13,6 @@ keys all over a tree larger than the cache stay cheap.
 threads read.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

@@ -3,8 +3,6 @@
 The ranges of a segment can be compared by ID: if two sides have the same ranges, no range is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -18,7 +16,7 @@ class Slice(NamedTuple):
     first: int
     last: int
 
-    def is_same(self, other: Slice) -> bool:
+    def is_same(self, other: "Slice") -> bool:
         """Return whether both slices have the same ranges."""
         return self == other or (
             self.last - self.first == other.last - other.first

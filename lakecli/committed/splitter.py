@@ -13,8 +13,6 @@ third is an upper bound. Trees in buckets depend on this rule: it must never cha
 version.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from lakecli.base.identity import DIGEST_SIZE

@@ -10,8 +10,6 @@ New tables are written in batches, and claimed against garbage collection before
 them.
 """
 
-from __future__ import annotations
-
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -480,7 +478,7 @@ class PathSource(Source):
         self.name = name
         self._path = path
 
-    def opened(self) -> OpenTableFile:
+    def opened(self) -> "OpenTableFile":
         """Open the file; it is closed when the context ends."""
         return OpenTableFile(self._path)
 

@@ -17,8 +17,6 @@ without changes, and records the result: then every commit and merge writes only
 touches.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain

@@ -7,8 +7,6 @@ and deletions. `lakecli.doctor.conditions` checks conditional writes, which shar
 requires.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta

@@ -12,8 +12,6 @@ afterwards: 29 of 40 races with such bodies had several winners, and 28 of 40 ra
 times as large.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Google's errors name the missing payer or key, and Azure's errors the encryption
 such an error names the setting to change, so no settings are tried.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass

@@ -20,8 +20,6 @@ machine that saw the failure also keeps the result until the object contains it.
 by compare-and-set. Older versions of lakecli ignore the object.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -142,7 +140,7 @@ class SharingEvidence(NamedTuple):
                 total += result.races
         return total
 
-    def adding(self, result: Result) -> SharingEvidence:
+    def adding(self, result: Result) -> "SharingEvidence":
         """Return all results including a new one; return `self` if the new one adds nothing."""
         says_something = result.races > 0 and self.failure is None
         if not (result.reason or result.again or says_something):

@@ -4,8 +4,6 @@ Intervals end where ranges end, so that two parts rarely read the same range. Ra
 on both sides are neither read nor counted; an interval may contain them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple

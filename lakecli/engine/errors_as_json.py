@@ -7,8 +7,6 @@ a marker with a nonce of the job. The nonce is needed because Spark quotes rows 
 rows are untrusted.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

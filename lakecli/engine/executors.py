@@ -3,8 +3,6 @@
 The probe function is pickled by value, so it also runs on executors that lack lakecli.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -7,8 +7,6 @@ bytes and the bytes themselves. For an error, the answer is the negative length 
 and the text.
 """
 
-from __future__ import annotations
-
 import json
 import select
 import struct
@@ -46,7 +44,7 @@ class TableFile(NamedTuple):
     modified_at: datetime | None = None
 
     @classmethod
-    def of(cls, name: str, entry: Entry) -> TableFile:
+    def of(cls, name: str, entry: Entry) -> "TableFile":
         """Return the `TableFile` for an entry."""
         return cls(name, *Recorded.of(entry))
 
@@ -65,7 +63,7 @@ class TableFile(NamedTuple):
         return json.dumps([*self[:-1], self.modified_at and self.modified_at.isoformat()])
 
     @classmethod
-    def load(cls, name: str, address: str, size: int, checksum: str, at: str | None) -> TableFile:
+    def load(cls, name: str, address: str, size: int, checksum: str, at: str | None) -> "TableFile":
         """Return the file that has the fields of the JSON that `dump` returned."""
         return cls(name, address, size, checksum, datetime.fromisoformat(at) if at else None)
 

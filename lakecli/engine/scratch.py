@@ -14,8 +14,6 @@ temporary file without a name.
 Parts finish in any order; `InOrder` yields their results in the order of the parts.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import tempfile

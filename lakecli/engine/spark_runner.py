@@ -7,8 +7,6 @@ repeats a part that fails unexpectedly or whose executor dies. A part that raise
 not repeated; the error is raised immediately, as in the in-process runner.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections import deque

@@ -6,8 +6,6 @@ among these objects would run. So Java starts in an empty directory, and Python 
 own directory. Relative paths in variables and settings are made absolute first.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ The compiled core creates the buffers of the columns. Without the compiled core,
 an unusual form, entries are decoded one by one. This also finds damaged entries.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import accumulate

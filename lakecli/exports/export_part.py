@@ -3,8 +3,6 @@
 A part, and the `Job` that all parts share, are sent to executors, so they consist of plain values.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -157,7 +155,7 @@ class ExportOutcome:
         if len(self.failures) < REPORTED_FAILURES:
             self.failures.append(failure)
 
-    def join(self, other: ExportOutcome) -> None:
+    def join(self, other: "ExportOutcome") -> None:
         """Add the outcome of another part."""
         for name in ("new", "changed", "by_store", "unchanged", "deleted", "lost"):
             getattr(self, name).join(getattr(other, name))
@@ -170,7 +168,7 @@ class ExportOutcome:
         if len(self.versions) < REPORTED_FAILURES:
             self.versions |= other.versions
 
-    def take_back(self, checked: ExportOutcome) -> None:
+    def take_back(self, checked: "ExportOutcome") -> None:
         """Count the objects that a check did not find as failed, and no longer as exported."""
         lost, known = checked.lost, {each.path for each in self.failures}
         self.failed += checked.failed - len(checked.failures)

@@ -12,8 +12,6 @@ Lake: below the destination is a directory ``_symlink_format_manifest/``. It has
 of the data objects, one per line.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

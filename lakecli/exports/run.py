@@ -12,8 +12,6 @@ destination already has. The names of the report and of the marker begin with an
 Spark, Hive and Trino ignore them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator

@@ -4,8 +4,6 @@ In a bucket, the metadata of every object has the identity of its entry. So the 
 out whether an object is unchanged without reading the object. Files are compared by their bytes.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -71,7 +69,7 @@ class Changed(Refused):
 
 def open_target(
     uri: str, *, region: str, account: Account, check: Callable[[], None]
-) -> DirectoryTarget | BucketTarget:
+) -> "DirectoryTarget | BucketTarget":
     """Return the target of an export.
 
     Args:

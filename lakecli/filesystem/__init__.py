@@ -14,8 +14,6 @@
 May import `fsck`, `gc`, `exports` and what is below.
 """
 
-from __future__ import annotations
-
 try:
     import fsspec  # noqa: F401
 except ImportError as error:

@@ -1,7 +1,5 @@
 """Open files, which are read block by block, and uploaded as a whole when they are closed."""
 
-from __future__ import annotations
-
 import atexit
 import io
 import os

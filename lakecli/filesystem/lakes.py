@@ -6,8 +6,6 @@ fork, and parent and child open them again when needed. If another thread is usi
 fork, using that lake in the child raises an error.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

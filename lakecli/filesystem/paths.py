@@ -6,8 +6,6 @@ is read without a clone is named by its namespace: ``s3://bucket/sales@main/a.pa
 lakecli's errors are translated into those that Python programs expect of files.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator

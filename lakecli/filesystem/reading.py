@@ -1,7 +1,5 @@
 """List, describe and read repositories, refs and objects, and download objects."""
 
-from __future__ import annotations
-
 import errno
 import os
 import warnings

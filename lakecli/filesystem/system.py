@@ -1,7 +1,5 @@
 """The file system ``lakefs://``: adds writing and committing to the reading part."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

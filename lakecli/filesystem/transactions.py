@@ -1,7 +1,5 @@
 """Transactions of fsspec: all changes of one instance are staged together at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from threading import Lock
 from typing import Any

@@ -4,8 +4,6 @@ universal-pathlib finds the class `LakeUPath` by its entry point; the class adds
 Airflow and Dagster accept the same paths.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 
@@ -21,7 +19,7 @@ class LakeUPath(UPath):
 
     __slots__ = ()
 
-    def with_segments(self, *segments: Any) -> LakeUPath:
+    def with_segments(self, *segments: Any) -> "LakeUPath":
         """Return a path that consists of segments; the first may begin with a namespace."""
         first, *rest = segments or ("",)
         if isinstance(first, str) and re.match(_NAMESPACE, first):

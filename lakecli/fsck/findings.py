@@ -1,7 +1,5 @@
 """The reports of `fsck` and its repair: findings, counts, defects, and unrecoverable losses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple

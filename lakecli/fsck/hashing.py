@@ -9,8 +9,6 @@ lists a part of ``data/`` and divides it into intervals; other tasks list the in
 read their objects.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from operator import attrgetter
 from typing import Final, NamedTuple

@@ -5,8 +5,6 @@ the IDs and counts of the ranges, the keys and defects of damaged objects, and, 
 time, the objects that are missing or have the wrong size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice

@@ -7,8 +7,6 @@ For each loss that cannot be repaired, `describe_losses` lists the affected bran
 paths, and what to do.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress

@@ -11,8 +11,6 @@ ranges. So each object is read once for each different checksum in its entries, 
 share it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -34,8 +34,6 @@ as recent, too, unless there are retention rules and a ref still reaches the com
 decide, as the commit was not removed by force.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -87,7 +85,7 @@ class UncertainRefs(IntegrityError):
     """
 
     what: str
-    lost: tuple[LostRef, ...] = ()
+    lost: "tuple[LostRef, ...]" = ()
 
 
 class DamagedObservation(UncertainRefs):

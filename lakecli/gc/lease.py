@@ -14,8 +14,6 @@ The rest of the lease, after `RENEW_AFTER`, is for the deletion: `LONGEST_DELETE
 SDK's retries, and the 15 minutes for which S3 and Azure accept a signed request.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta

@@ -14,8 +14,6 @@ A row has the number of its part, a digest, and the known fields of the object. 
 digest has the counts of a task, and no join removes it.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from abc import ABC, abstractmethod
@@ -54,7 +52,7 @@ _BATCH: Final = 65_536
 _BUFFERED: Final = 32 << 20
 
 
-def open_live(runner: Runner) -> LiveSet:
+def open_live(runner: Runner) -> "LiveSet":
     """Return an empty set for the data objects in use.
 
     On Spark the set is in the namespace, unless the namespace is not writable.

@@ -5,8 +5,6 @@ not in use. A sweep finds the objects in use by the same functions. `Reach` foll
 to the data objects. It reads each distinct metarange and range once, in tasks.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -64,7 +62,7 @@ class Mark:
         foreign: number of objects that lakecli did not write, by kind.
     """
 
-    def __init__(self, reach: Reach, roots: Roots) -> None:
+    def __init__(self, reach: "Reach", roots: Roots) -> None:
         self.others: list[Doomed] = []
         self.foreign: Counter[str] = Counter()
         self._reach = reach

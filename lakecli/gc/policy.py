@@ -13,8 +13,6 @@ Nothing is deleted in a namespace that another program uses besides lakecli, or 
 still writes. The functions at the end of the module check this.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -88,7 +86,7 @@ class Work(NamedTuple):
     store: ObjectStore
     runner: Runner
     times: Times
-    rules: Rules | None
+    rules: "Rules | None"
     taken: TakenOver | None
     last_dump: LastDump | None
     known: KnownRefs

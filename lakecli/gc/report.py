@@ -18,8 +18,6 @@ collection reads how many tables were left::
     _lakecli/gc/reports/<epoch>-condemned.json, <epoch>-sweeping.json, <epoch>-swept.json
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import datetime, timedelta
@@ -290,7 +288,7 @@ class GcStatus(NamedTuple):
         """Grace period in seconds."""
         return int(self.grace.total_seconds())
 
-    def with_grace(self, grace: timedelta) -> GcStatus:
+    def with_grace(self, grace: timedelta) -> "GcStatus":
         """Return the status for a grace period, which delays the sweep if it is longer."""
         if self.sweep_at is None:
             return self

@@ -18,8 +18,6 @@ anybody who can write to the bucket can write a pack. So the commits of all pack
 is garbage only if another pack that stays contains all of its commits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile

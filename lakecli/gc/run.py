@@ -13,8 +13,6 @@ The lists of condemned objects name candidates only. A sweep finds the objects i
 the refs again, and deletes only objects that are still old, still unreached, and not kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress

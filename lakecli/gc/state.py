@@ -13,8 +13,6 @@ The lists name candidates only: the sweep itself finds the objects in use. Anybo
 the bucket can write a list, so each list is validated and must be older than the grace period.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -15,8 +15,6 @@ objects that old servers wrote directly into the namespace are a part, too.
 A list of objects consists of records of `RECORD` bytes: the digest, and the size (8, big-endian).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta

@@ -8,8 +8,6 @@ needed either, since the objects are read. A manifest may be old, so by default 
 a sample of its objects, in the processes that run the parts.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor

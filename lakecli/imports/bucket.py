@@ -8,8 +8,6 @@ pieces further until all pieces are small or there are many. Then small neighbou
 joined again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice, pairwise

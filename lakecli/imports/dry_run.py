@@ -7,8 +7,6 @@ driver writes the pieces to the file of the part. Large pieces are written to th
 see `scratch`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from bisect import bisect_left, insort

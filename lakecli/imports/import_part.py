@@ -6,8 +6,6 @@ The imported entries refer to the objects at their addresses. With ``--copy``, t
 objects are copied into the namespace, and the copies are named by their contents.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -1,7 +1,5 @@
 """An S3 Inventory as a source: its ``manifest.json`` names files in CSV or Parquet."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

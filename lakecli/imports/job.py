@@ -1,7 +1,5 @@
 """Import into a branch: plan parts, have a runner import them, join them, commit once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass

@@ -15,8 +15,6 @@ Column names are case-insensitive; other columns are ignored. CSV has the names 
 Rows may have any order, but a Parquet file whose row groups are sorted by path is not sorted again.
 """
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Sequence

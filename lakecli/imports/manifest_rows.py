@@ -5,8 +5,6 @@ readers interpret the same values in the same way, and refuse the same values. T
 are sent as batches of Arrow with `COLUMNS`.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

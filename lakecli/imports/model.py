@@ -3,8 +3,6 @@
 Tasks and parts are sent to the processes that run parts, so they consist of plain values.
 """
 
-from __future__ import annotations
-
 import json
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,7 +53,7 @@ class Rows:
         types: Sequence[bytes | None] = self.content_types or [None] * len(self)
         return self.keys, self.addresses, self.sizes, self.checksums, self.seconds, types
 
-    def take(self, positions: Sequence[int]) -> Rows:
+    def take(self, positions: Sequence[int]) -> "Rows":
         """Return the rows at some positions, in that order."""
         columns: list[Any] = [[column[at] for at in positions] for column in self.columns()]
         keys, addresses, sizes, checksums, seconds, types = columns
@@ -228,7 +226,7 @@ class ImportTally:
     archived: int = 0
     unpinned: int = 0
 
-    def __iadd__(self, other: ImportTally) -> Self:
+    def __iadd__(self, other: "ImportTally") -> Self:
         """Add the counts of another part."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))

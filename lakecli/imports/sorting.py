@@ -12,8 +12,6 @@ journal, so that an import that continues after it was killed has the same inter
 reads the manifest again and skips finished intervals.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sqlite3

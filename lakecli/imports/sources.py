@@ -3,8 +3,6 @@
 The driver walks a directory of this machine, and the parts hash its files.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias

@@ -10,8 +10,6 @@ With these parts, `rebuild_heads` rebuilds the trees of lakeFS at the heads of b
 part on Spark: a part is some ranges of a tree of lakeFS.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator

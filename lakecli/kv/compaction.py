@@ -15,8 +15,6 @@ is killed, a process that waited for it must not use the old contents. Opening t
 initialises the lock file, while the lock is still held.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

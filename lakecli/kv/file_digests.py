@@ -8,8 +8,6 @@ There is one record per path; numbers are 8 bytes, big-endian. A digest is valid
 file's inode, size and times are all unchanged.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Container, Iterable, Iterator
 from typing import Final, NamedTuple

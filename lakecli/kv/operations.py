@@ -20,8 +20,6 @@ operation that changed it. Memory is needed only for the refs that have changed 
 operation. Staged records are read from the images of the newer operations, which stay on disk.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -429,7 +427,7 @@ class PastTransaction(ReadTransaction):
             raise
         return self
 
-    def _walk_back(self) -> PastStaging:
+    def _walk_back(self) -> "PastStaging":
         kept = get(self, self._repository, self._operation)
         writers: dict[bytes, list[bytes]] = {}
         for operation in iter_operations(self, self._repository):

@@ -1,7 +1,5 @@
 """Conversion of errors of LMDB, and of the disk that has the local store, to lakecli errors."""
 
-from __future__ import annotations
-
 import errno
 import os
 

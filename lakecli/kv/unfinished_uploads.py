@@ -10,8 +10,6 @@ changed file has another digest, so it never resumes the upload of its former co
 does not record which parts are uploaded; only the object store knows that.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -19,8 +19,6 @@ Python function with the same results, which is used if the compiled core is mis
 May import nothing of lakecli.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final, Protocol

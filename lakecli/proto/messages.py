@@ -9,8 +9,6 @@ order, the last of several values wins, messages are merged, numbers may be padd
 fields, or fields of another wire type than expected, are skipped. Texts must be UTF-8.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -83,7 +81,7 @@ class Message:
     wire_type: Final = _LENGTH_DELIMITED
     default: Final = None
 
-    def __init__(self, **fields: Scalar | Message | list[Scalar] | list[Message]) -> None:
+    def __init__(self, **fields: "Scalar | Message | list[Scalar] | list[Message]") -> None:
         self._repeated = [name for name, type_ in fields.items() if isinstance(type_, list)]
         self._fields: dict[int, tuple[str, Scalar | Message]] = {}
         self._defaults: dict[str, Any] = {}

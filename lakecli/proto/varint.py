@@ -1,7 +1,5 @@
 """Unsigned varints: seven bits per byte, lowest bits first; the last byte has its top bit clear."""
 
-from __future__ import annotations
-
 from typing import Final
 
 MAX_VARINT_SIZE: Final = 10

@@ -6,8 +6,6 @@ candidates are left. The best commit to test leaves as few candidates as possibl
 Any graph of commits is allowed.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Sequence
 from math import isqrt

@@ -7,8 +7,6 @@ it can stop at the generation of the answer. Each step to a parent checks the in
 `DamagedHistory` if the invariant is violated or the parent is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from heapq import heappop, heappush

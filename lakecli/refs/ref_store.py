@@ -10,8 +10,6 @@ ID bytes. Values are compact JSON with times as unix seconds, which is quick to 
 branch or tag that a later version added are kept when this version rewrites the record.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -45,8 +45,6 @@ Rules that protect writers from the collector:
 An absent state means idle, epoch 0: no collection ever ran, and writers need no further check.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping

@@ -16,8 +16,6 @@ Eight packs of similar size are merged into one. So the number of packs grows wi
 their total size, and each commit is rewritten only a few times.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter

@@ -9,8 +9,6 @@ If a merge combines changes below one common prefix from both sides, the result 
 that made such a change, not the merge.
 """
 
-from __future__ import annotations
-
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -130,7 +128,7 @@ def _list(view: View, path: bytes, *, recursive: bool) -> Iterator[ListedObject 
 
 
 def _annotations(
-    walk: _AncestorWalk,
+    walk: "_AncestorWalk",
     commit: Commit,
     first: ListedObject | ListedPrefix | None,
     listed: Iterator[ListedObject | ListedPrefix],

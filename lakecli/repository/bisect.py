@@ -4,8 +4,6 @@ A repository has at most one session: a row in the local store, with the verdict
 Everything else is computed from the verdicts and the commits when it is needed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple

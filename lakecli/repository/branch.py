@@ -4,8 +4,6 @@ Functions that change branches import some modules only when they are called, so
 only list branches start faster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -46,7 +44,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
     return branch
 
 
-def claim_ref(repository: Repository, expression: str) -> ClaimedCommit:
+def claim_ref(repository: Repository, expression: str) -> "ClaimedCommit":
     """Return the commit that a ref expression names, claimed for a branch or a tag.
 
     Raises:

@@ -1,7 +1,5 @@
 """lakeFS's protected branches: rules of the policy that let a branch take merges only."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -6,8 +6,6 @@ decided by anybody. The statement is about the tree, or about the entries below 
 nothing about the commit, so it holds for every commit that has them.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple

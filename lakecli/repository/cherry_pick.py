@@ -5,8 +5,6 @@ reverting C merges its parent with C as the base. So what the commit or its reve
 source of decisions about conflicts.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from lakecli.base.model import Commit, MetarangeId

@@ -8,8 +8,6 @@ transaction at the end. If a clone is interrupted, the same command finishes it,
 pack twice.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from lakecli.base.model import Branch, RefKind, RepositoryRecord, StagingToken, Tag

@@ -1,7 +1,5 @@
 """Commit the staged changes of a branch, or only some of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice

@@ -3,8 +3,6 @@
 A copy is the same entry, staged at another path.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from lakecli.base.model import Entry

@@ -14,8 +14,6 @@ crash leaves both the source and the copies. Each repository has its own operati
 of a move is undone in its own repository.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Differences: staged against committed, and between two refs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial

@@ -5,8 +5,6 @@ checks that need a lake: the local store, the cache and the disks, the owner of 
 the refs and packs that clones share in the namespace.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress

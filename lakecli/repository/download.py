@@ -3,8 +3,6 @@
 `Downloader` fetches objects for one command; `download_tree` uses it for whole directories.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ object is counted for the first path only, as ``du`` counts a file with several 
 that were counted are recorded on disk, so memory does not grow with their number.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -43,7 +41,7 @@ class PrefixUsage:
         self.prefix = prefix
         self.objects = self.size = self.physical = self.shared = 0
 
-    def add(self, other: PrefixUsage) -> None:
+    def add(self, other: "PrefixUsage") -> None:
         """Add the counts of another prefix."""
         self.objects += other.objects
         self.size += other.size

@@ -30,8 +30,6 @@ claims such trees before it builds on their commits.
 The guard reuses a state for `MAX_STATE_AGE` after reading it; the collector waits that much longer.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """Merge a ref into a branch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

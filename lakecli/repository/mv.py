@@ -1,7 +1,5 @@
 """Move objects: stage the same entries at the new paths, and deletions at the old paths."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from lakecli.base.model import Entry

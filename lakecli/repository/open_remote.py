@@ -12,8 +12,6 @@ requests, however long the history is. Records in the local store are added and 
 handle shows one state of each ref.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
@@ -54,7 +52,7 @@ _NO_STAGING: Final = StagingToken(bytes(OWNER_SIZE))
 """The staging token of branches, under which nothing is staged."""
 
 
-def open_remote(home: Home, runtime: Runtime, storage_namespace: str) -> RemoteRepository:
+def open_remote(home: Home, runtime: Runtime, storage_namespace: str) -> "RemoteRepository":
     """Open the repository of a storage namespace for reading.
 
     This takes one request for the repository's description, and another one for the bucket's region
@@ -162,7 +160,7 @@ def _discard(store: LocalStore, directory: str, owner: int) -> None:
 class _Reading(ReadTransaction):
     """A read transaction that fetches missing records, and then sees them."""
 
-    def __init__(self, store: OnDemandStore, fetch: Fetching) -> None:
+    def __init__(self, store: OnDemandStore, fetch: "Fetching") -> None:
         super().__init__(store.usable())
         self._filled = store.filled
         self._fetch = fetch

@@ -8,8 +8,6 @@ unless that tree has passed already. So the branch never has a tree that was not
 With ``sync = manual``, only the destination is fetched, followed and pushed.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 

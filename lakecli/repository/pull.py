@@ -5,8 +5,6 @@ commits change a staged path, the pull is refused. A branch with unpushed commit
 must not have uncommitted changes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial

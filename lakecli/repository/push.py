@@ -6,8 +6,6 @@ deleted, if it still points to the commit at which this clone saw it last, or to
 caller names. A tag is created once, and moved only with a lease.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

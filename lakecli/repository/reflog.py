@@ -1,7 +1,5 @@
 """Show how a branch or tag moved."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from lakecli.base.model import NAMED_KINDS, RefKind

@@ -9,8 +9,6 @@ messages, and in addition ``writer``. They are written create-only below ``_lake
 follow lakecli's rule, which lakeFS does not check.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime

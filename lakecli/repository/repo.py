@@ -1,7 +1,5 @@
 """Create and delete the repositories of this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final

@@ -1,7 +1,5 @@
 """Undo the change of one commit with a new commit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from textwrap import shorten
 

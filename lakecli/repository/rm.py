@@ -1,7 +1,5 @@
 """Remove objects from a branch: stage their deletion."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from lakecli.base.uri import as_directory

@@ -12,8 +12,6 @@ of it is there, or nothing. A run whose job ended without an error can be resume
 already is not done again. Another one can only be aborted, since its data may not be whole.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

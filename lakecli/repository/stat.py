@@ -1,7 +1,5 @@
 """Show one object."""
 
-from __future__ import annotations
-
 from lakecli.base.model import Entry
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import open_view

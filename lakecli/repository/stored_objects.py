@@ -11,8 +11,6 @@ by their content, so it is always safe to replace wrong bytes by the right ones.
 are overwritten.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Create, list, show and delete tags."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from lakecli.base.model import Tag

@@ -5,8 +5,6 @@ The object is stored under the digest of its contents, and no entry refers to it
 `stage_together` is called. Otherwise garbage collection deletes the object after the grace period.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Mapping, Sequence
@@ -139,7 +137,7 @@ def deposit(
     branch: str,
     path: bytes,
     *,
-    source: BinaryIO | Path,
+    source: "BinaryIO | Path",
     options: UploadOptions,
 ) -> bytes:
     """Write an object into the namespace, durably; return the encoded entry for its path.
@@ -174,7 +172,7 @@ def _is_directory(source: StrPath) -> UsageError:
 
 def _begin(
     repository: Repository, branch: str, path: bytes, options: UploadOptions
-) -> tuple[Uploader, bytes | None]:
+) -> "tuple[Uploader, bytes | None]":
     """Begin the upload of one object; return the upload and the encoded entry at the path."""
     check_path(path)
     (present,) = values_on(repository, branch, [path])

@@ -6,8 +6,6 @@ would be done. With `delete`, the objects without a file in the directory are re
 files.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -180,7 +178,7 @@ class _UploadFiles(NamedTuple):
     found: Iterator[WalkedFile]
     root: bytes | None = None
     surplus: _Records = ()
-    walked: _WalkedFiles | None = None
+    walked: "_WalkedFiles | None" = None
 
     def absent(self, below: bytes) -> _Records:
         """Return the objects to delete at the end: those of `surplus` that still have no file."""

@@ -8,8 +8,6 @@ paths meanwhile, committed or staged, nothing is committed. Changes that others 
 are not committed and stay staged, except staged changes that the commit replaces.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice

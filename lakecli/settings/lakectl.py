@@ -5,8 +5,6 @@ variables. A key is used if lakecli has a setting with the same meaning. All oth
 lakeFS server and are ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 

@@ -11,8 +11,6 @@ In reading order::
 May import `fsck`, `gc`, `exports` and what is below.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

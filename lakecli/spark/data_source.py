@@ -15,8 +15,6 @@ the loaded DataFrame, so rows that are skipped for the filter of one query would
 other queries on the same DataFrame.
 """
 
-from __future__ import annotations
-
 import getpass
 import os
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence

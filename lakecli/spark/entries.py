@@ -5,8 +5,6 @@ committed tree and, for a branch, the staged changes on top. Executors decode th
 partition is a group of ranges, or a group of staged records.
 """
 
-from __future__ import annotations
-
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence

@@ -11,8 +11,6 @@ the executors' Python, and credentials. Spark does not verify the bytes that it 
 Spark opens an object outside the namespace, the object is compared with its recorded checksum.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ refers to the files until the driver commits, so a task that fails or runs twice
 garbage.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import tempfile
@@ -313,7 +311,7 @@ class _TaskFiles:
             if most and self._rows >= most:
                 self._end()
 
-    def begin(self, directory: str) -> _ParquetFile | _TextFile:
+    def begin(self, directory: str) -> "_ParquetFile | _TextFile":
         """Return the open file of a directory; first finish the file of another directory."""
         if self._file is not None and self._directory == directory:
             return self._file

@@ -5,8 +5,6 @@ of the rows; to the driver's JVM, into which lakecli loads a file system; to Had
 connectors; and to the active session.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast

@@ -4,8 +4,6 @@ Paths and Spark's strings are both bytes, so paths are passed on unchanged even 
 UTF-8. Arrays are made from buffers, because `pyarrow.array` imports pandas, which loads slowly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 

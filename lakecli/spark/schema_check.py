@@ -5,8 +5,6 @@ in its name. A file without a generation in its name counts as older than all ot
 schema is the names in the header, or the number of columns; JSON files have no schema.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence

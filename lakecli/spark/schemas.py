@@ -1,7 +1,5 @@
 """Read and check schemas that Spark and lakecli record in the footers of Parquet files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

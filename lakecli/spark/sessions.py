@@ -4,8 +4,6 @@ A function is sent to executors as bytes, so that an executor without lakecli ca
 lakecli is missing.
 """
 
-from __future__ import annotations
-
 import getpass
 import os
 import pickle

@@ -5,8 +5,6 @@ joins and views keep the alias, and `origins` finds it. The commit is lost where
 plan: after `checkpoint`, or for rows that passed through Python.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -31,7 +29,7 @@ _MAGIC: Final = b"PAR1"
 _TAIL: Final = 64 << 10
 
 
-def table_files(repository: Repository, uri: str) -> tuple[list[TableFile], Origin | None]:
+def table_files(repository: Repository, uri: str) -> "tuple[list[TableFile], Origin | None]":
     """Return the files that Spark would read below a path, and the origin of the rows.
 
     The ref is resolved once, by this function. If the path is the path of an object, the table is

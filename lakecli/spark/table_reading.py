@@ -4,8 +4,6 @@ Spark itself lists the files, infers the schema and the partition columns, and r
 from the file system that the module `file_system` provides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial

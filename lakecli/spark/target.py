@@ -19,8 +19,6 @@ the version of the batch, so this record is shared, merged and reset with the br
 applies to one table, because one batch may write several tables.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -86,7 +84,7 @@ class WriteTarget:
         prefix: bytes,
         *,
         mode: str,
-        batch: StreamBatch | None = None,
+        batch: "StreamBatch | None" = None,
         check: Callable[[View], object] | None = None,
     ) -> None:
         if mode not in MODES:

@@ -5,8 +5,6 @@ that successful tasks reported; files of tasks that failed or ran twice are left
 collection.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path

@@ -45,8 +45,6 @@ its entries (without the restart points) take at least `BLOCK_SIZE_MIN` bytes an
 32 is ``40``, 64 is ``80 01``. Bytes after the data are ignored, as lakeFS does.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from lakecli.errors import IntegrityError

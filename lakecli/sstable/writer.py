@@ -5,8 +5,6 @@ The bytes depend on the records and the properties alone, not on how the records
 `encode_properties` writes the properties, which lakecli, lakeFS and RocksDB's tools read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, islice
 from operator import lt

@@ -3,8 +3,6 @@
 `overlay` and `put_over` merge layers of records into one sorted view; the newest layer is on top.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import chain

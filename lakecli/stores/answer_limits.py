@@ -12,8 +12,6 @@ deadline as a whole, but fails if the server stops receiving; the wait for the a
 the whole request was sent.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -80,7 +78,7 @@ class AnswerLimits(NamedTuple):
         """The connect timeout and the read timeout in seconds, as HTTP clients expect them."""
         return min(CONNECT_TIMEOUT, self.timeout), self.timeout
 
-    def for_work(self) -> AnswerLimits:
+    def for_work(self) -> "AnswerLimits":
         """Return limits for an answer whose body starts before the server has finished its work."""
         return self._replace(window=max(self.window, LONGEST_WORK))
 
@@ -221,7 +219,7 @@ class _Raw(RawIOBase):
         if self._is_body:
             self._due = self.received + self._limits.min_rate * self._window
 
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
         """Read the bytes that have arrived.
 
         Raises:

@@ -3,8 +3,6 @@
 Messages name the object and the endpoint's host; never a URL, a header or a credential.
 """
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """What the adapters of the clouds share: full names, checks, batches and deletions."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -174,7 +172,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
     def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
         """Delete objects by one request."""
 
-    def batch(self) -> ParallelBatch:
+    def batch(self) -> "ParallelBatch":
         """Start a batch of parallel create-only requests."""
         return ParallelBatch(self)
 

@@ -9,8 +9,6 @@ storage namespace is expected::
 The data ends with the process, so the command line has no such buckets.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -188,7 +186,7 @@ class MemoryStore:
         bucket.keep(self._prefix + key, Stored(data, info))
         return version
 
-    def uploads(self) -> MemoryUploads:
+    def uploads(self) -> "MemoryUploads":
         """Return the interface for multipart uploads, which are kept as long as the bucket."""
         return MemoryUploads(self, self._bucket, self._prefix)
 
@@ -269,7 +267,7 @@ class MemoryStore:
         del key
         return None
 
-    def batch(self) -> _MemoryBatch:
+    def batch(self) -> "_MemoryBatch":
         """Start a batch of writes; see `contract.WriteBatch`."""
         return _MemoryBatch(self)
 

@@ -4,8 +4,6 @@ Repeating the command does not remove such an obstacle. It is recognised by the 
 error. The classes of the causes are compared by name, so that no library has to be imported.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit

@@ -4,8 +4,6 @@ An object is read from the directory if it exists there, else from the namespace
 the directory. So commits can be made on top of a namespace without writing to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from heapq import merge

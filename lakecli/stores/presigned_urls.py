@@ -6,8 +6,6 @@ The SDKs can also sign, but take longer, for one URL as well as for thousands:
 Google's V4 signing is Amazon's Signature Version 4 with other names and another algorithm.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -44,7 +42,7 @@ class PresignedUrl(NamedTuple):
     unsigned: tuple[Callable[[bytes], bytes], bytes] | None = None
     fields: Mapping[str, str] = _NO_HEADERS
 
-    def signed(self, signature: bytes) -> PresignedUrl:
+    def signed(self, signature: bytes) -> "PresignedUrl":
         """Return the URL with its signature."""
         return self._replace(url=self.url + signature.hex(), unsigned=None)
 

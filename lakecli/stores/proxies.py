@@ -3,8 +3,6 @@
 This module exists because `urllib3` itself ignores the proxy variables of the environment.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -23,9 +21,9 @@ def proxy_of(url: str) -> str:
 
 def open_connections(
     proxy: str,
-    limits: AnswerLimits,
+    limits: "AnswerLimits",
     **options: Any,  # noqa: ANN401 - those of urllib3
-) -> PoolManager:
+) -> "PoolManager":
     """Return pools of connections to servers, through a proxy unless `proxy` is ``""``.
 
     Args:

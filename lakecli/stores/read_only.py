@@ -3,8 +3,6 @@
 `ReadOnlyStore` reads a namespace, and `AtVersion` one version of an object.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
@@ -52,7 +50,7 @@ class ReadOnlyStore:
         """Yield the objects under a prefix; see `ObjectStore.list`."""
         return self._store.list(prefix, after=after)
 
-    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+    def presign(self, key: str, request: "PresignRequest", *, now: datetime) -> "PresignedUrl":
         """Sign a URL for reading an object; refuse a URL for writing."""
         if request.method != "GET":
             self.put()

@@ -1,7 +1,5 @@
 """Finds the adapter of a URI's scheme; its module is imported when first needed."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from lakecli.base.model import NO_ACCOUNT, Account

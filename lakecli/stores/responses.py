@@ -9,8 +9,6 @@ Each response is logged in one debug message, without secrets. The ``Date`` of i
 the clock of a store, without an extra request.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -101,7 +99,7 @@ def name_below(prefix: str, name: str) -> str:
     return name
 
 
-def read_xml(body: bytes, root: str, *needs: str, also: frozenset[str] = frozenset()) -> Element:
+def read_xml(body: bytes, root: str, *needs: str, also: frozenset[str] = frozenset()) -> "Element":
     """Parse an answer in XML, and return its root element.
 
     Args:

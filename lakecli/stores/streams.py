@@ -4,8 +4,6 @@
 size, is the base of readers of objects and parts. `PieceReader` makes a stream of an iterator.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
@@ -161,7 +159,7 @@ class ReadStream(RawIOBase):
         """Return ``True``."""
         return True
 
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
         """Read into `buffer`."""
         target = memoryview(buffer).cast("B")
         data = self.read(len(target))

@@ -8,8 +8,6 @@ both changed are conflicts, and the policy decides which version is kept.
 for `undo`.
 """
 
-from __future__ import annotations
-
 import heapq
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Committing the changes of a working directory, without staging them first."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Linking a directory with a path of a ref: `local init` and `local clone`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -10,8 +10,6 @@ incoming directory; the subdirectory is then renamed as a whole.
 `WantedFile` is a file to write, and `WriteReport` the result for many files.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from contextlib import suppress

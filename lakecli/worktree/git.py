@@ -1,7 +1,5 @@
 """A Git repository around a working directory: its ``.gitignore``, and its present commit."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

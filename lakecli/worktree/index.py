@@ -19,8 +19,6 @@ The index of a deleted directory is deleted. The index is kept if the directory 
 reach, for example on a disk that is not mounted.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from bisect import bisect_left
@@ -231,7 +229,7 @@ class Index:
         self.has_changed = False
 
     @classmethod
-    def load(cls, file: Path, key: str) -> Index | None:
+    def load(cls, file: Path, key: str) -> "Index | None":
         """Return the index in a file; ``None`` if it is missing, damaged, or has another key."""
         try:
             data = file.read_bytes()

@@ -7,8 +7,6 @@ a redo, `overwrite_again` stages the present files in the area for the next undo
 them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence

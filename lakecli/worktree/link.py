@@ -17,8 +17,6 @@ lakecli uses:
     left_out          paths that cannot be files here, percent-encoded
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -12,8 +12,6 @@ The executable bit is recorded in lakectl's metadata for POSIX permissions. The 
 counts as unchanged, and the bit is recorded when the file's bytes change.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

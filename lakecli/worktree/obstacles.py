@@ -5,8 +5,6 @@ file can be there now. It is *blocked* if files of the user are in the way, whic
 Otherwise it cannot be a file on this machine.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

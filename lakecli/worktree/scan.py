@@ -4,8 +4,6 @@ The scan walks the directory once. A file whose state is in the index is not rea
 the base are compared by size, then by their bytes. Files that are not in the base are not read.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable, Collection, Mapping

@@ -1,7 +1,5 @@
 """How a working directory, its base and its ref differ: `status` and `diff`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """An opened linked directory: its base, its ref's present commit, its files, and its lock."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

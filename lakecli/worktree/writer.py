@@ -5,8 +5,6 @@ still the file that the scan has seen, so a file that was written meanwhile is n
 that does not exist yet is made by one rename, with all its files.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

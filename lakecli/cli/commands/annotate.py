@@ -1,7 +1,5 @@
 """``lakecli annotate`` and ``lakecli blame``: the commits that last changed objects."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final, TypedDict
 
 from lakecli.base.model import Commit

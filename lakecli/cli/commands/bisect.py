@@ -1,7 +1,5 @@
 """``lakecli bisect``: search history for the commit that introduced a problem."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, TypedDict

@@ -1,7 +1,5 @@
 """``lakecli check`` and ``lakecli approve``."""
 
-from __future__ import annotations
-
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.named_checks import check_named
 from lakecli.cli.context import Context

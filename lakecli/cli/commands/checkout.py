@@ -1,7 +1,5 @@
 """``lakecli checkout``, ``restore`` and ``check-ignore``: the files of a linked directory."""
 
-from __future__ import annotations
-
 from shlex import quote
 from typing import TypedDict
 

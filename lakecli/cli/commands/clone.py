@@ -1,7 +1,5 @@
 """``lakecli clone``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 

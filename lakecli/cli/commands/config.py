@@ -1,7 +1,5 @@
 """``lakecli config``, and ``lakecli use``, which sets the default repository."""
 
-from __future__ import annotations
-
 from typing import Final, NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri

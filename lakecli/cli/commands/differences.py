@@ -1,7 +1,5 @@
 """Differences as text and JSON: one line or object for each path, or counts by prefix."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from itertools import groupby

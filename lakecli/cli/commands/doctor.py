@@ -1,7 +1,5 @@
 """``lakecli doctor``."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The runner of bulk work that ``--engine``, ``--master`` and ``--conf`` select."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager

@@ -1,7 +1,5 @@
 """``lakecli export``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial

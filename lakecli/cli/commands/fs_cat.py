@@ -1,7 +1,5 @@
 """``lakecli fs cat``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from tempfile import SpooledTemporaryFile

@@ -1,7 +1,5 @@
 """``lakecli fs cp`` and ``lakecli fs mv``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, TypedDict

@@ -1,7 +1,5 @@
 """``lakecli fs download``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime

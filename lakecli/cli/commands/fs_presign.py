@@ -1,7 +1,5 @@
 """``lakecli fs presign``."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path

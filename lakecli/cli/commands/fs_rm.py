@@ -1,7 +1,5 @@
 """``lakecli fs rm``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from shlex import quote
 from typing import NotRequired, TypedDict

@@ -1,7 +1,5 @@
 """``lakecli fs stage`` and ``fs update-metadata``: entries without an upload."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """``lakecli fs upload``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext

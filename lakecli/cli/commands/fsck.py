@@ -1,7 +1,5 @@
 """``lakecli fsck``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """``lakecli gc``: garbage collection and its retention rules."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """``lakecli import``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TypedDict

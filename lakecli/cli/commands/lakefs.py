@@ -1,7 +1,5 @@
 """``lakecli refs-dump``, ``refs-restore`` and ``cat-sst``: exchange with lakeFS."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping, Sequence

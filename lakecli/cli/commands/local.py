@@ -1,7 +1,5 @@
 """``lakecli local``: directories that are linked with a path of a ref."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated, TypedDict

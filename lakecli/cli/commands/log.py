@@ -1,7 +1,5 @@
 """``lakecli log``."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -201,7 +199,7 @@ def _paths(option: str, texts: Sequence[str]) -> list[bytes]:
 @contextmanager
 def _draw(
     context: Context, repository: Repository, ref: str, options: LogOptions
-) -> Iterator[Iterator[Drawn]]:
+) -> "Iterator[Iterator[Drawn]]":
     from lakecli.cli.commands.log_format import draw, ref_names
 
     with log_graph(repository, ref, options) as lines:

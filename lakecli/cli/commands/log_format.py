@@ -4,8 +4,6 @@ Text from a commit is escaped, as in all output. Text of the format string itsel
 is written unchanged.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """``lakecli merge``, ``cherry-pick`` and ``find-merge-base``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypedDict

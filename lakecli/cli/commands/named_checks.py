@@ -1,7 +1,5 @@
 """The checks that ``--check`` names: of the settings of this machine, or commands as they are."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """``lakecli op``, ``undo`` and ``redo``: the operation log, undo and redo."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

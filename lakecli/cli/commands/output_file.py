@@ -1,7 +1,5 @@
 """Output files of commands: `--output`, `--manifest` and `--script`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

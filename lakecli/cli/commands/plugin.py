@@ -1,7 +1,5 @@
 """``lakecli plugin``, and running a plugin: a program in PATH that provides a command."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

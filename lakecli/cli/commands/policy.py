@@ -1,7 +1,5 @@
 """``lakecli policy`` and ``lakecli branch-protect``: rules about refs, for all clones."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess
@@ -209,7 +207,7 @@ def _run_editor(context: Context, name: str) -> None:
 
 def _set(
     context: Context,
-    repository: Repository,
+    repository: "Repository",
     present: PolicyRecord | None,
     document: str,
     *,

@@ -1,7 +1,5 @@
 """Presigned URLs: for one object, for many objects (written to files), and for uploads."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping

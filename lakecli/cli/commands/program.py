@@ -1,7 +1,5 @@
 """Commands about the program itself: its version and completion scripts."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import TypedDict
 

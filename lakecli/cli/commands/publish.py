@@ -1,7 +1,5 @@
 """``lakecli publish``."""
 
-from __future__ import annotations
-
 from lakecli.base.model import Commit
 from lakecli.base.uri import ref_of
 from lakecli.cli.commands.moved_refs import bring_along

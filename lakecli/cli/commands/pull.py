@@ -1,7 +1,5 @@
 """``lakecli fetch`` and ``lakecli pull``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypedDict
 

@@ -1,7 +1,5 @@
 """``lakecli push``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypedDict
 

@@ -1,7 +1,5 @@
 """``lakecli quickstart``."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """``lakecli reflog``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import islice

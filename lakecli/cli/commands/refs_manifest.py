@@ -1,7 +1,5 @@
 """Functions shared by the commands that read a refs dump of lakeFS."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from lakecli.base.pipes import open_input

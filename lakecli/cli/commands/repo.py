@@ -1,7 +1,5 @@
 """``lakecli repo``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lakecli.base.model import RepositoryRecord

@@ -1,7 +1,5 @@
 """``lakecli run``, and ``run list``, ``show``, ``resume`` and ``abort``."""
 
-from __future__ import annotations
-
 import shlex
 from typing import TypedDict
 

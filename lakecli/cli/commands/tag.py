@@ -1,7 +1,5 @@
 """``lakecli tag``."""
 
-from __future__ import annotations
-
 from lakecli.base.model import Tag
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context

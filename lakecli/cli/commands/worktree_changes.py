@@ -1,7 +1,5 @@
 """Functions shared by commands that check out or commit a linked directory."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

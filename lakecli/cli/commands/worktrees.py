@@ -1,7 +1,5 @@
 """Functions shared by commands about linked directories: opening and comparing them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@
 ``None``. The docstring of the package explains why there are two parsers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Final

@@ -6,8 +6,6 @@ context (``read``), options with an optional value (``bare``), groups of options
 `option_groups`), and kinds of names for completion.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable
@@ -41,7 +39,7 @@ class Built(NamedTuple):
     """
 
     words: str
-    typer: TyperCommand
+    typer: "TyperCommand"
 
     def run(self, context: object, arguments: list[str]) -> int:
         """Run the command on normalised arguments and return its exit code."""

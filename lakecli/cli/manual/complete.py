@@ -10,8 +10,6 @@ operations and settings; repositories named by their storage namespace (buckets 
 with modifiers and in ranges; and the names in one directory of a ref or on the disk.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -5,8 +5,6 @@ with command lines. A paragraph ``Usage: …`` replaces the usage line that is m
 declaration. All other parts come from the declaration, so Typer is not loaded.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Both are generated from the command tree, and the same tree always gives the sam
 compares them with the files in the repository.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

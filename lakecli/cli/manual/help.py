@@ -4,8 +4,6 @@ Typer's help has no section for examples and no list of topics. It is formatted 
 delay every ``--help``.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
@@ -62,7 +60,7 @@ def _names(title: str, names: Iterable[str]) -> Iterator[str]:
     yield from _filled(", ".join(names), first="  ", others="  ")
 
 
-def topic_help(topic: Topic) -> Iterator[str]:
+def topic_help(topic: "Topic") -> Iterator[str]:
     """Yield a topic, line by line."""
     yield from _filled(topic.summary + ".")
     last = "paragraph"

@@ -5,8 +5,6 @@ command. Such generators support neither topics nor sections for examples and JS
 the 66 pages of commands have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 

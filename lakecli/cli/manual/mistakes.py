@@ -5,8 +5,6 @@ table when a line is invalid. If the meaning of a line is clear and the command 
 `lakecli.cli.tree.instead` runs the right command.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches

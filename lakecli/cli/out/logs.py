@@ -4,8 +4,6 @@ Only messages of lakecli's own loggers are logged, whose names begin with ``lake
 the clouds' SDKs are not logged, because they contain signatures.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -10,8 +10,6 @@ Text from a bucket is untrusted, so `Output._shown` escapes invisible characters
 `Output` writes to stdout and stderr; a test checks this. Bytes (``fs cat``) are written unchanged.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -221,7 +219,7 @@ class Output:
         for item, line in zip(listed, lines, strict=True):
             self._write((line if style is None else self.style(line, style(item))) + "\n")
 
-    def date(self, when: datetime) -> str:
+    def date(self, when: "datetime") -> str:
         """Return a time as text for a table; on a terminal, without seconds and time zone."""
         is_short = self.terminal and not self.whole
         return format_.local_date(when)[: len("2026-11-28 13:12") if is_short else None]

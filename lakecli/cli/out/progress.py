@@ -3,8 +3,6 @@
 The bar for terminals is in ``progress_bar``, which imports Rich.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from threading import Lock

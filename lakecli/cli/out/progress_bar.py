@@ -1,7 +1,5 @@
 """The progress bar on a terminal, drawn by Rich; imported only if stderr is a terminal."""
 
-from __future__ import annotations
-
 from typing import Final, Self, TextIO
 
 from rich.console import Console

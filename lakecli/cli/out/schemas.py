@@ -14,8 +14,6 @@ Every answer contains every field, unless the type of the field is ``optional``;
 field is null or empty. Fields may be added, but no field changes its meaning or is removed.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

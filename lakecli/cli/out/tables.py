@@ -1,7 +1,5 @@
 """Tables for a terminal, drawn by Rich: at most as wide as the terminal, numbers right-aligned."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from io import StringIO

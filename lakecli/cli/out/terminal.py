@@ -1,7 +1,5 @@
 """Output for terminals only: a pager for long answers, and documents that are escaped."""
 
-from __future__ import annotations
-
 import codecs
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Text for values: sizes, dates, paths, metadata, tables."""
 
-from __future__ import annotations
-
 import shlex
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -248,7 +246,7 @@ def entry_lines(
     yield from metadata_lines(entry.metadata)
 
 
-def place_lines(places: Sequence[CountedPlace]) -> Iterator[str]:
+def place_lines(places: "Sequence[CountedPlace]") -> Iterator[str]:
     """Yield a line for each place outside a namespace; after the first few, only their number."""
     for place in places[:_SHOWN_PLACES]:
         allowed = "" if place.allowed else " (not allowed)"

@@ -26,8 +26,6 @@ another reading, at least a day later, has confirmed it.
     META  housekeeping/clock -> the last reading and the last confirmed one, unix seconds in JSON
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -7,8 +7,6 @@ namespace is taken.
 `lakecli.repository.handle.shareable` decides whether several machines may write to a namespace.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import datetime

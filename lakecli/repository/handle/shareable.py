@@ -13,8 +13,6 @@ too. Earlier versions kept all their results in the local store; only their fail
     META  sharing/ ‖ repository  -> a failure as JSON, its time as unix seconds
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ downloading it. No program that the script calls loads code from the directory o
 files.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

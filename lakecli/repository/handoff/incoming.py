@@ -14,8 +14,6 @@ any step, repeating the command does the remaining steps:
 `record_object` stages an object outside the namespace, without copying or reading it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -27,8 +27,6 @@ name. If the links were made for given names, the given names are used. Sizes an
 compared before anything is staged.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

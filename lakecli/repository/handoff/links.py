@@ -10,8 +10,6 @@ meanwhile. The unsigned URLs of each window are made before the threads start: m
 the GIL, and would slow down the threads.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -212,7 +210,7 @@ class ObjectLinks:
             else:
                 yield below + name, value
 
-    def _prepared(self, path: bytes, value: bytes) -> SigningItem:
+    def _prepared(self, path: bytes, value: bytes) -> "SigningItem":
         """Return a path with its entry and its URL, which may still be unsigned, or the error."""
         entry = decode_entry(value)
         try:

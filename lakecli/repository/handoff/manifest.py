@@ -22,8 +22,6 @@ line names the columns. A value that a spreadsheet would take for a formula has 
 Bytes of a path that are not UTF-8 are written as surrogate escapes in JSON and unchanged in CSV.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -5,8 +5,6 @@ Security Policy allows only one program, identified by its digest, and only requ
 of the page's links.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

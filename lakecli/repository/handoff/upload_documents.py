@@ -4,8 +4,6 @@ The script consists of ``partner_environment.sh`` and ``partner_put.sh``, which 
 and curl. Both documents send a list of the names of the files, too; see `link_sets`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -15,8 +15,6 @@ An error of a ``post-`` hook becomes a notice. A hook that itself moves branches
 These hooks are not lakeFS's, which `lakecli.repository.lakefs.hooks` reports.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -24,8 +24,6 @@ and the commit would still arrive in the bucket with the discarded changes.
   the process is still running, it finds no intent before its next request and gives up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeVar

@@ -15,8 +15,6 @@ a killed process, so that housekeeping finds the copy::
     META    copy/REPOSITORY TOKEN -> when the copy was made, unix seconds
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta

@@ -30,8 +30,6 @@ delete.
                                                             ID of the ref's last move in the bucket
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Any, Final

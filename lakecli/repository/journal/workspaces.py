@@ -12,8 +12,6 @@ a killed process. Each write renews the note, and housekeeping deletes a workspa
 its last write.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final

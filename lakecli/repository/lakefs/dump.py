@@ -7,8 +7,6 @@ is a commit's ID or a ref's name, the identity is a commit ID, and the data is a
 lakeFS's format.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -110,7 +108,7 @@ class Dump(NamedTuple):
         return min((date for date in roots if EARLIEST <= date <= LATEST), default=None)
 
 
-def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
+def read_dump(trees: TreeStore, manifest: "RefsManifest") -> Dump:
     """Read the three lists of a dump and verify them.
 
     Every commit's ID is recomputed, and every parent of a commit must be in the dump, too. A ref
@@ -152,7 +150,7 @@ def is_part_of(trees: TreeStore, dump: Dump, commits: MetarangeId) -> bool:
 
 
 def reach_of_dump(
-    trees: TreeStore, manifest: RefsManifest
+    trees: TreeStore, manifest: "RefsManifest"
 ) -> tuple[frozenset[str], frozenset[MetarangeId]]:
     """Return the tables of which a dump consists, and the trees of its commits.
 

@@ -10,8 +10,6 @@ from the source of a merge, and from the data to be committed::
 Only repositories that came from lakeFS are searched for hooks, so other repositories have no costs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice

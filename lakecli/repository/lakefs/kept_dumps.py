@@ -23,8 +23,6 @@ The end of this module is about a namespace that was taken over from lakeFS: whe
 and whether somebody has confirmed that lakeFS has stopped.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta

@@ -34,8 +34,6 @@ recorded dump are known to be in no dump (`lakecli.repository.lakefs.kept_dumps`
 interrupted update finishes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum

@@ -9,8 +9,6 @@ Where a pattern of names cannot be said in a cloud's language, the document forb
 than the rule. Owners may move all refs, since setting a policy writes its number into them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Asking the rules before work is done in vain, without loading them if this clone saw none."""
 
-from __future__ import annotations
-
 from lakecli.kv.bucket import SEEN_POLICY
 from lakecli.kv.local_store import Table
 from lakecli.repository.contract import Repository

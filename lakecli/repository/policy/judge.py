@@ -10,8 +10,6 @@ has no version; `check_created` reads the rules once more after the request.
 last. Before it refuses, the bucket confirms them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property

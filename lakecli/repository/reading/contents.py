@@ -6,8 +6,6 @@ recorded of an object proves that its bytes are right if it matches them; if it 
 proves nothing (`lakefs_digests`). Then only the size can be verified.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence

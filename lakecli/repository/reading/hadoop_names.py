@@ -5,8 +5,6 @@ Hadoop treats the path of an object as a pattern, joins consecutive slashes, res
 reads another object, several objects, or none.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

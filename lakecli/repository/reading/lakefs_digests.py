@@ -12,8 +12,6 @@ So if the checksum matches the bytes in one of the first two ways, they are the 
 it does not match, that proves nothing: only the size can be verified.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -59,7 +57,7 @@ class PartedHasher:
         new: returns a hasher.
     """
 
-    def __init__(self, size: int, new: Callable[[], _Hash]) -> None:
+    def __init__(self, size: int, new: "Callable[[], _Hash]") -> None:
         self._size = self._left = size
         self._new = new
         self._part, self._parts = new(), new()
@@ -83,7 +81,7 @@ class PartedHasher:
         return parts.hexdigest()
 
 
-def _new(data: bytes = b"") -> _Hash:
+def _new(data: bytes = b"") -> "_Hash":
     from hashlib import md5  # takes milliseconds to import
 
     return md5(data, usedforsecurity=False)

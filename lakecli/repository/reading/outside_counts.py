@@ -1,7 +1,5 @@
 """Count the places outside the storage namespace that a repository's entries name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 

@@ -15,8 +15,6 @@ If the condition fails, the checksum may not be an ETag of this store. Then `com
 object, and it is read only if it was not replaced after it was compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -58,7 +56,7 @@ class Recorded(NamedTuple):
     modified_at: datetime | None
 
     @classmethod
-    def of(cls, entry: Entry) -> Recorded:
+    def of(cls, entry: Entry) -> "Recorded":
         """Return what an entry records of its object."""
         return cls(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
 

@@ -9,8 +9,6 @@ was never shared. Moves that were pushed together count as one, as all other clo
 as ``main@{1}``, name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import islice

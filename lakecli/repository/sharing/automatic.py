@@ -22,8 +22,6 @@ move. Undo in the bucket sends noted moves, too, with or without automatic shari
 crash leaves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import Enum, auto
 from shlex import quote

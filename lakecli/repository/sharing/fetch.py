@@ -11,8 +11,6 @@ record the packs that build on it, and the refs that need it keep their last kno
 fetch reads these packs again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
@@ -369,7 +367,7 @@ def _note_complete(repository: Repository, waiting: Sequence[_WaitingPack]) -> s
 def _track(
     txn: WriteTransaction,
     repository: Repository,
-    remote: RefsInBucket,
+    remote: "RefsInBucket",
     unpacked: Unpacked,
     went_back: Mapping[tuple[RefKind, str], Tracked],
 ) -> tuple[RefUpdate, ...]:

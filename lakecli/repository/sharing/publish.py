@@ -9,8 +9,6 @@ reads few packs however many pushes there were. A replaced pack is deleted after
 another clone may read the packs that it has listed before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta

@@ -14,8 +14,6 @@ in a namespace that was taken over from lakeFS, objects that only earlier commit
 missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime

@@ -5,8 +5,6 @@ each ref that the old or the new ones match: a move that was judged by the old o
 version of the ref that is gone. What a crash leaves out of that, a repetition does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from heapq import nlargest

@@ -15,8 +15,6 @@ when the head moves: on top of the new head they would undo the changes between 
   `unstage_unchanged` removes the records that change nothing, if the new head changes their paths.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import islice

@@ -12,8 +12,6 @@ may be added to it unnoticed. So before a count for such an operation is kept, t
 skips a sequence number, so that later writes form a new operation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from heapq import merge

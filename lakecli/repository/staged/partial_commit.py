@@ -7,8 +7,6 @@ does not land, `drop_copies` deletes the copies. If the process is killed before
 deletes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
@@ -37,7 +35,7 @@ class StagedPart(NamedTuple):
     prefixes: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(cls, paths: Iterable[bytes], prefixes: Iterable[bytes]) -> StagedPart:
+    def of(cls, paths: Iterable[bytes], prefixes: Iterable[bytes]) -> "StagedPart":
         """Return the selection of these paths and prefixes."""
         named = frozenset(paths)
         return cls(named, (*map(as_directory, named), *prefixes))

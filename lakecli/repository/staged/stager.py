@@ -8,8 +8,6 @@ The rest of the module changes attributes of entries, and reads all objects belo
 batches, for `rm`, `cp` and `mv`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice

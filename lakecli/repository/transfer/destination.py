@@ -9,8 +9,6 @@ Names are relative to the root, with slashes. A name that leads out of the root,
 have, raises `UnsafeName`. `translated` lists the exceptions that are raised for errors of the disk.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -199,7 +197,7 @@ class Destination:
             return FileComparison.SAME
 
     @contextmanager
-    def partial(self, name: bytes, tag: bytes, *, size: int) -> Iterator[Partial]:
+    def partial(self, name: bytes, tag: bytes, *, size: int) -> "Iterator[Partial]":
         """Open the file that collects a large object until it is complete.
 
         The file is called ``.lakecli-TAG.partial`` and is in the directory of the final file. The

@@ -31,8 +31,6 @@ upper case, invisible characters, dots and blanks at the end, the name of an NTF
 short names of Windows.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from codecs import BOM_UTF8

@@ -8,8 +8,6 @@ are contiguous from the start are hashed while later parts are fetched, so that 
 hash at the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
@@ -91,7 +89,7 @@ class PartFetcher:
                 raise damaged(self.repository.uri, store, key)
             partial.finish(mtime=mtime)
 
-    def _fill(self, store: ObjectStore, key: str, assembly: _Assembly) -> None:
+    def _fill(self, store: ObjectStore, key: str, assembly: "_Assembly") -> None:
         self.progress.advance(size=assembly.size_of(assembly.complete))
         retries = part_retries(self.workers, self.repository.lake.runtime.random_number)
         self.workers.share(
@@ -99,7 +97,7 @@ class PartFetcher:
             lambda span: retries.call(lambda: self._fetch(store, key, assembly, span)),
         )
 
-    def _fetch(self, store: ObjectStore, key: str, assembly: _Assembly, span: range) -> None:
+    def _fetch(self, store: ObjectStore, key: str, assembly: "_Assembly", span: range) -> None:
         """Fetch the missing parts of a span with one request."""
         missing = [number for number in span if number not in assembly.complete]
         if not missing:

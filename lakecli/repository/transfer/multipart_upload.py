@@ -15,8 +15,6 @@ for a day, and an upload of this machine if no part has arrived for a week. Only
 objects are considered.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

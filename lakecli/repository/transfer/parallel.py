@@ -1,7 +1,5 @@
 """Work on many objects in several threads, which all stop if one of them fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Condition, Event, Lock, Thread

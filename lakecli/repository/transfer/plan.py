@@ -1,7 +1,5 @@
 """The results of a dry run: the step that would be taken for each path, and the totals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -25,7 +23,7 @@ class ObjectTally:
         self.count += 1
         self.size += size
 
-    def join(self, other: ObjectTally) -> None:
+    def join(self, other: "ObjectTally") -> None:
         """Add another tally."""
         self.count += other.count
         self.size += other.size

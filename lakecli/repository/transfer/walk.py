@@ -1,7 +1,5 @@
 """Find the files to upload: walk a directory, open files, and detect that a file changed."""
 
-from __future__ import annotations
-
 import os
 import stat
 import threading
@@ -134,7 +132,7 @@ def _problem_of(root: bytes, name: bytes, *, follow: bool) -> tuple[str | None, 
     return "a special file (pipe, socket or device)", True
 
 
-def by_own_names(sources: Sequence[Path]) -> list[WalkedFile]:
+def by_own_names(sources: "Sequence[Path]") -> list[WalkedFile]:
     """Return files, named by the last component of their paths and sorted by name."""
     found: dict[bytes, WalkedFile] = {}
     for source in sources:

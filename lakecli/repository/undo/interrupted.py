@@ -14,8 +14,6 @@ The file is created in the transaction that appends the operation. If the file i
 file system has no locks, commands still work.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

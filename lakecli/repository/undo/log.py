@@ -5,8 +5,6 @@ user's operation, even if it was undone and redone several times. The newest und
 operation decides whether the operation is undone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple

@@ -19,8 +19,6 @@ on this machine. Then nothing has changed, and the branch still has its commits 
 that were never pushed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

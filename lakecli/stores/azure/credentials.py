@@ -13,8 +13,6 @@ of the key or token, and ``AZURE_STORAGE_SERVICE_ENDPOINT`` its endpoint, if tha
 one.
 """
 
-from __future__ import annotations
-
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
@@ -207,7 +205,7 @@ def sas_url(
     container: str,
     name: str,
     now: datetime,
-    delegated: UserDelegationKey | None,
+    delegated: "UserDelegationKey | None",
     version_id: str = "",
     scope: str = "",
 ) -> PresignedUrl:
@@ -272,7 +270,7 @@ def sas_url(
     return PresignedUrl(f"{url}?{token}", end, _headers_of(request))
 
 
-def end_of(delegated: UserDelegationKey) -> datetime:
+def end_of(delegated: "UserDelegationKey") -> datetime:
     """Return when a delegated key expires.
 
     Raises:

@@ -1,7 +1,5 @@
 """Converts the errors of Azure's SDK to lakecli's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from http import HTTPStatus
 from shlex import quote

@@ -15,8 +15,6 @@ For conditions, the version of a blob is its ETag; version IDs name the old vers
 keeps.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar

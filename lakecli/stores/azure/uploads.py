@@ -14,8 +14,6 @@ never committed; the block 0 of an aborted upload has two bytes.
   `AzureClient.write_stream`.
 """
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
@@ -61,7 +59,7 @@ class _Block(NamedTuple):
 class AzureUploads:
     """The multipart uploads of one namespace, made of uncommitted blocks."""
 
-    def __init__(self, store: MatchingCloudStore[AzureClient]) -> None:
+    def __init__(self, store: "MatchingCloudStore[AzureClient]") -> None:
         self._store = store
 
     def start(self, key: str, *, by_urls: bool = False) -> UploadId:

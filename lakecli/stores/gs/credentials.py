@@ -9,8 +9,6 @@ the file of ``gcloud auth application-default login``, or the machine's service 
 sent, as by the SDK.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import warnings
@@ -233,7 +231,7 @@ class GsLogin:
         return self._credentials.universe_domain if self._credentials else DEFAULT_DOMAIN
 
     @property
-    def limits(self) -> AnswerLimits:
+    def limits(self) -> "AnswerLimits":
         """How slowly servers may answer."""
         from lakecli.stores.answer_limits import limits_of  # loads http.client
 

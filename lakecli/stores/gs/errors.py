@@ -4,8 +4,6 @@ The SDK's own messages contain URLs, which may contain the secret of an upload, 
 only the server's text.
 """
 
-from __future__ import annotations
-
 import re
 from html import unescape
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """Versions of objects: generations, the numbers by which Google Cloud Storage names them."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from lakecli.stores.contract import Absent, Condition, Match, Version
@@ -33,7 +31,7 @@ def generation_for(condition: Condition) -> int | None:
             return None
 
 
-def version_of(blob: Blob) -> Version:
+def version_of(blob: "Blob") -> Version:
     """Return the version of an object that the SDK describes."""
     try:
         return Version(str(int(blob.generation)))

@@ -4,8 +4,6 @@ The XML API has the multipart uploads of S3, with two differences: parts are joi
 condition, and unfinished uploads are kept and billed until a lifecycle rule deletes them.
 """
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -41,7 +39,7 @@ _OBJECTS = frozenset({"ListBucketResult"})
 class GsUploads:
     """The multipart uploads of one namespace."""
 
-    def __init__(self, store: MatchingCloudStore[GsClient]) -> None:
+    def __init__(self, store: "MatchingCloudStore[GsClient]") -> None:
         self._store = store
 
     def start(self, key: str, *, by_urls: bool = False) -> UploadId:

@@ -12,8 +12,6 @@ symbolic links. So nobody who can write into the namespace can make a key refer 
 it.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import itertools

@@ -1,7 +1,5 @@
 """Files and directories by descriptor: opening, describing, writing and syncing them."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -4,8 +4,6 @@ The SDK is botocore, the core of boto3. boto3 itself would delay the start of ev
 nothing more that lakecli uses.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -133,7 +131,7 @@ class S3Connection:
             return self._session
 
     @property
-    def limits(self) -> AnswerLimits:
+    def limits(self) -> "AnswerLimits":
         """How slowly servers may answer."""
         from lakecli.stores.answer_limits import limits_of  # loads http.client
 

@@ -4,8 +4,6 @@ Connections are those of `http.client`. `urllib3`, which is built on it, takes m
 for many small objects than the limit in ``tests/benchmarks/claims.py`` allows.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import ssl

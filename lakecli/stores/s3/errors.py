@@ -1,7 +1,5 @@
 """Converts the S3 SDK's errors to lakecli's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from shlex import quote
@@ -165,7 +163,7 @@ _BY_CLASS = {
 }
 
 
-def status_of(error: ClientError) -> int:
+def status_of(error: "ClientError") -> int:
     """Return the HTTP status of an answer."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 

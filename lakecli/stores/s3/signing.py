@@ -4,8 +4,6 @@ Signatures are computed without the SDK. With the SDK ``fs presign`` would take 
 URL as well as for thousands. Tests compare the signatures with the SDK's.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections.abc import Mapping

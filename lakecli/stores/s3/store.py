@@ -9,8 +9,6 @@ repetition could find the effect of the first attempt, and report a successful w
 Their callers read the object back.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack

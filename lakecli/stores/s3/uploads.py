@@ -1,7 +1,5 @@
 """Multipart uploads on S3, which another process can resume; streams, and copies above 5 GiB."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress

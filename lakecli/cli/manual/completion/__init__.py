@@ -19,8 +19,6 @@ line itself, and removes the part before the last piece from each candidate. The
 neither the bash-completion package nor a bash newer than 3.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple

@@ -7,8 +7,6 @@ replaced by one of the tables made from the code; two of these tables come from 
 A test runs every indented line that begins with ``$`` (``tests/cli/manual/test_examples.py``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands and options of lakectl that lakecli lacks, each with the reason."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
