@@ -22,8 +22,9 @@ import secrets
 import threading
 import zlib
 from gzip import compress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
+from pyiceberg.io import InputFile, InputStream, OutputFile, OutputStream
 from pyiceberg.io.fsspec import FsspecFileIO, FsspecInputFile, FsspecOutputFile
 
 from lakecli.base.parsing import Unparsable, parse_json_object
@@ -33,9 +34,6 @@ from lakecli.filesystem import lakes, paths
 from lakecli.filesystem.paths import finding
 from lakecli.filesystem.system import LakeFileSystem
 from lakecli.repository.reading.addresses import OutsideAddress
-
-if TYPE_CHECKING:
-    from pyiceberg.io import InputFile, InputStream, OutputFile, OutputStream
 
 HOME: Final = "lakefs.home"
 REF: Final = "lakefs.ref"

@@ -28,16 +28,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import Final, Protocol, Self
+
+import lmdb
 
 from lakecli.base.directories import StrPath
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.kv import lmdb_environment
 from lakecli.kv.lmdb_environment import LmdbEnvironment
-
-if TYPE_CHECKING:
-    import lmdb
-
 
 MAX_KEY_SIZE: Final = 510
 """Largest size of a key, in bytes. `put_paths` stores longer paths."""

@@ -6,15 +6,14 @@ requested, or is too slow, and for every redirect. An upload may continue only a
 which it began.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from requests import Session
+import requests
 from requests.adapters import HTTPAdapter
+from urllib3 import PoolManager
 
 from lakecli.stores.answer_limits import AnswerLimits, bounded_pools
 from lakecli.stores.responses import (
@@ -26,10 +25,6 @@ from lakecli.stores.responses import (
     longest_part,
     size_of_part,
 )
-
-if TYPE_CHECKING:
-    import requests
-    from urllib3 import PoolManager
 
 _PORTS: Final = {"http": 80, "https": 443}
 _RANGES: Final = ("x-ms-range", "range")
@@ -61,7 +56,7 @@ def bound_answers(
 
 def session_for_login(limits: AnswerLimits) -> requests.Session:
     """Return a session for requests to login servers, which issue credentials."""
-    session = Session()
+    session = requests.Session()
     for scheme in ("https://", "http://"):
         session.mount(scheme, BoundedAdapter(limits))
     return session

@@ -10,9 +10,10 @@ import inspect
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
+from typer.core import TyperCommand
 from typer.exceptions import TyperException
 from typer.main import get_command
 
@@ -21,10 +22,6 @@ from lakecli.cli.line.declare import REQUIRED, Declaration, Parameter
 from lakecli.cli.line.marks import Option
 from lakecli.cli.tree import PROGRAM
 from lakecli.errors import UsageError
-
-if TYPE_CHECKING:
-    from typer.core import TyperCommand
-
 
 _TYPER_CONTEXT: Final = inspect.Parameter(
     "ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
@@ -39,7 +36,7 @@ class Built(NamedTuple):
     """
 
     words: str
-    typer: "TyperCommand"
+    typer: TyperCommand
 
     def run(self, context: object, arguments: list[str]) -> int:
         """Run the command on normalised arguments and return its exit code."""

@@ -1,7 +1,5 @@
 """The requests of Azure's SDK, and how it is set up; importing this module loads the SDK."""
 
-from __future__ import annotations
-
 import logging
 import os
 import random
@@ -14,15 +12,26 @@ from hashlib import md5
 from http import HTTPStatus
 from io import BytesIO
 from threading import RLock
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
 import requests
 from azure.core import MatchConditions
+from azure.core.credentials import AccessToken, TokenCredential
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
-from azure.core.pipeline.transport import RequestsTransport
-from azure.storage.blob import BlobBlock, BlobServiceClient, ContentSettings, ExponentialRetry
+from azure.core.pipeline import PipelineResponse
+from azure.core.pipeline.transport import HttpResponse, RequestsTransport
+from azure.storage.blob import (
+    BlobBlock,
+    BlobClient,
+    BlobProperties,
+    BlobServiceClient,
+    ContentSettings,
+    ExponentialRetry,
+    StorageStreamDownloader,
+    UserDelegationKey,
+)
 
 from lakecli.base.identity import is_md5
 from lakecli.base.retry import COPIES, REQUESTS, Retries
@@ -59,17 +68,6 @@ from lakecli.stores.responses import (
     token_of,
 )
 from lakecli.stores.streams import READ_SIZE, parts_of, send_all
-
-if TYPE_CHECKING:
-    from azure.core.credentials import AccessToken, TokenCredential
-    from azure.core.pipeline import PipelineResponse
-    from azure.core.pipeline.transport import HttpResponse
-    from azure.storage.blob import (
-        BlobClient,
-        BlobProperties,
-        StorageStreamDownloader,
-        UserDelegationKey,
-    )
 
 SINGLE_LIMIT = 64 << 20
 """Largest size of one PUT, in bytes; more are sent in blocks."""

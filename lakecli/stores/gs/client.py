@@ -4,13 +4,11 @@ Generations are always given as numbers: for the SDK, ``None`` means "no conditi
 reports ``None`` after a download if a proxy removed the header.
 """
 
-from __future__ import annotations
-
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 import requests
@@ -25,7 +23,7 @@ from google.api_core.exceptions import (
 from google.api_core.retry import Retry
 from google.auth.exceptions import TransportError
 from google.auth.transport.requests import AuthorizedSession
-from google.cloud.storage import Client
+from google.cloud.storage import Blob, Bucket, Client
 from google.cloud.storage.batch import Batch
 from google_crc32c import value as crc32c
 
@@ -40,9 +38,6 @@ from lakecli.stores.gs.errors import TRANSIENT_STATUS
 from lakecli.stores.gs.generations import generation_for, version_of
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, read_json, token_of
 from lakecli.stores.streams import read_exactly
-
-if TYPE_CHECKING:
-    from google.cloud.storage import Blob, Bucket
 
 PAGE_SIZE = 1_000
 PAGE_FIELDS = "kind,nextPageToken,items(name,size,timeCreated,generation,etag,md5Hash)"
