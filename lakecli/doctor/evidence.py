@@ -26,19 +26,10 @@ from datetime import UTC, datetime
 from shlex import quote
 from typing import Final, NamedTuple
 
+from lakecli.base import validation
 from lakecli.base.layout import MAX_SHARING_SIZE, SHARING
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.retry import CLAIMS, Retries
-from lakecli.base.validation import (
-    MAX_COUNT,
-    Invalid,
-    Record,
-    boolean,
-    list_of,
-    moment,
-    text,
-    whole,
-)
 from lakecli.errors import IntegrityError, Refused, Unreachable
 from lakecli.stores.capabilities import access_of
 from lakecli.stores.contract import (
@@ -90,14 +81,14 @@ class Result(NamedTuple):
         return f"{self.at:%Y-%m-%d %H:%M} UTC" + (f" by {self.by}" if self.by else "")
 
 
-_RESULT: Final = Record(
+_RESULT: Final = validation.Record(
     {
-        "place": text(_LONGEST_PLACE, min_size=1),
-        "reason": text(_LONGEST_TEXT),
-        "races": whole(0, _MOST_RACES),
-        "at": moment,
-        "by": text(_LONGEST_TEXT),
-        "again": boolean,
+        "place": validation.text(_LONGEST_PLACE, min_size=1),
+        "reason": validation.text(_LONGEST_TEXT),
+        "races": validation.whole(0, _MOST_RACES),
+        "at": validation.moment,
+        "by": validation.text(_LONGEST_TEXT),
+        "again": validation.boolean,
     }
 )
 
@@ -106,8 +97,8 @@ def _result(found: object) -> Result:
     return Result(**_RESULT.read(found))
 
 
-_FORMAT: Final = Record({"format": whole(1, MAX_COUNT)})
-_EVIDENCE: Final = Record({"results": list_of(_result, MOST_RESULTS)})
+_FORMAT: Final = validation.Record({"format": validation.whole(1, validation.MAX_COUNT)})
+_EVIDENCE: Final = validation.Record({"results": validation.list_of(_result, MOST_RESULTS)})
 
 
 class SharingEvidence(NamedTuple):
@@ -233,7 +224,7 @@ def _parse(store: ObjectStore, data: bytes) -> SharingEvidence:
                 hint="upgrade lakecli",
             )
         return SharingEvidence(tuple(_EVIDENCE.read(found)["results"]))
-    except (Unparsable, Invalid) as error:
+    except (Unparsable, validation.Invalid) as error:
         raise IntegrityError(
             f"{store.uri}/{SHARING} does not hold results of tests: {error}",
             hint=f"test the store again, which replaces it: `doctor {quote(store.uri)} --again`",

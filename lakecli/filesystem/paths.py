@@ -12,16 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from lakecli import errors
 from lakecli.base.uri import SCHEME, LakeUri, split_namespace, without_scheme
-from lakecli.errors import (
-    AlreadyExists,
-    ErrorKind,
-    LakeError,
-    NotFound,
-    PermissionDenied,
-    Unreachable,
-    UsageError,
-)
 from lakecli.repository.journal.workspaces import branch_of
 
 
@@ -77,7 +69,7 @@ def parse(path: str) -> LakePath:
 class LakeFileError(OSError):
     """An error for which Python has no specific class."""
 
-    kind: ErrorKind = ErrorKind.UNEXPECTED
+    kind: errors.ErrorKind = errors.ErrorKind.UNEXPECTED
 
 
 @contextmanager
@@ -85,9 +77,9 @@ def finding(path: str) -> Iterator[None]:
     """Translate errors of a look-up: `NotFound` becomes `FileNotFoundError`."""
     try:
         yield
-    except NotFound as error:
+    except errors.NotFound as error:
         raise FileNotFoundError(errno.ENOENT, _text(error), path) from error
-    except LakeError as error:
+    except errors.LakeError as error:
         raise _translated(error, path) from error
 
 
@@ -96,23 +88,23 @@ def transferring(path: str) -> Iterator[None]:
     """Translate errors of a transfer: a missing data object is damage, not a missing file."""
     try:
         yield
-    except LakeError as error:
+    except errors.LakeError as error:
         raise _translated(error, path) from error
 
 
-def _translated(error: LakeError, path: str) -> Exception:
+def _translated(error: errors.LakeError, path: str) -> Exception:
     text = _text(error)
-    if isinstance(error, UsageError):
+    if isinstance(error, errors.UsageError):
         return ValueError(text)
-    if isinstance(error, AlreadyExists):
+    if isinstance(error, errors.AlreadyExists):
         return FileExistsError(errno.EEXIST, text, path)
-    if isinstance(error, PermissionDenied):
+    if isinstance(error, errors.PermissionDenied):
         return PermissionError(errno.EACCES, text, path)
-    number = errno.EHOSTUNREACH if isinstance(error, Unreachable) else errno.EIO
+    number = errno.EHOSTUNREACH if isinstance(error, errors.Unreachable) else errno.EIO
     failure = LakeFileError(number, text, path)
     failure.kind = error.kind
     return failure
 
 
-def _text(error: LakeError) -> str:
+def _text(error: errors.LakeError) -> str:
     return f"{error.message} ({error.hint})" if error.hint else error.message

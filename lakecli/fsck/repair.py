@@ -33,15 +33,8 @@ from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote import ref_records
 from lakecli.remote.packs import Pack, read_new_packs, write_pack
-from lakecli.remote.ref_records import (
-    MAX_MOVES,
-    NewerRecord,
-    NotOurs,
-    RemoteRef,
-    dump_ref,
-    parse_ref,
-)
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository import stored_objects
 from lakecli.repository.contract import Repository
@@ -283,10 +276,10 @@ def repair_refs(
 
 def _is_readable(known: Tracked, data: bytes) -> bool:
     try:
-        parse_ref(known.kind, known.name, data, Version(""))
-    except NewerRecord:
+        ref_records.parse_ref(known.kind, known.name, data, Version(""))
+    except ref_records.NewerRecord:
         return True
-    except NotOurs:
+    except ref_records.NotOurs:
         return False
     return True
 
@@ -294,10 +287,10 @@ def _is_readable(known: Tracked, data: bytes) -> bool:
 def _put_ref(repository: Repository, key: str, known: Tracked, version: Version | None) -> None:
     with repository.lake.kv.read() as txn:
         found = iter_known_moves(txn, repository, known.kind, known.name)
-        moves = tuple(islice(found, MAX_MOVES))
+        moves = tuple(islice(found, ref_records.MAX_MOVES))
     if not moves or (moves[0].write_id, moves[0].sequence) != (known.write_id, known.sequence):
         moves = ()
-    ref = RemoteRef(
+    ref = ref_records.RemoteRef(
         kind=known.kind,
         name=known.name,
         commit_id=known.commit_id,
@@ -308,7 +301,7 @@ def _put_ref(repository: Repository, key: str, known: Tracked, version: Version 
         policy=max((each.policy for each in moves), default=0),
     )
     condition = ABSENT if version is None else Match(version)
-    repository.store.put(key, dump_ref(ref), condition, JSON)
+    repository.store.put(key, ref_records.dump_ref(ref), condition, JSON)
 
 
 def describe_losses(repository: Repository, defects: Iterable[Defect]) -> Iterator[Unrecoverable]:

@@ -24,20 +24,10 @@ from lakecli.base.progress import Progress
 from lakecli.committed.check import Problem, check_range
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.tree_store import TreeStore
+from lakecli.engine import spark_joins
 from lakecli.engine.errors_as_json import carried
 from lakecli.engine.runner import StoreLocation
 from lakecli.engine.scratch import Kept, Scratch, load_value
-from lakecli.engine.spark_joins import (
-    MAX_PARTITIONS,
-    RESULT,
-    as_stat,
-    carrying,
-    frame_by_number,
-    frame_by_part,
-    partitions_of,
-    result_row,
-    results_of,
-)
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import LakeError
 from lakecli.fsck.hashing import PART_OBJECTS, LakeFsContents, bounds_of, compare_contents
@@ -155,7 +145,7 @@ def read_references(batches: Iterator[Any], *, checking: Checking) -> Iterator[A
             yield from _reference_rows(number, found)
             yield _stat_row(number, stat)
 
-    return carrying(batches, rows_of, checking.nonce)
+    return spark_joins.carrying(batches, rows_of, checking.nonce)
 
 
 def _check(
@@ -196,9 +186,9 @@ def list_objects(batches: Iterator[Any], *, digits: int, checking: Checking) -> 
         while some := list(islice(listed, _BATCH)):
             count += len(some)
             yield object_rows([name_of(info.key) for info in some], [info.size for info in some])
-        yield object_rows([None], [None], as_stat([count]))
+        yield object_rows([None], [None], spark_joins.as_stat([count]))
 
-    return carrying(batches, rows_of, checking.nonce)
+    return spark_joins.carrying(batches, rows_of, checking.nonce)
 
 
 def keep_left(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
@@ -220,7 +210,9 @@ def keep_left(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
         if number is not None:
             ranges.append(left.result(number, checking))
     if not is_empty:
-        yield result_row(part, LookupResult(objects, ranges), checking.scratch, checking.nonce)
+        yield spark_joins.result_row(
+            part, LookupResult(objects, ranges), checking.scratch, checking.nonce
+        )
 
 
 class _Left:
@@ -278,7 +270,7 @@ def _reference_rows(number: int, found: Iterable[tuple[bytes, int]]) -> Iterator
 
 
 def _stat_row(number: int, stat: list[Any]) -> Any:  # noqa: ANN401 - a batch of pyarrow
-    return _reference_batch(number, [None], [None], [as_stat(stat)])
+    return _reference_batch(number, [None], [None], [spark_joins.as_stat(stat)])
 
 
 def _reference_batch(number: int, names: Any, sizes: Any, stats: Any) -> Any:  # noqa: ANN401 - as above
@@ -341,12 +333,12 @@ def look_up(
 ) -> Iterator[LookupResult]:
     """Look references up on Spark; yield the results, ascending by range."""
     listings = 1 << 4 * lookup.digits
-    joins = partitions_of(lookup.entries)
+    joins = spark_joins.partitions_of(lookup.entries)
     keeping = lookup.last // RESULT_RANGES + 1
-    references = frame_by_part(
+    references = spark_joins.frame_by_part(
         runner, partial(read_references, checking=checking), lookup.parts, REFERENCES
     )
-    objects = frame_by_number(
+    objects = spark_joins.frame_by_number(
         runner,
         partial(list_objects, digits=lookup.digits, checking=checking),
         listings,
@@ -364,9 +356,9 @@ def look_up(
     )
     left = both.where(_IS_LEFT).selectExpr("coalesce(part, 0) AS part", *LEFT[1:])
     placed = left.repartitionById(keeping, "part").sortWithinPartitions("number")
-    results = results_of(
+    results = spark_joins.results_of(
         runner,
-        placed.mapInArrow(partial(keep_left, checking=checking), RESULT),
+        placed.mapInArrow(partial(keep_left, checking=checking), spark_joins.RESULT),
         nonce=checking.nonce,
         progress=progress,
         tasks=len(lookup.parts) + listings + joins + keeping,
@@ -403,12 +395,14 @@ def compare_all(
     Args:
         objects: number of objects that lakeFS wrote below ``data/``.
     """
-    tasks = min(MAX_PARTITIONS, 1 + objects // PART_OBJECTS)
-    recorded = frame_by_part(runner, partial(read_recorded, checking=checking), parts, RECORDED)
+    tasks = min(spark_joins.MAX_PARTITIONS, 1 + objects // PART_OBJECTS)
+    recorded = spark_joins.frame_by_part(
+        runner, partial(read_recorded, checking=checking), parts, RECORDED
+    )
     once = recorded.repartition(tasks, "key", "size", "checksum").distinct()
-    results = results_of(
+    results = spark_joins.results_of(
         runner,
-        once.mapInArrow(partial(compare_some, checking=checking), RESULT),
+        once.mapInArrow(partial(compare_some, checking=checking), spark_joins.RESULT),
         nonce=checking.nonce,
         progress=progress,
         tasks=len(parts) + tasks,
@@ -437,7 +431,7 @@ def read_recorded(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any
             )
             yield from _recorded_rows({each for each in found if each is not None})
 
-    return carrying(batches, rows_of, checking.nonce)
+    return spark_joins.carrying(batches, rows_of, checking.nonce)
 
 
 def _recorded_rows(recorded: Iterable[LakeFsContents]) -> Iterator[Any]:
@@ -479,7 +473,7 @@ def compare_some(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]
         raise carried(error, checking.nonce) from error
     context = TaskContext.get()
     number = context.partitionId() if context is not None else 0
-    yield result_row(number, Differing(read, defects), checking.scratch, checking.nonce)
+    yield spark_joins.result_row(number, Differing(read, defects), checking.scratch, checking.nonce)
 
 
 def _encoded(text: str) -> bytes:

@@ -26,18 +26,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.layout import DATA, data_key
+from lakecli.engine import spark_joins
 from lakecli.engine.errors_as_json import new_nonce
 from lakecli.engine.runner import Runner, digits_for, divided
 from lakecli.engine.scratch import Kept, Scratch
-from lakecli.engine.spark_joins import (
-    RESULT,
-    as_stat,
-    carrying,
-    frame_by_number,
-    partitions_of,
-    result_row,
-    results_of,
-)
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.gc.policy import Work
 from lakecli.gc.state import DIGEST, RECORD, Garbage, Marks, split, total_of
@@ -238,7 +230,7 @@ def list_objects(
         counts = [listed.objects, listed.size, listed.foreign, listed.newest, listed.later]
         yield counts_row(number, counts)
 
-    return carrying(batches, rows_of, read.nonce)
+    return spark_joins.carrying(batches, rows_of, read.nonce)
 
 
 def read_condemned(
@@ -252,7 +244,7 @@ def read_condemned(
         yield from rows(number, records)
         yield counts_row(number, [len(records) // RECORD])
 
-    return carrying(batches, rows_of, read.nonce)
+    return spark_joins.carrying(batches, rows_of, read.nonce)
 
 
 def read_digests(
@@ -264,7 +256,7 @@ def read_digests(
         for kept in groups[number]:
             yield from rows(0, records_of(read.scratch.take(kept)))
 
-    return carrying(batches, rows_of, read.nonce)
+    return spark_joins.carrying(batches, rows_of, read.nonce)
 
 
 def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
@@ -322,7 +314,7 @@ class Remainder:
 
     def result(self, read: Reading, value: Any) -> Any:  # noqa: ANN401 - a batch of pyarrow
         """Return the row that reports `value` as the part's result."""
-        return result_row(self.number, value, read.scratch, read.nonce)
+        return spark_joins.result_row(self.number, value, read.scratch, read.nonce)
 
 
 def records_of(digests: bytes) -> bytes:
@@ -374,7 +366,7 @@ def counts_row(number: int, counts: list[Any]) -> Any:  # noqa: ANN401 - of pyar
     import pyarrow as pa
 
     kinds = (pa.int32(), pa.binary(), pa.int64(), pa.string(), pa.string(), pa.binary())
-    values = (number, None, None, None, None, as_stat(counts))
+    values = (number, None, None, None, None, spark_joins.as_stat(counts))
     columns = [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]
     return pa.RecordBatch.from_arrays(columns, NAMES)
 
@@ -452,13 +444,13 @@ class SparkLiveSet(LiveSet):
         return Reading(self.scratch, new_nonce())
 
     def _frame(self, task: Callable[[Iterator[Any]], Iterator[Any]], count: int) -> Any:  # noqa: ANN401
-        return frame_by_number(self._runner, task, count, COLUMNS)
+        return spark_joins.frame_by_number(self._runner, task, count, COLUMNS)
 
     def _digests(self, read: Reading) -> Any:  # noqa: ANN401
         """Return the digests of the set as a DataFrame, in partitions of bounded size."""
         groups = group_names(self._names)
         rows = self._frame(partial(read_digests, groups=groups, read=read), len(groups))
-        return rows.select("digest").repartition(partitions_of(self.added), "digest")
+        return rows.select("digest").repartition(spark_joins.partitions_of(self.added), "digest")
 
     def _results(
         self,
@@ -472,9 +464,9 @@ class SparkLiveSet(LiveSet):
     ) -> Iterator[Any]:
         """Run one Spark job; yield the results of its parts in order, ``None`` while waiting."""
         placed = rows.repartitionById(len(names), "part").sortWithinPartitions("digest")
-        return results_of(
+        return spark_joins.results_of(
             self._runner,
-            placed.mapInArrow(keep, RESULT),
+            placed.mapInArrow(keep, spark_joins.RESULT),
             nonce=read.nonce,
             progress=work.progress,
             tasks=tasks + len(group_names(self._names)) + len(names),

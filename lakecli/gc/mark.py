@@ -16,6 +16,7 @@ from lakecli.base.layout import DATA, INCOMING, LAKEFS_MARKER, SSTABLES, is_of_l
 from lakecli.base.model import CommitId, RefKind
 from lakecli.committed.tree_store import MissingTable
 from lakecli.engine.runner import OpenStore
+from lakecli.gc import tasks
 from lakecli.gc.live_set import open_live
 from lakecli.gc.policy import LakeFsAhead, Work
 from lakecli.gc.report import (
@@ -32,20 +33,6 @@ from lakecli.gc.report import (
 )
 from lakecli.gc.roots import Roots
 from lakecli.gc.state import DIGEST, split, total_of
-from lakecli.gc.tasks import (
-    KINDS_OF_TABLES,
-    LakeFsPart,
-    ListingPart,
-    PartListing,
-    TableInfo,
-    TablesRead,
-    all_parts,
-    iter_ranges,
-    iter_trees,
-    kind_of_part,
-    kinds_of,
-    list_part,
-)
 from lakecli.remote.attestations import iter_ended
 from lakecli.remote.gc_protocol import iter_expired
 from lakecli.stores.capabilities import UploadNotFound, uploads_of
@@ -70,7 +57,7 @@ class Mark:
         self._garbage = GarbageCounter()
         self._tables_left = self._objects = self._size = 0
 
-    def run(self) -> Iterator[PartListing]:
+    def run(self) -> Iterator[tasks.PartListing]:
         """Find the objects that may be condemned; yield the garbage, part by part.
 
         Once all parts are consumed, `others` and the report have the garbage that is not data.
@@ -109,7 +96,7 @@ class Mark:
         work, reach = self._reach.work, self._reach
         tables, self.foreign["file"] = list_tables(work)
         unreached = tables.keys() - reach.tables
-        kinds = kinds_of(work, tables, unreached)
+        kinds = tasks.kinds_of(work, tables, unreached)
         self.foreign["table"] += len(unreached) - len(kinds)
         young = [each for each in kinds if not tables[each].is_old]
         # These tables are of recent commits, not pushed yet, whose objects may be lost already.
@@ -120,14 +107,16 @@ class Mark:
         )
         self.foreign["table"] += reach.foreign
         for each in sorted(unreached - reach.tables):
-            if each in kinds and tables[each].is_old and kinds[each] in KINDS_OF_TABLES:
-                self._doom(Doomed(SSTABLES + each, tables[each].size, KINDS_OF_TABLES[kinds[each]]))
+            if each in kinds and tables[each].is_old and kinds[each] in tasks.KINDS_OF_TABLES:
+                self._doom(
+                    Doomed(SSTABLES + each, tables[each].size, tasks.KINDS_OF_TABLES[kinds[each]])
+                )
         self._tables_left = len(tables)
 
-    def _data(self) -> Iterator[PartListing]:
+    def _data(self) -> Iterator[tasks.PartListing]:
         """Yield each part with the records of its old, unused objects; count all objects."""
         work, live = self._reach.work, self._reach.live
-        parts = all_parts(work)
+        parts = tasks.all_parts(work)
         later: set[str] = set()
         for listed in live.iter_unreached(work, parts):
             if listed.later:
@@ -137,7 +126,7 @@ class Mark:
             self.foreign["object"] += listed.foreign
             if listed.records:
                 number, total = total_of(listed.records)
-                self._garbage.add(kind_of_part(listed.name), total, objects=number)
+                self._garbage.add(tasks.kind_of_part(listed.name), total, objects=number)
             yield listed
         self._reach.check_not_ahead([part for part in parts if part.name in later])
 
@@ -204,14 +193,14 @@ class Reach:
                 `must_exist` is true.
         """
         wanted: set[str] = set(ranges)
-        for ids, read in iter_trees(self.work, set(trees) - self.trees):
+        for ids, read in tasks.iter_trees(self.work, set(trees) - self.trees):
             self._count(read)
             for tree in read.missing:
                 if must_exist and tree not in collected:
                     raise MissingTable(sstable_key(tree), self.work.store.uri)
             self.trees.update(ids)
             wanted.update(_ids_of(read.references))
-        for ids, read in iter_ranges(
+        for ids, read in tasks.iter_ranges(
             self.work, wanted - self.ranges, must_exist=must_exist, scratch=self.live.scratch
         ):
             self._count(read)
@@ -221,7 +210,7 @@ class Reach:
             if read.kept is not None:
                 self.live.add_written(read.kept)
 
-    def check_not_ahead(self, later: Iterable[ListingPart]) -> None:
+    def check_not_ahead(self, later: Iterable[tasks.ListingPart]) -> None:
         """Refuse to delete objects of lakeFS if an unused one is younger than the last refs dump.
 
         Objects in use are ignored, since writers renew the dates of objects that they use.
@@ -230,17 +219,19 @@ class Reach:
             later: the parts that have younger objects; they are listed again.
         """
         work = self.work
-        parts = [each._replace(is_later=True) for each in later if isinstance(each, LakeFsPart)]
+        parts = [
+            each._replace(is_later=True) for each in later if isinstance(each, tasks.LakeFsPart)
+        ]
         for listed in self.live.iter_unreached(work, parts) if parts else ():
             if listed.records:
                 part = next(part for part in parts if part.name == listed.name)
-                found = list_part(OpenStore(work.store), part._replace(keys=True))
+                found = tasks.list_part(OpenStore(work.store), part._replace(keys=True))
                 keys = dict(zip(split(found.records), found.keys, strict=True))
                 key = keys.get(next(split(listed.records)), DATA)
                 assert part.last_dump is not None  # else none is later
                 raise LakeFsAhead(work, key, part.last_dump)
 
-    def _count(self, read: TablesRead) -> None:
+    def _count(self, read: tasks.TablesRead) -> None:
         """Record the missing tables, and count the tables that lakecli did not write."""
         self.lost.update(read.missing)
         self.foreign += read.foreign
@@ -252,7 +243,7 @@ def _ids_of(packed: bytes) -> Iterator[str]:
         yield packed[at : at + DIGEST].hex()
 
 
-def list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
+def list_tables(work: Work) -> tuple[dict[str, tasks.TableInfo], int]:
     """Return the ranges and metaranges in the namespace, and the number of other files beside them.
 
     A young table protects the objects that it refers to. So if a listing lacks young tables, their
@@ -273,13 +264,13 @@ def list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
     return both, files
 
 
-def _list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
+def _list_tables(work: Work) -> tuple[dict[str, tasks.TableInfo], int]:
     tables, files = {}, 0
     for info in work.store.list(SSTABLES):
         name = info.key.removeprefix(SSTABLES)
         if TABLE.fullmatch(name):
             is_old = info.modified_at < work.times.cutoff
-            tables[name] = TableInfo(info.size, is_old, info.version, info.modified_at)
+            tables[name] = tasks.TableInfo(info.size, is_old, info.version, info.modified_at)
         elif info.key != LAKEFS_MARKER:
             files += 1
     return tables, files

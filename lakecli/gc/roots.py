@@ -28,16 +28,7 @@ from lakecli.base.ids import PackId
 from lakecli.base.layout import COMMITS
 from lakecli.base.model import CommitId, MetarangeId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
-from lakecli.gc.known_refs import (
-    KnownRefs,
-    Positions,
-    RefsWentBack,
-    UncertainRefs,
-    find_lost,
-    list_reflog,
-    read_known_refs,
-    read_positions,
-)
+from lakecli.gc import known_refs
 from lakecli.gc.policy import Rules, Times
 from lakecli.gc.report import Doomed
 from lakecli.gc.tasks import addresses_in, digests_of
@@ -105,22 +96,22 @@ class Roots(NamedTuple):
 
 
 def check_refs(
-    store: ObjectStore, known: KnownRefs
-) -> tuple[list[RemoteRef], UncertainRefs | None]:
+    store: ObjectStore, known: known_refs.KnownRefs
+) -> tuple[list[RemoteRef], known_refs.UncertainRefs | None]:
     """Return the refs, and an error if some are missing, or older than when they were last seen.
 
     Raises:
         UnreadableRef: a ref is damaged, or it is listed and cannot be read.
     """
-    refs, gone_back = read_known_refs(store, known)
+    refs, gone_back = known_refs.read_known_refs(store, known)
     damage = known.damage
     if not gone_back:
         return refs, damage
     heads = [ref.commit_id for ref in refs]
-    lost = find_lost(gone_back, reached_by_heads(read_packs(store).commits, heads))
+    lost = known_refs.find_lost(gone_back, reached_by_heads(read_packs(store).commits, heads))
     if not lost:
         return refs, damage
-    uncertain = RefsWentBack(known.uri, lost)
+    uncertain = known_refs.RefsWentBack(known.uri, lost)
     if damage is not None:
         uncertain.what = f"{damage.what}; {uncertain.what}"
     return refs, uncertain
@@ -128,7 +119,7 @@ def check_refs(
 
 def gather(
     repository: Repository,
-    known: KnownRefs,
+    known: known_refs.KnownRefs,
     before: Iterable[RemoteRef],
     *,
     times: Times,
@@ -150,16 +141,16 @@ def gather(
     """
     store, now = repository.store, times.now
     # Read the refs first: none of the refs as read can reach commits that are written later.
-    refs, gone_back = read_known_refs(store, known, before)
+    refs, gone_back = known_refs.read_known_refs(store, known, before)
     cutoff = reflog_cutoff(now, times.grace)
-    recent, expired = list_reflog(store, cutoff)
-    positions = list(read_positions(store, refs, recent, cutoff))
+    recent, expired = known_refs.list_reflog(store, cutoff)
+    positions = list(known_refs.read_positions(store, refs, recent, cutoff))
     packs = read_packs(store)
     commits = packs.commits
     if gone_back:
         reached = reached_by_heads(commits, [each.head for each in positions])
-        if lost := find_lost(gone_back, reached):
-            raise RefsWentBack(known.uri, lost)
+        if lost := known_refs.find_lost(gone_back, reached):
+            raise known_refs.RefsWentBack(known.uri, lost)
     with repository.lake.kv.read() as txn:
         for commit in RefStore(txn, repository.key).iter_commits():
             at = int(commit.created_at.timestamp())
@@ -392,7 +383,7 @@ def _get(commits: Mapping[CommitId, Known], commit_id: CommitId) -> Known:
 
 def _shared_starts(
     commits: Mapping[CommitId, Known],
-    positions: Sequence[Positions],
+    positions: Sequence[known_refs.Positions],
     now: datetime,
     rules: Rules | None,
 ) -> Iterator[Start]:

@@ -23,6 +23,7 @@ from lakecli.base.layout import SSTABLES
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.runner import Runner
 from lakecli.errors import NothingToDo
+from lakecli.gc import tasks
 from lakecli.gc.known_refs import (
     KnownRefs,
     RefsWentBack,
@@ -69,16 +70,6 @@ from lakecli.gc.state import (
     status_of,
     undo,
     undo_condemnation,
-)
-from lakecli.gc.tasks import (
-    KINDS_OF_TABLES,
-    TableInfo,
-    digest_of_key,
-    kind_of_part,
-    kinds_of,
-    list_parts,
-    part_named,
-    recent_lakefs_parts,
 )
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import ObservedState, Phase, iter_keeps
@@ -448,12 +439,12 @@ class Sweep:
         if work.lakefs is None:
             return
         later = []
-        for part, listed in list_parts(work, recent_lakefs_parts(work)):
+        for part, listed in tasks.list_parts(work, tasks.recent_lakefs_parts(work)):
             check_stopped(work, listed.newest)
             later += [part] * bool(listed.later)
         self._reach.check_not_ahead(later)
 
-    def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
+    def _remark(self) -> tuple[Roots, dict[str, tasks.TableInfo]]:
         """Follow refs, recent tables and keeps that were added since `prepare`, in this order."""
         work, reach = self._work, self._reach
         roots = _follow_roots(reach, self.refs)
@@ -461,7 +452,7 @@ class Sweep:
         tables, _ = list_tables(work)
         kept = self._keep()
         wanted = {each for each, info in tables.items() if not info.is_old} | kept
-        kinds = kinds_of(work, tables, (wanted & tables.keys()) - reach.tables, renewed=kept)
+        kinds = tasks.kinds_of(work, tables, (wanted & tables.keys()) - reach.tables, renewed=kept)
         reach.follow(
             [each for each, kind in kinds.items() if kind == "metaranges"],
             [each for each, kind in kinds.items() if kind == "ranges"],
@@ -474,7 +465,7 @@ class Sweep:
         tables: set[str] = set()
         digests: set[bytes] = set()
         for key in iter_keeps(self._store):
-            digest = digest_of_key(key)
+            digest = tasks.digest_of_key(key)
             if digest is not None:
                 digests.add(digest)
                 if len(digests) >= _KEPT:
@@ -485,23 +476,23 @@ class Sweep:
         self._reach.live.add(b"".join(sorted(digests)))
         return tables
 
-    def _tables(self, tables: dict[str, TableInfo]) -> list[Doomed]:
+    def _tables(self, tables: dict[str, tasks.TableInfo]) -> list[Doomed]:
         """Return the condemned ranges and metaranges that are garbage."""
         reached = self._reach.tables
         found = []
         for each in self.marks.others():
             name = each.key.removeprefix(SSTABLES)
-            if each.kind not in KINDS_OF_TABLES.values() or name not in tables:
+            if each.kind not in tasks.KINDS_OF_TABLES.values() or name not in tables:
                 continue
             if name in reached or not tables[name].is_old:
                 self._spared += 1
             else:
                 found.append(each._replace(size=tables[name].size, version=tables[name].version))
         names = [each.key.removeprefix(SSTABLES) for each in found]
-        kinds = kinds_of(self._work, tables, names)
+        kinds = tasks.kinds_of(self._work, tables, names)
         may_go = []
         for name, each in zip(names, found, strict=True):
-            if KINDS_OF_TABLES.get(kinds.get(name, "")) == each.kind:
+            if tasks.KINDS_OF_TABLES.get(kinds.get(name, "")) == each.kind:
                 self._garbage.add(each.kind, each.size)
                 may_go.append(each)
             else:
@@ -513,7 +504,7 @@ class Sweep:
         doomed = {
             (each.key, each.kind)
             for each in self.marks.others()
-            if each.kind not in KINDS_OF_TABLES.values()
+            if each.kind not in tasks.KINDS_OF_TABLES.values()
         }
         if not doomed:
             return []
@@ -526,18 +517,18 @@ class Sweep:
         """Yield garbage data objects, part by part, and empty batches while waiting for a part."""
         work, parts = self._work, []
         for name in self.marks.data_parts():
-            kind = kind_of_part(name)
+            kind = tasks.kind_of_part(name)
             if kind == "lakefs" and work.lakefs is None:
                 self._spared += len(self.marks.data(name)) // RECORD
             else:
                 keys = kind == "lakefs" or isinstance(self._store, DeletesMatching)
-                parts.append(part_named(work, name, keys=keys))
+                parts.append(tasks.part_named(work, name, keys=keys))
         if not parts:
             return
         for found in self._reach.live.iter_garbage(work, self.marks.name, parts):
             if found is not None:
                 self._spared += found.spared
-                self._garbage.add(kind_of_part(found.name), found.size, objects=found.objects)
+                self._garbage.add(tasks.kind_of_part(found.name), found.size, objects=found.objects)
             yield () if found is None else found.garbage
 
     def _uploads(self) -> Iterator[tuple[str, str]]:

@@ -38,15 +38,8 @@ import lmdb
 
 from lakecli.base.directories import StrPath, make_private, sync_directory
 from lakecli.errors import LakeError
+from lakecli.kv import store_errors
 from lakecli.kv.sentinel import Sentinel
-from lakecli.kv.store_errors import (
-    damaged_store,
-    from_lmdb,
-    from_os,
-    network_store,
-    newer_store,
-    no_address_space,
-)
 
 SCHEMA_VERSION: Final = 1
 """Schema version of the whole store. A store with a greater version is refused."""
@@ -167,8 +160,8 @@ class LmdbEnvironment:
         if version == b"%d" % SCHEMA_VERSION:
             return
         if version is not None and version.isdigit():
-            raise newer_store(self.directory)
-        raise damaged_store(self.directory, f"schema version {version!r}")
+            raise store_errors.newer_store(self.directory)
+        raise store_errors.damaged_store(self.directory, f"schema version {version!r}")
 
     def prepare(self) -> None:
         """Check the schema version, and set the version of a new store."""
@@ -185,7 +178,7 @@ class LmdbEnvironment:
 
     def translate(self, error: lmdb.Error) -> LakeError:
         """Convert an LMDB error to a lakecli error."""
-        return from_lmdb(error, self.directory)
+        return store_errors.from_lmdb(error, self.directory)
 
     def usage(self) -> tuple[int, int]:
         """Return the bytes in use, and the bytes that the store can contain in this process.
@@ -225,9 +218,9 @@ def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> LmdbE
             shared.handles += 1
             return shared
     except lmdb.Error as error:
-        raise from_lmdb(error, directory) from error
+        raise store_errors.from_lmdb(error, directory) from error
     except OSError as error:
-        raise from_os(error, directory) from error
+        raise store_errors.from_os(error, directory) from error
 
 
 @contextmanager
@@ -291,7 +284,7 @@ def check_file(directory: StrPath, sentinel: Sentinel) -> None:
         return
     if sentinel.was_left_open:
         problem += "; the store was not closed after its last use"
-    raise damaged_store(directory, problem)
+    raise store_errors.damaged_store(directory, problem)
 
 
 def release(shared: LmdbEnvironment) -> None:
@@ -315,7 +308,7 @@ def _refuse_network(directory: StrPath) -> None:
         return
     kind = network_type(os.fsencode(os.path.realpath(directory)), mount_table)
     if kind is not None:
-        raise network_store(directory, kind)
+        raise store_errors.network_store(directory, kind)
 
 
 def allocate_lock_file(directory: StrPath) -> None:
@@ -350,7 +343,7 @@ def open_map(directory: StrPath, map_size: int, *, durable: bool) -> lmdb.Enviro
         else:
             env.reader_check()  # frees pages that killed processes were reading
             return env
-    raise no_address_space(directory) from failure
+    raise store_errors.no_address_space(directory) from failure
 
 
 def _open_when_free(directory: StrPath, size: int, *, durable: bool) -> lmdb.Environment:

@@ -20,23 +20,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
+from lakecli.base import validation
 from lakecli.base.ids import CommitId, PackId, WriteId
 from lakecli.base.layout import MAX_REF_SIZE, MAX_SEQUENCE, ref_key
 from lakecli.base.model import NAMED_KINDS, NO_METADATA, RefKind
 from lakecli.base.parsing import Unparsable, parse_json_object
-from lakecli.base.validation import (
-    Invalid,
-    Record,
-    choice,
-    identifier,
-    list_of,
-    moment,
-    nullable,
-    optional,
-    or_empty,
-    text,
-    whole,
-)
 from lakecli.errors import IntegrityError, Refused
 from lakecli.stores.contract import Version
 
@@ -51,17 +39,17 @@ MAX_WHY_SIZE: Final = 256
 _MOST_MOVES: Final = 1024
 """Maximum number of moves in an object that is read: other versions may write more than we do."""
 
-_MOVE: Final = Record(
+_MOVE: Final = validation.Record(
     {
-        "sequence": whole(1, MAX_SEQUENCE),
-        "write_id": identifier(WriteId),
-        "from": nullable(identifier(CommitId)),
-        "to": nullable(identifier(CommitId)),
-        "who": text(MAX_WHO_SIZE),
-        "at": moment,
-        "why": text(MAX_WHY_SIZE),
-        "pack": optional(or_empty(identifier(PackId)), ""),
-        "policy": optional(whole(0, MAX_SEQUENCE), 0),
+        "sequence": validation.whole(1, MAX_SEQUENCE),
+        "write_id": validation.identifier(WriteId),
+        "from": validation.nullable(validation.identifier(CommitId)),
+        "to": validation.nullable(validation.identifier(CommitId)),
+        "who": validation.text(MAX_WHO_SIZE),
+        "at": validation.moment,
+        "why": validation.text(MAX_WHY_SIZE),
+        "pack": validation.optional(validation.or_empty(validation.identifier(PackId)), ""),
+        "policy": validation.optional(validation.whole(0, MAX_SEQUENCE), 0),
     }
 )
 
@@ -75,20 +63,22 @@ def move_of(value: object) -> "RecordedMove":
     return RecordedMove(before=fields.pop("from"), after=fields.pop("to"), extra=extra, **fields)
 
 
-_REF: Final = Record(
+_REF: Final = validation.Record(
     {
-        "format": whole(1, FORMAT),
-        "kind": choice(*NAMED_KINDS),
-        "name": text(1024, min_size=1),
-        "commit_id": nullable(identifier(CommitId)),
-        "sequence": whole(1, MAX_SEQUENCE),
-        "write_id": identifier(WriteId),
-        "moves": list_of(move_of, _MOST_MOVES),
-        "policy": optional(whole(0, MAX_SEQUENCE), 0),
+        "format": validation.whole(1, FORMAT),
+        "kind": validation.choice(*NAMED_KINDS),
+        "name": validation.text(1024, min_size=1),
+        "commit_id": validation.nullable(validation.identifier(CommitId)),
+        "sequence": validation.whole(1, MAX_SEQUENCE),
+        "write_id": validation.identifier(WriteId),
+        "moves": validation.list_of(move_of, _MOST_MOVES),
+        "policy": validation.optional(validation.whole(0, MAX_SEQUENCE), 0),
     }
 )
 
-_CHUNK: Final = Record({"format": whole(1, FORMAT), "moves": list_of(move_of, _MOST_MOVES)})
+_CHUNK: Final = validation.Record(
+    {"format": validation.whole(1, FORMAT), "moves": validation.list_of(move_of, _MOST_MOVES)}
+)
 
 
 class InvalidRecord(NamedTuple):
@@ -180,7 +170,7 @@ def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> Remote
     found = _load(data, what)
     try:
         fields = _REF.read(found)
-    except Invalid as error:
+    except validation.Invalid as error:
         raise _not_ours(what, error) from error
     if (fields["kind"], fields["name"]) != (kind, name):
         raise NotOurs(
@@ -193,7 +183,7 @@ def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> Remote
     try:
         _check_moves(ref.moves, ref.sequence)
         _check_last_move(ref)
-    except Invalid as error:
+    except validation.Invalid as error:
         raise _not_ours(what, error) from error
     return ref
 
@@ -227,9 +217,9 @@ def parse_moves(what: str, data: bytes) -> tuple[RecordedMove, ...]:
     try:
         moves = tuple(_CHUNK.read(found)["moves"])
         if not moves:
-            raise Invalid("it has no moves")  # noqa: TRY301 - as `_check_moves` does
+            raise validation.Invalid("it has no moves")  # noqa: TRY301 - as `_check_moves` does
         _check_moves(moves, moves[0].sequence)
-    except Invalid as error:
+    except validation.Invalid as error:
         raise _not_ours(what, error) from error
     return moves
 
@@ -240,10 +230,10 @@ def dump_moves(moves: tuple[RecordedMove, ...]) -> bytes:
     return _dump(_CHUNK, fields)
 
 
-def _dump(record: Record, fields: dict[str, Any]) -> bytes:
+def _dump(record: validation.Record, fields: dict[str, Any]) -> bytes:
     try:
         record.read(fields)
-    except Invalid as error:
+    except validation.Invalid as error:
         raise Unwritable(
             f"the ref cannot be written, because no lakecli could read it: {error}",
             hint="choose a shorter user.name or user.email",
@@ -260,11 +250,11 @@ def _dump(record: Record, fields: dict[str, Any]) -> bytes:
 def _load(data: bytes, what: str) -> dict[str, Any]:
     try:
         found = parse_json_object(data, max_size=MAX_REF_SIZE)
-        known = whole(1, MAX_SEQUENCE)(found.get("format"))
+        known = validation.whole(1, MAX_SEQUENCE)(found.get("format"))
     except Unparsable as error:
         raise _not_ours(what, error) from error
-    except Invalid as error:
-        raise _not_ours(what, Invalid(f"format: {error}")) from error
+    except validation.Invalid as error:
+        raise _not_ours(what, validation.Invalid(f"format: {error}")) from error
     if known > FORMAT:
         raise NewerRecord(
             f"{what} is of format {known}, this lakecli knows {FORMAT}",
@@ -283,13 +273,13 @@ def _not_ours(what: str, reason: ValueError) -> NotOurs:
 
 def _check_moves(moves: tuple[RecordedMove, ...], newest: int) -> None:
     if [move.sequence for move in moves] != list(range(newest, newest - len(moves), -1)):
-        raise Invalid("its moves are not numbered consecutively")
+        raise validation.Invalid("its moves are not numbered consecutively")
 
 
 def _check_last_move(ref: RemoteRef) -> None:
     last = ref.moves[0] if ref.moves else None
     if last and (last.write_id, last.after) != (ref.write_id, ref.commit_id):
-        raise Invalid("its commit is not that of its last move")
+        raise validation.Invalid("its commit is not that of its last move")
 
 
 def move_fields(move: RecordedMove) -> dict[str, Any]:

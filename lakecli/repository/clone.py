@@ -20,15 +20,7 @@ from lakecli.remote.gc_protocol import read_state
 from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.handle.lake import (
-    LocalRepository,
-    check_name_free,
-    find_intention,
-    find_repository,
-    iter_repositories,
-    put_repository,
-    record_fields,
-)
+from lakecli.repository.handle import lake as lakes
 from lakecli.repository.handle.namespace import describe_there, owner_of
 from lakecli.repository.journal import bucket_state, operation_log, tracking
 from lakecli.repository.sharing.fetch import (
@@ -85,10 +77,10 @@ def clone_counted(
     """
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
-        check_name_free(txn, name, uri)
+        lakes.check_name_free(txn, name, uri)
     lake.runtime.on_step("read")
     _, record = describe_there(lake.runtime, uri, name)
-    repository = LocalRepository(lake, record)
+    repository = lakes.LocalRepository(lake, record)
     with lake.kv.read() as txn:
         _check_new(txn, record)
     state = read_state(repository.store)
@@ -128,16 +120,16 @@ def clone_known(
     """
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
-        record = find_repository(txn, name)
-        places = {each.storage_namespace for each in iter_repositories(txn)}
-        intended = find_intention(txn, uri)
+        record = lakes.find_repository(txn, name)
+        places = {each.storage_namespace for each in lakes.iter_repositories(txn)}
+        intended = lakes.find_intention(txn, uri)
     if record is not None and record.storage_namespace == uri:
         if take_over and record.is_borrowed:
             raise Refused(
                 f"lakefs://{name} reads a namespace that belongs to lakeFS",
                 hint=f"delete the clone, then clone it again: `repo delete lakefs://{name}`",
             )
-        return LocalRepository(lake, record), None
+        return lakes.LocalRepository(lake, record), None
     if record is not None or uri in places or intended is not None:
         return None
     store, _ = lake.runtime.for_repository(name).find_store(uri)
@@ -149,8 +141,8 @@ def clone_known(
 
 def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
     """Refuse a second name for one repository: both names would share refs and staging."""
-    check_name_free(txn, record.name, record.storage_namespace)
-    for other in iter_repositories(txn):
+    lakes.check_name_free(txn, record.name, record.storage_namespace)
+    for other in lakes.iter_repositories(txn):
         if other.uuid == record.uuid:
             raise AlreadyExists(
                 f"this machine has the repository in {record.storage_namespace} already, as "
@@ -194,7 +186,7 @@ def _register(
     for there in remote.refs:
         if (there.kind, there.name) not in incomplete:
             tracking.track(txn, repository, there)
-    put_repository(txn, record)
+    lakes.put_repository(txn, record)
     _log(txn, repository, before, made)
     return list(made.values()), tuple(left_out)
 
@@ -225,7 +217,7 @@ def _log(
     before: dict[tuple[RefKind, str], Branch | Tag],
     after: dict[tuple[RefKind, str], Branch | Tag],
 ) -> None:
-    fields = record_fields(repository.record)
+    fields = lakes.record_fields(repository.record)
     changes = [RefChange(RefKind.REPOSITORY, repository.name, before=None, after=fields)]
     sealed: list[StagingToken] = []
     for key in sorted(before.keys() | after.keys()):

@@ -21,20 +21,12 @@ from itertools import islice
 from threading import Lock
 from typing import BinaryIO, Final, NamedTuple, cast
 
+from lakecli import errors
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.values import decode_entry, encode_entry
-from lakecli.errors import (
-    IntegrityError,
-    NotFound,
-    PermissionDenied,
-    Refused,
-    Unreachable,
-    Unsupported,
-    UsageError,
-)
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import uploaded_changes
 from lakecli.repository.reading.addresses import (
@@ -73,12 +65,12 @@ BATCH: Final = 1_024
 """Objects that are made durable and staged together."""
 
 _OF_ONE_OBJECT: Final = (
-    PermissionDenied,
-    Unreachable,
-    NotFound,
-    IntegrityError,
-    UsageError,
-    Refused,
+    errors.PermissionDenied,
+    errors.Unreachable,
+    errors.NotFound,
+    errors.IntegrityError,
+    errors.UsageError,
+    errors.Refused,
 )
 """Errors that may concern one object only."""
 
@@ -364,14 +356,14 @@ class Across:
             found = store.head(key)
         except BucketNotFound:
             raise
-        except NotFound as error:
+        except errors.NotFound as error:
             raise gone(self._source.uri, store, key) from error
         if found.size != entry.size:
             raise damaged(self._source.uri, store, key)
         try:
             if copy_across(store, key, self._target.store, key):
                 return True
-        except (PermissionDenied, Unsupported):
+        except (errors.PermissionDenied, errors.Unsupported):
             pass  # the target's credentials may not read the source, the source's may
         self._can_copy = False
         return False

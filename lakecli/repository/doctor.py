@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final, NamedTuple
 
-from lakecli import native
+from lakecli import errors, native
 from lakecli.base import layout
 from lakecli.base.directories import make_private
 from lakecli.base.model import NO_METADATA, Account
@@ -23,21 +23,6 @@ from lakecli.committed.cache import kept_reads, reads_text, size_of
 from lakecli.doctor import probe
 from lakecli.doctor.checks import Check, CheckVerdict, failed, ok, skipped, warning
 from lakecli.doctor.demands import Remedies
-from lakecli.errors import (
-    ConflictError,
-    ErrorKind,
-    IntegrityError,
-    LakeError,
-    LostRace,
-    NotFound,
-    NothingToDo,
-    OutcomeUnknown,
-    PartialFailure,
-    PermissionDenied,
-    Refused,
-    Unreachable,
-    UsageError,
-)
 from lakecli.kv.lmdb_environment import SCHEMA_VERSION
 from lakecli.remote.packs import list_packs, read_pack
 from lakecli.remote.refs import find_ref, iter_refs
@@ -62,19 +47,19 @@ FULL_MAP: Final = 0.8
 """The used share of the local store's memory map above which the check is a warning."""
 
 
-FAMILIES: Final[tuple[type[LakeError], ...]] = (
-    Unreachable,
-    NotFound,
-    PermissionDenied,
-    IntegrityError,
-    Refused,
-    UsageError,
-    ConflictError,
-    LostRace,
-    OutcomeUnknown,
-    PartialFailure,
-    NothingToDo,
-    LakeError,
+FAMILIES: Final[tuple[type[errors.LakeError], ...]] = (
+    errors.Unreachable,
+    errors.NotFound,
+    errors.PermissionDenied,
+    errors.IntegrityError,
+    errors.Refused,
+    errors.UsageError,
+    errors.ConflictError,
+    errors.LostRace,
+    errors.OutcomeUnknown,
+    errors.PartialFailure,
+    errors.NothingToDo,
+    errors.LakeError,
 )
 """Kinds of errors, the most serious first: only the most serious one is raised."""
 
@@ -210,7 +195,7 @@ def examine_repository(
     places = [str(home.store), str(home.cache)]
     try:
         lake = open_lake()
-    except LakeError as error:
+    except errors.LakeError as error:
         return Examination(None, _without_store(error, home, places, free_space))
     repository = lake.repository(name)
     namespace = repository.record.storage_namespace
@@ -257,7 +242,7 @@ def _remedies(runtime: Runtime, name: str, namespace: str) -> Remedies:
 
 
 def _without_store(
-    error: LakeError, home: Home, places: list[str], free_space: Callable[[str], int]
+    error: errors.LakeError, home: Home, places: list[str], free_space: Callable[[str], int]
 ) -> Generator[Check]:
     yield compiled_core()
     yield failed("local-store", error)
@@ -331,7 +316,7 @@ def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check
     seen = f"{_shown(free)} free on the disk of {place}"
     fix = "free some space there"
     if free < NO_SPACE:
-        return failed("disk-space", Unreachable(f"only {seen}", hint=fix), free=str(free))
+        return failed("disk-space", errors.Unreachable(f"only {seen}", hint=fix), free=str(free))
     if free < LOW_SPACE:
         return warning("disk-space", f"only {seen}", fix=fix, free=str(free))
     return ok("disk-space", seen, free=str(free))
@@ -363,7 +348,7 @@ def _with_claim(
     missing_fix = _made_by_create(looking.store.uri) if repository is None else ""
     found: dict[str, Check] = {}
     for check in looking.run():
-        if missing_fix and check.name == "reachable" and check.kind is ErrorKind.NOT_FOUND:
+        if missing_fix and check.name == "reachable" and check.kind is errors.ErrorKind.NOT_FOUND:
             check = check._replace(fix=missing_fix)  # noqa: PLW2901 - the same check with a better fix
         found[check.name] = check
         yield check
@@ -371,13 +356,13 @@ def _with_claim(
     for name, try_it in (("claim", claim), ("shared", _shared)):
         try:
             found[name] = skipped(name, obstacle) if obstacle else try_it(looking.store)
-        except LakeError as error:
+        except errors.LakeError as error:
             found[name] = failed(name, error)
             obstacle = "it needs a check that failed: claim"
         yield found[name]
     try:
         found["sharing"] = judge(found, looking.store, examiner, repository)
-    except LakeError as error:
+    except errors.LakeError as error:
         found["sharing"] = failed("sharing", error)
     yield found["sharing"]
     for purpose in PURPOSES:
@@ -411,11 +396,11 @@ def _claim_of(repository: Repository, store: ObjectStore) -> Check:
     if owner == repository.record.uuid:
         return ok("claim", "belongs to this repository", uuid=owner)
     if owner is None:
-        raise IntegrityError(
+        raise errors.IntegrityError(
             f"{store.uri}/{layout.REPOSITORY} is missing",
             hint=f"restore it from a backup; see what else is missing: `fsck {repository.uri}`",
         )
-    raise Refused(
+    raise errors.Refused(
         f"belongs to another repository: {owner}",
         hint="write nothing there; another repository has replaced this one",
     )
@@ -476,7 +461,7 @@ def _outside(repository: Repository) -> Check:
     """Report locations outside the namespace to which entries refer; only a few ranges are read."""
     try:
         found = look(repository, ranges=_RANGES_READ)
-    except LakeError:
+    except errors.LakeError:
         return skipped(OUTSIDE, "the newest tree of the default branch cannot be read")
     part = f"in {found.ranges_read} of {found.ranges} ranges of the default branch"
     if not found.places:
@@ -505,7 +490,7 @@ def verdict_of(checks: Iterable[Check]) -> CheckVerdict:
     )
 
 
-def problem_of(checks: Sequence[Check]) -> LakeError | None:
+def problem_of(checks: Sequence[Check]) -> errors.LakeError | None:
     """Return an error of the most serious kind among the failed checks, or ``None``.
 
     The hint of the error is the fix of the first check of that kind.

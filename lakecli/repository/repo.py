@@ -13,19 +13,8 @@ from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.contract import OwnLake, Repository
+from lakecli.repository.handle import lake as lakes
 from lakecli.repository.handle import namespace
-from lakecli.repository.handle.lake import (
-    LocalRepository,
-    check_name_free,
-    delete_intention,
-    delete_repository,
-    find_intention,
-    find_repository,
-    iter_repositories,
-    put_intention,
-    put_repository,
-    record_fields,
-)
 from lakecli.repository.journal import operation_log
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import normalise
@@ -123,14 +112,14 @@ def _intend(
         AlreadyExists: the name or the namespace is in use on this machine.
     """
     with lake.kv.write() as txn:
-        check_name_free(txn, name)
-        for other in iter_repositories(txn):
+        lakes.check_name_free(txn, name)
+        for other in lakes.iter_repositories(txn):
             if other.storage_namespace == uri:
                 raise AlreadyExists(
                     f"storage namespace {uri} is that of lakefs://{other.name} on this machine",
                     hint="use another prefix or directory; a repository owns its namespace alone",
                 )
-        intended = find_intention(txn, uri)
+        intended = lakes.find_intention(txn, uri)
         if intended is not None:
             return intended._replace(name=name)
         record = RepositoryRecord(
@@ -141,7 +130,7 @@ def _intend(
             created_at=lake.runtime.now(),
             range_entries=range_entries,
         )
-        put_intention(txn, record)
+        lakes.put_intention(txn, record)
         return record
 
 
@@ -152,9 +141,9 @@ def _check_intended(txn: ReadTransaction, record: RepositoryRecord) -> None:
         AlreadyExists: the repository exists, under this name or another one, and may have commits
             by now.
     """
-    check_name_free(txn, record.name)
-    intended = find_intention(txn, record.storage_namespace)
-    is_here = any(other.uuid == record.uuid for other in iter_repositories(txn))
+    lakes.check_name_free(txn, record.name)
+    intended = lakes.find_intention(txn, record.storage_namespace)
+    is_here = any(other.uuid == record.uuid for other in lakes.iter_repositories(txn))
     if is_here or intended is None or intended.uuid != record.uuid:
         raise AlreadyExists(
             f"another command has created or cloned the repository in {record.storage_namespace} "
@@ -164,18 +153,18 @@ def _check_intended(txn: ReadTransaction, record: RepositoryRecord) -> None:
 
 
 def _register(lake: OwnLake, record: RepositoryRecord) -> Repository:
-    repository = LocalRepository(lake, record)
+    repository = lakes.LocalRepository(lake, record)
     first = initial_commit(record.created_at)
     with lake.kv.write() as txn:
         _check_intended(txn, record)
         refs = RefStore(txn, repository.key)
         branch = operation_log.new_branch(txn, repository, record.default_branch, first.id)
-        put_repository(txn, record)
-        delete_intention(txn, record)
+        lakes.put_repository(txn, record)
+        lakes.delete_intention(txn, record)
         refs.put_commit(first)
         refs.put_branch(branch)
         changes = [
-            RefChange(RefKind.REPOSITORY, record.name, None, record_fields(record)),
+            RefChange(RefKind.REPOSITORY, record.name, None, lakes.record_fields(record)),
             operation_log.branch_change(None, branch),
         ]
         operation_log.append(txn, repository, kind="repo create", refs=changes)
@@ -191,10 +180,12 @@ def delete(lake: OwnLake, name: str) -> RepositoryRecord:
         NotFound: no such repository.
     """
     with lake.kv.write() as txn:
-        record = find_repository(txn, name)
+        record = lakes.find_repository(txn, name)
         if record is None:
             raise NotFound(f"no repository {name!r} on this machine", hint="list them: `repo list`")
-        delete_repository(txn, record)
-        change = RefChange(RefKind.REPOSITORY, name, before=record_fields(record), after=None)
-        operation_log.append(txn, LocalRepository(lake, record), kind="repo delete", refs=[change])
+        lakes.delete_repository(txn, record)
+        change = RefChange(RefKind.REPOSITORY, name, before=lakes.record_fields(record), after=None)
+        operation_log.append(
+            txn, lakes.LocalRepository(lake, record), kind="repo delete", refs=[change]
+        )
     return record

@@ -20,25 +20,15 @@ from lakecli.engine.runner import StoreLocation
 from lakecli.engine.session import gist
 from lakecli.errors import Unsupported
 from lakecli.repository.contract import Repository
+from lakecli.spark import sessions
 from lakecli.spark.file_system import mount
 from lakecli.spark.schemas import check_schemas
-from lakecli.spark.sessions import (
-    check_format,
-    check_server,
-    explained,
-    hints_told,
-    lower_case,
-    names_of,
-    opened,
-    option_text,
-    unlogged,
-)
 from lakecli.spark.table_files import table_files
 
 _LISTED_HERE: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
-@hints_told()
+@sessions.hints_told()
 def read_table(
     spark: SparkSession,
     uri: str,
@@ -79,14 +69,14 @@ def read_table(
         NotFound: the repository, the ref or the path does not exist.
         Unsupported: the option ``basePath`` is given, or Spark has no connector.
     """
-    check_format(format)
-    check_server(spark)
-    given = {name: option_text(value) for name, value in (options or {}).items()}
-    with opened(uri, home=home) as repository, explained(uri):
+    sessions.check_format(format)
+    sessions.check_server(spark)
+    given = {name: sessions.option_text(value) for name, value in (options or {}).items()}
+    with sessions.opened(uri, home=home) as repository, sessions.explained(uri):
         files, origin = table_files(repository, uri)
         read = partial(load, spark, repository, files, format=format, schema=schema, options=given)
         try:
-            with unlogged():
+            with sessions.unlogged():
                 frame = read(native=native)
         except (PySparkException, Py4JJavaError) as error:
             if native is not None:
@@ -99,7 +89,7 @@ def read_table(
             frame = frame.alias(origin.alias)
         if where:
             frame = frame.where(where)
-        return frame.select(*names_of(columns)) if columns else frame
+        return frame.select(*sessions.names_of(columns)) if columns else frame
 
 
 def load(
@@ -118,7 +108,7 @@ def load(
         native: whether Spark's own connectors open the objects; ``None``: Spark's connectors if
             possible.
     """
-    if "basepath" in lower_case(options):
+    if "basepath" in sessions.lower_case(options):
         raise Unsupported(
             "option basePath does not work for a table in a repository",
             hint="name the directory in the URI; the options of file names do not need it",

@@ -17,24 +17,7 @@ from cramjam import snappy
 from google_crc32c import value as crc32c
 
 from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint, encode_varint
-from lakecli.sstable.format import (
-    BLOCK_CUT_MASK,
-    BLOCK_SIZE_MAX,
-    BLOCK_SIZE_MIN,
-    BLOCK_TRAILER_SIZE,
-    CHECKSUM_MASK_DELTA,
-    EMPTY_BLOCK_SIZE,
-    KEY_TRAILER_SIZE,
-    MAX_BLOCK_ENTRIES,
-    MAX_BLOCK_SIZE,
-    MAX_SNAPPY_RATIO,
-    MIN_STORED_SIZE,
-    RECORD_TRAILER,
-    RESTART_INTERVAL,
-    SEPARATOR_TRAILER,
-    STORED_RAW,
-    STORED_SNAPPY,
-)
+from lakecli.sstable import format as file_format
 
 _SHARING_BUDGET = 64 << 20
 """How many bytes shared prefixes of at least 128 bytes may add to the keys of a block."""
@@ -50,8 +33,8 @@ _UNEVEN = "entries that do not end where the restart points begin"
 
 _u32 = Struct("<I").unpack_from
 _pack_u32 = Struct("<I").pack
-_RAW = bytes((STORED_RAW,))
-_SNAPPY = bytes((STORED_SNAPPY,))
+_RAW = bytes((file_format.STORED_RAW,))
+_SNAPPY = bytes((file_format.STORED_SNAPPY,))
 
 
 def seal(payload: bytes, *, compress: bool) -> bytes:
@@ -64,33 +47,35 @@ def seal(payload: bytes, *, compress: bool) -> bytes:
     if not typed:
         typed = payload + _RAW
     crc = crc32c(typed)
-    return typed + _pack_u32(((crc >> 15 | crc << 17) + CHECKSUM_MASK_DELTA) & 0xFFFFFFFF)
+    return typed + _pack_u32(
+        ((crc >> 15 | crc << 17) + file_format.CHECKSUM_MASK_DELTA) & 0xFFFFFFFF
+    )
 
 
 def verify(stored: bytes, size: int) -> None:
     """Verify the size and the checksum of a stored block."""
-    if len(stored) != size or size < MIN_STORED_SIZE:
+    if len(stored) != size or size < file_format.MIN_STORED_SIZE:
         raise Malformed(f"{len(stored)} bytes, not a block of {size}")
     crc = crc32c(stored[:-4])
-    masked = ((crc >> 15 | crc << 17) + CHECKSUM_MASK_DELTA) & 0xFFFFFFFF
+    masked = ((crc >> 15 | crc << 17) + file_format.CHECKSUM_MASK_DELTA) & 0xFFFFFFFF
     if masked != _u32(stored, len(stored) - 4)[0]:
         raise Malformed("the checksum of the block does not match")
 
 
 def payload_of(stored: bytes) -> bytes:
     """Return the uncompressed payload of a stored block whose checksum was verified."""
-    if len(stored) < MIN_STORED_SIZE:
+    if len(stored) < file_format.MIN_STORED_SIZE:
         raise Malformed("a block too short to be one")
-    kind = stored[-BLOCK_TRAILER_SIZE]
-    payload = stored[:-BLOCK_TRAILER_SIZE]
-    if kind == STORED_RAW:
+    kind = stored[-file_format.BLOCK_TRAILER_SIZE]
+    payload = stored[: -file_format.BLOCK_TRAILER_SIZE]
+    if kind == file_format.STORED_RAW:
         return payload
-    if kind != STORED_SNAPPY:
+    if kind != file_format.STORED_SNAPPY:
         raise Malformed(f"a block of unknown type {kind}")
     if stored[0] >= CONTINUES and stored[1] >= CONTINUES:
         # The claimed size is allocated before decompression; below 16 KiB a false one is harmless.
         size, _ = decode_canonical_varint(payload, 0)
-        if size > MAX_BLOCK_SIZE or size > len(payload) * MAX_SNAPPY_RATIO:
+        if size > file_format.MAX_BLOCK_SIZE or size > len(payload) * file_format.MAX_SNAPPY_RATIO:
             raise Malformed(f"a compressed block that claims {size} bytes")
     try:
         return bytes(snappy.decompress_raw(payload))
@@ -100,17 +85,17 @@ def payload_of(stored: bytes) -> bytes:
 
 def payload_size(stored: bytes) -> int:
     """Return the size of a stored block's payload when it is uncompressed."""
-    if stored[-BLOCK_TRAILER_SIZE] == STORED_SNAPPY:
+    if stored[-file_format.BLOCK_TRAILER_SIZE] == file_format.STORED_SNAPPY:
         return decode_canonical_varint(stored, 0)[0]
-    return len(stored) - BLOCK_TRAILER_SIZE
+    return len(stored) - file_format.BLOCK_TRAILER_SIZE
 
 
 def entries_end(payload: bytes) -> int:
     """Return the position where the entries of a block end and its restart points begin."""
     size = len(payload)
-    count = _u32(payload, size - 4)[0] if size > KEY_TRAILER_SIZE - 1 else 0
+    count = _u32(payload, size - 4)[0] if size > file_format.KEY_TRAILER_SIZE - 1 else 0
     end = size - 4 - 4 * count
-    if end < 0 or count == 0 or size > MAX_BLOCK_SIZE:
+    if end < 0 or count == 0 or size > file_format.MAX_BLOCK_SIZE:
         raise Malformed(f"a block of {size} bytes that claims {count} restart points")
     return end
 
@@ -158,10 +143,10 @@ def decode_records(payload: bytes) -> tuple[list[bytes], list[bytes]]:
     keys: list[bytes] = []
     values: list[bytes] = []
     end, stop = entries_end(payload), 0
-    for key, start, stop in islice(_iter_entries(payload, 0, end), MAX_BLOCK_ENTRIES):
-        if key[-KEY_TRAILER_SIZE:] != RECORD_TRAILER:
+    for key, start, stop in islice(_iter_entries(payload, 0, end), file_format.MAX_BLOCK_ENTRIES):
+        if key[-file_format.KEY_TRAILER_SIZE :] != file_format.RECORD_TRAILER:
             raise Malformed("a key that is not a plain record's")
-        keys.append(key[:-KEY_TRAILER_SIZE])
+        keys.append(key[: -file_format.KEY_TRAILER_SIZE])
         values.append(payload[start:stop])
     if stop != end:
         raise Malformed(_UNEVEN)
@@ -173,7 +158,9 @@ def decode_records(payload: bytes) -> tuple[list[bytes], list[bytes]]:
 def find_value(payload: bytes, wanted: bytes) -> bytes | None:
     """Return the value of one user key of a data block, or ``None``."""
     found = seek(payload, wanted)
-    return found[1] if found is not None and found[0] == wanted + RECORD_TRAILER else None
+    return (
+        found[1] if found is not None and found[0] == wanted + file_format.RECORD_TRAILER else None
+    )
 
 
 def seek(payload: bytes, wanted: bytes) -> tuple[bytes, bytes] | None:
@@ -185,9 +172,11 @@ def seek(payload: bytes, wanted: bytes) -> tuple[bytes, bytes] | None:
         The key with its trailer, and the value.
     """
     end = stop = entries_end(payload)
-    at = 0 if len(payload) - end == EMPTY_BLOCK_SIZE else _find_run(payload, end, wanted)
-    for key, start, stop in islice(_iter_entries(payload, at, end), MAX_BLOCK_ENTRIES):
-        if key > wanted and stop <= end and key[:-KEY_TRAILER_SIZE] >= wanted:
+    at = (
+        0 if len(payload) - end == file_format.EMPTY_BLOCK_SIZE else _find_run(payload, end, wanted)
+    )
+    for key, start, stop in islice(_iter_entries(payload, at, end), file_format.MAX_BLOCK_ENTRIES):
+        if key > wanted and stop <= end and key[: -file_format.KEY_TRAILER_SIZE] >= wanted:
             return key, payload[start:stop]
     if stop != end:
         raise Malformed(_UNEVEN)
@@ -209,9 +198,9 @@ def _find_run(payload: bytes, end: int, wanted: bytes) -> int:
         shared, start = decode_canonical_varint(payload, position)
         unshared, start = decode_canonical_varint(payload, start)
         _, start = decode_canonical_varint(payload, start)
-        if shared or unshared < KEY_TRAILER_SIZE:
+        if shared or unshared < file_format.KEY_TRAILER_SIZE:
             raise Malformed("a restart point at a key that is not complete")
-        if payload[start : start + unshared - KEY_TRAILER_SIZE] <= wanted:
+        if payload[start : start + unshared - file_format.KEY_TRAILER_SIZE] <= wanted:
             low = middle
             found = position
         else:
@@ -275,15 +264,15 @@ def encode_block(
     last = b""
     for at in range(start, len(keys)):
         shared = 0
-        if len(records) % RESTART_INTERVAL:
+        if len(records) % file_format.RESTART_INTERVAL:
             shared = shared_prefix_size(last, keys[at])
         else:
             restarts.append(size)
         last = keys[at]
-        records.append(_encode_entry(shared, last + RECORD_TRAILER, values[at]))
+        records.append(_encode_entry(shared, last + file_format.RECORD_TRAILER, values[at]))
         size += len(records[-1])
-        if size >= BLOCK_SIZE_MIN and (
-            size >= BLOCK_SIZE_MAX or checksums[at] & BLOCK_CUT_MASK == 0
+        if size >= file_format.BLOCK_SIZE_MIN and (
+            size >= file_format.BLOCK_SIZE_MAX or checksums[at] & file_format.BLOCK_CUT_MASK == 0
         ):
             return b"".join(records) + encode_restarts(restarts), at + 1, True
     return b"".join(records) + encode_restarts(restarts), len(keys), False
@@ -343,7 +332,12 @@ class Run(NamedTuple):
         start, stop = self.start_of(first), self.start_of(last)
         keys, values = self.keys[start:stop], self.values[start:stop]
         separators = [
-            key + (RECORD_TRAILER if key == self.keys[end - 1] else SEPARATOR_TRAILER)
+            key
+            + (
+                file_format.RECORD_TRAILER
+                if key == self.keys[end - 1]
+                else file_format.SEPARATOR_TRAILER
+            )
             for key, end in zip(self.separators[first:last], self.ends[first:last], strict=True)
         ]
         key_size, value_size = sum(map(len, keys)), sum(map(len, values))
@@ -408,8 +402,8 @@ def is_cut(stored: bytes, count: int, last_key: bytes) -> bool:
 
     The cut rule decides where lakecli ends blocks; see `lakecli.sstable.format`.
     """
-    restarts = -(-count // RESTART_INTERVAL)
+    restarts = -(-count // file_format.RESTART_INTERVAL)
     size = payload_size(stored) - 4 * restarts - 4
-    return size >= BLOCK_SIZE_MIN and (
-        size >= BLOCK_SIZE_MAX or crc32c(last_key) & BLOCK_CUT_MASK == 0
+    return size >= file_format.BLOCK_SIZE_MIN and (
+        size >= file_format.BLOCK_SIZE_MAX or crc32c(last_key) & file_format.BLOCK_CUT_MASK == 0
     )

@@ -13,27 +13,8 @@ from typing import Final, NamedTuple, Protocol
 
 from lakecli import native
 from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint
+from lakecli.sstable import format as file_format
 from lakecli.sstable.block import decode_pairs, payload_of, seek, verify
-from lakecli.sstable.format import (
-    BLOCK_TRAILER_SIZE,
-    CHECKSUM_CRC32C,
-    DATA_SIZE,
-    FOOTER_HANDLES_END,
-    FOOTER_SIZE,
-    INDEX_SINGLE_LEVEL,
-    INDEX_TWO_LEVEL,
-    INDEX_TYPE,
-    KEY_TRAILER_SIZE,
-    MAGIC,
-    MAX_PROPERTIES,
-    MIN_STORED_SIZE,
-    NUM_DATA_BLOCKS,
-    NUM_ENTRIES,
-    PROPERTIES_BLOCK,
-    VERSION,
-    CorruptTable,
-    UnknownTableFormat,
-)
 
 
 class ReadableFile(Protocol):
@@ -163,21 +144,21 @@ class Directory:
         self.tail = tail = Tail(source, tail_size)
         self.name = source.name
         self.size = tail.size
-        at = max(0, tail.size - FOOTER_SIZE)
+        at = max(0, tail.size - file_format.FOOTER_SIZE)
         try:
             (at, size), index = _decode_footer(tail)
-            metaindex = decode_pairs(payload_at(tail, at, size), limit=MAX_PROPERTIES)
+            metaindex = decode_pairs(payload_at(tail, at, size), limit=file_format.MAX_PROPERTIES)
             at, size = _find_properties(metaindex, end=at)
             self.properties = _decode_properties(payload_at(tail, at, size))
-            self.count = _number(self.properties, NUM_ENTRIES)
-            self.block_count = _number(self.properties, NUM_DATA_BLOCKS)
-            self.data_size = _number(self.properties, DATA_SIZE, limit=tail.size)
+            self.count = _number(self.properties, file_format.NUM_ENTRIES)
+            self.block_count = _number(self.properties, file_format.NUM_DATA_BLOCKS)
+            self.data_size = _number(self.properties, file_format.DATA_SIZE, limit=tail.size)
             self.is_deep = _has_two_levels(self.properties)
             at, size = index
             self.top = payload_at(tail, at, size)
             self.top_offset = at
         except Malformed as error:
-            raise CorruptTable(tail.name, at, str(error)) from None
+            raise file_format.CorruptTable(tail.name, at, str(error)) from None
 
     def blocks(self) -> Blocks:
         """Decode the whole index."""
@@ -193,7 +174,7 @@ class Directory:
             at = self.top_offset
             _check_blocks(blocks, self.block_count)
         except Malformed as error:
-            raise CorruptTable(self.name, at, str(error)) from None
+            raise file_format.CorruptTable(self.name, at, str(error)) from None
         return blocks
 
 
@@ -213,22 +194,30 @@ def _check_blocks(blocks: Blocks, expected: int) -> None:
 
 def _decode_footer(tail: Tail) -> tuple[Handle, Handle]:
     """Return the handles of the metaindex and of the index."""
-    footer = tail.held[-FOOTER_SIZE:]
-    at = tail.size - FOOTER_SIZE
-    if len(footer) < FOOTER_SIZE:
-        raise CorruptTable(tail.name, 0, f"a file of {tail.size} bytes is too short")
-    if footer[-len(MAGIC) :] != MAGIC:
-        what = f"its last bytes are {footer[-len(MAGIC) :].hex()}, not {MAGIC.hex()}"
-        raise UnknownTableFormat(tail.name, tail.size - len(MAGIC), what)
-    version = int.from_bytes(footer[FOOTER_HANDLES_END : -len(MAGIC)], "little")
-    if version != VERSION:
-        what = f"version {version}, not {VERSION}"
-        raise UnknownTableFormat(tail.name, at + FOOTER_HANDLES_END, what)
-    if footer[0] != CHECKSUM_CRC32C:
-        raise UnknownTableFormat(tail.name, at, f"checksums of type {footer[0]}, not CRC32C")
+    footer = tail.held[-file_format.FOOTER_SIZE :]
+    at = tail.size - file_format.FOOTER_SIZE
+    if len(footer) < file_format.FOOTER_SIZE:
+        raise file_format.CorruptTable(tail.name, 0, f"a file of {tail.size} bytes is too short")
+    last = footer[-len(file_format.MAGIC) :]
+    if last != file_format.MAGIC:
+        what = f"its last bytes are {last.hex()}, not {file_format.MAGIC.hex()}"
+        raise file_format.UnknownTableFormat(tail.name, tail.size - len(file_format.MAGIC), what)
+    version = int.from_bytes(
+        footer[file_format.FOOTER_HANDLES_END : -len(file_format.MAGIC)], "little"
+    )
+    if version != file_format.VERSION:
+        what = f"version {version}, not {file_format.VERSION}"
+        raise file_format.UnknownTableFormat(tail.name, at + file_format.FOOTER_HANDLES_END, what)
+    if footer[0] != file_format.CHECKSUM_CRC32C:
+        raise file_format.UnknownTableFormat(
+            tail.name, at, f"checksums of type {footer[0]}, not CRC32C"
+        )
     metaindex, position = _decode_handle(footer, 1, end=at)
     index, position = _decode_handle(footer, position, end=at)
-    if any(footer[position:FOOTER_HANDLES_END]) or position > FOOTER_HANDLES_END:
+    if (
+        any(footer[position : file_format.FOOTER_HANDLES_END])
+        or position > file_format.FOOTER_HANDLES_END
+    ):
         raise Malformed("a footer whose padding is not zero")
     return metaindex, index
 
@@ -237,9 +226,9 @@ def _decode_handle(data: bytes, position: int, *, end: int) -> tuple[Handle, int
     """Decode the handle of a block stored before `end`; return it and the position after it."""
     offset, position = decode_canonical_varint(data, position)
     size, position = decode_canonical_varint(data, position)
-    if offset + size + BLOCK_TRAILER_SIZE > end:
+    if offset + size + file_format.BLOCK_TRAILER_SIZE > end:
         raise Malformed(f"a handle that points at offset {offset}, {size} bytes")
-    return (offset, size + BLOCK_TRAILER_SIZE), position
+    return (offset, size + file_format.BLOCK_TRAILER_SIZE), position
 
 
 def _decode_index_handle(handle: bytes) -> tuple[int, int]:
@@ -269,7 +258,7 @@ def decode_index(payload: bytes, *, start: int, end: int) -> Blocks:
         Malformed: the bytes are not an index of consecutive blocks between `start` and `end`. These
             limits also bound the number of blocks that the index of a small file can list.
     """
-    limit = (end - start) // MIN_STORED_SIZE
+    limit = (end - start) // file_format.MIN_STORED_SIZE
     core = native.core()
     found = None if core is None else core.decode_index(payload)
     keys, numbers = decode_handles(payload, limit=limit) if found is None else found
@@ -277,10 +266,12 @@ def decode_index(payload: bytes, *, start: int, end: int) -> Blocks:
         raise Malformed("an index without entries")
     if len(keys) > limit:
         raise Malformed(f"more than {limit} entries")
-    blocks = Blocks(keys, numbers[0::2], [size + BLOCK_TRAILER_SIZE for size in numbers[1::2]])
+    blocks = Blocks(
+        keys, numbers[0::2], [size + file_format.BLOCK_TRAILER_SIZE for size in numbers[1::2]]
+    )
     for offset, size in zip(blocks.offsets, blocks.sizes, strict=True):
         if offset < start or offset + size > end:
-            what = f"offset {offset}, {size - BLOCK_TRAILER_SIZE} bytes"
+            what = f"offset {offset}, {size - file_format.BLOCK_TRAILER_SIZE} bytes"
             raise Malformed(f"an index entry that points at {what}")
         start = offset + size
     return blocks
@@ -295,9 +286,9 @@ def decode_handles(payload: bytes, *, limit: int) -> tuple[list[bytes], list[int
     keys: list[bytes] = []
     numbers: list[int] = []
     for key, handle in decode_pairs(payload, limit=limit):
-        if len(key) < KEY_TRAILER_SIZE:
+        if len(key) < file_format.KEY_TRAILER_SIZE:
             raise Malformed(_NO_INDEX_ENTRY)
-        keys.append(key[:-KEY_TRAILER_SIZE])
+        keys.append(key[: -file_format.KEY_TRAILER_SIZE])
         numbers += _decode_index_handle(handle)
     return keys, numbers
 
@@ -314,9 +305,9 @@ def search_index(payload: bytes, key: bytes, *, end: int) -> Handle | None:
     if handle is None:
         return None
     offset, size = handle
-    if offset + size + BLOCK_TRAILER_SIZE > end:
+    if offset + size + file_format.BLOCK_TRAILER_SIZE > end:
         raise Malformed(f"an index entry that points at offset {offset}, {size} bytes")
-    return offset, size + BLOCK_TRAILER_SIZE
+    return offset, size + file_format.BLOCK_TRAILER_SIZE
 
 
 def find_handle(payload: bytes, key: bytes) -> tuple[int, int] | None:
@@ -324,7 +315,7 @@ def find_handle(payload: bytes, key: bytes) -> tuple[int, int] | None:
     found = seek(payload, key)
     if found is None:
         return None
-    if len(found[0]) < KEY_TRAILER_SIZE:
+    if len(found[0]) < file_format.KEY_TRAILER_SIZE:
         raise Malformed(_NO_INDEX_ENTRY)
     return _decode_index_handle(found[1])
 
@@ -332,8 +323,10 @@ def find_handle(payload: bytes, key: bytes) -> tuple[int, int] | None:
 def _decode_properties(payload: bytes) -> dict[str, bytes]:
     core = native.core()
     found = None if core is None else core.decode_pairs(payload)
-    if found is None or len(found[0]) > MAX_PROPERTIES:
-        pairs: Iterable[tuple[bytes, bytes]] = decode_pairs(payload, limit=MAX_PROPERTIES)
+    if found is None or len(found[0]) > file_format.MAX_PROPERTIES:
+        pairs: Iterable[tuple[bytes, bytes]] = decode_pairs(
+            payload, limit=file_format.MAX_PROPERTIES
+        )
     else:
         pairs = zip(*found, strict=True)
     return {name.decode("utf-8", "surrogateescape"): value for name, value in pairs}
@@ -352,15 +345,15 @@ def _number(properties: dict[str, bytes], name: str, *, limit: int = 1 << 64) ->
 
 def _has_two_levels(properties: dict[str, bytes]) -> bool:
     """Return whether the index has two levels."""
-    kind = int.from_bytes(properties.get(INDEX_TYPE, b"\xff"), "little")
-    if kind not in {INDEX_SINGLE_LEVEL, INDEX_TWO_LEVEL}:
+    kind = int.from_bytes(properties.get(file_format.INDEX_TYPE, b"\xff"), "little")
+    if kind not in {file_format.INDEX_SINGLE_LEVEL, file_format.INDEX_TWO_LEVEL}:
         raise Malformed(f"an index of unknown type {kind}")
-    return kind == INDEX_TWO_LEVEL
+    return kind == file_format.INDEX_TWO_LEVEL
 
 
 def _find_properties(metaindex: list[tuple[bytes, bytes]], *, end: int) -> Handle:
     """Return the handle of the properties block, which is stored before `end`."""
     for name, handle in metaindex:
-        if name == PROPERTIES_BLOCK:
+        if name == file_format.PROPERTIES_BLOCK:
             return _decode_handle(handle, 0, end=end)[0]
     raise Malformed("a metaindex without properties")

@@ -14,40 +14,8 @@ from google_crc32c import value as crc32c
 
 from lakecli import native
 from lakecli.proto.varint import encode_varint
-from lakecli.sstable.block import (
-    CopiedBlocks,
-    blocks_between,
-    encode_block,
-    encode_pairs,
-    encode_restarts,
-    seal,
-    shared_prefix_size,
-)
-from lakecli.sstable.format import (
-    BLOCK_TRAILER_SIZE,
-    CHECKSUM_CRC32C,
-    DATA_SIZE,
-    EMPTY_BLOCK_SIZE,
-    EMPTY_TABLE_TRAILER,
-    FOOTER_HANDLES_END,
-    INDEX_HANDLE_GUESS,
-    INDEX_PARTITION_SIZE,
-    INDEX_PARTITION_THRESHOLD,
-    INDEX_PARTITIONS,
-    INDEX_SINGLE_LEVEL,
-    INDEX_TWO_LEVEL,
-    INDEX_TYPE,
-    KEY_TRAILER_SIZE,
-    MAGIC,
-    MAX_BLOCK_SIZE,
-    NUM_DATA_BLOCKS,
-    NUM_ENTRIES,
-    PROPERTIES_BLOCK,
-    RECORD_TRAILER,
-    RESERVED_PREFIX,
-    SEPARATOR_TRAILER,
-    VERSION,
-)
+from lakecli.sstable import block
+from lakecli.sstable import format as file_format
 
 _COMPUTED = frozenset(("count", "estimated_size_bytes", "max_key", "min_key"))
 
@@ -73,7 +41,7 @@ def encode_next(
     """Encode the block that begins at a position, as `encode_block` does."""
     core = native.core()
     found = None if core is None else core.encode_block(keys, values, checksums, start)
-    return EncodedBlock(*(found or encode_block(keys, values, checksums, start)))
+    return EncodedBlock(*(found or block.encode_block(keys, values, checksums, start)))
 
 
 class StoredRun(Protocol):
@@ -103,7 +71,7 @@ class StoredRun(Protocol):
         The cut rule decides where lakecli ends blocks; see `lakecli.sstable.format`.
         """
 
-    def copied(self, first: int, last: int) -> CopiedBlocks | None:
+    def copied(self, first: int, last: int) -> block.CopiedBlocks | None:
         """Return the blocks from `first` to before `last`; ``None``: they must be encoded."""
 
 
@@ -124,7 +92,7 @@ class TableWriter:
 
     def __init__(self, *, properties: Mapping[str, bytes]) -> None:
         for name in properties:
-            if name in _COMPUTED or name.startswith(RESERVED_PREFIX):
+            if name in _COMPUTED or name.startswith(file_format.RESERVED_PREFIX):
                 raise ValueError(f"only the writer sets the property {name}")
         self.count = 0
         self.min_key = b""
@@ -133,7 +101,7 @@ class TableWriter:
         # Records that wait for those that fill their block, and the block so far.
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
-        self._waiting = EncodedBlock(encode_restarts([]), 0, is_full=False)
+        self._waiting = EncodedBlock(block.encode_restarts([]), 0, is_full=False)
         # The finished blocks.
         self._last_key = b""
         self._blocks: list[bytes | memoryview] = []
@@ -156,7 +124,7 @@ class TableWriter:
         if keys:
             self._take(keys)
             # RocksDB counts a key with its trailer.
-            self._key_size += sum(map(len, keys)) + KEY_TRAILER_SIZE * len(keys)
+            self._key_size += sum(map(len, keys)) + file_format.KEY_TRAILER_SIZE * len(keys)
             self._value_size += sum(map(len, values))
             self._keys += keys
             self._values += values
@@ -181,7 +149,7 @@ class TableWriter:
         keys, values = run.keys, run.values
         if stop is None:
             stop = len(keys)
-        first, last = blocks_between(run.ends, start, stop)
+        first, last = block.blocks_between(run.ends, start, stop)
         while first < last:
             at = run.start_of(first)
             self.add_many(keys[start:at], values[start:at])
@@ -200,7 +168,7 @@ class TableWriter:
         self.add_many(keys[start:stop], values[start:stop])
         return copied
 
-    def _copy_blocks(self, blocks: CopiedBlocks) -> None:
+    def _copy_blocks(self, blocks: block.CopiedBlocks) -> None:
         """Add stored blocks; the block before them must be finished."""
         self._take(blocks.keys)
         self.count += blocks.record_count - len(blocks.keys)
@@ -211,10 +179,10 @@ class TableWriter:
         offset = self._index.add_many(blocks.separators[:-1], self._data_size, sizes)
         self._blocks += blocks.stored
         self._block_count += len(blocks.sizes)
-        self._unindexed = (offset, size - BLOCK_TRAILER_SIZE)
+        self._unindexed = (offset, size - file_format.BLOCK_TRAILER_SIZE)
         self._last_key = blocks.keys[-1]
         self._data_size = offset + size
-        self._key_size += blocks.key_size + KEY_TRAILER_SIZE * blocks.record_count
+        self._key_size += blocks.key_size + file_format.KEY_TRAILER_SIZE * blocks.record_count
         self._value_size += blocks.value_size
 
     def finish(self) -> bytes:
@@ -235,24 +203,26 @@ class TableWriter:
             "min_key": self.min_key,
         }
         numbers = {
-            DATA_SIZE: self._data_size,
-            NUM_DATA_BLOCKS: self._block_count,
-            NUM_ENTRIES: self.count,
+            file_format.DATA_SIZE: self._data_size,
+            file_format.NUM_DATA_BLOCKS: self._block_count,
+            file_format.NUM_ENTRIES: self.count,
             "rocksdb.raw.key.size": self._key_size,
             "rocksdb.raw.value.size": self._value_size,
             **index.sizes,
         }
         payload = encode_properties(self._properties | computed, numbers)
-        properties = seal(payload, compress=False)
+        properties = block.seal(payload, compress=False)
         offset = self._data_size + len(index.stored)
         handle = encode_handle(offset, len(payload))
-        payload = encode_pairs([(PROPERTIES_BLOCK, handle)], restart_interval=1)
-        metaindex = seal(payload, compress=False)
+        payload = block.encode_pairs([(file_format.PROPERTIES_BLOCK, handle)], restart_interval=1)
+        metaindex = block.seal(payload, compress=False)
         handle = encode_handle(offset + len(properties), len(payload))
         footer = (
-            (bytes((CHECKSUM_CRC32C,)) + handle + index.handle).ljust(FOOTER_HANDLES_END, b"\0")
-            + VERSION.to_bytes(4, "little")
-            + MAGIC
+            (bytes((file_format.CHECKSUM_CRC32C,)) + handle + index.handle).ljust(
+                file_format.FOOTER_HANDLES_END, b"\0"
+            )
+            + file_format.VERSION.to_bytes(4, "little")
+            + file_format.MAGIC
         )
         return b"".join((*self._blocks, index.stored, properties, metaindex, footer))
 
@@ -285,11 +255,11 @@ class TableWriter:
     def _end_block(self, last: bytes) -> None:
         """Write the block that was being filled; its last key is `last`."""
         payload = self._waiting.payload
-        if len(payload) > MAX_BLOCK_SIZE:
+        if len(payload) > file_format.MAX_BLOCK_SIZE:
             raise ValueError(f"a record of {len(payload)} bytes is more than a block can hold")
-        stored = seal(payload, compress=True)
+        stored = block.seal(payload, compress=True)
         # It is indexed once the key after it is known.
-        self._unindexed = (self._data_size, len(stored) - BLOCK_TRAILER_SIZE)
+        self._unindexed = (self._data_size, len(stored) - file_format.BLOCK_TRAILER_SIZE)
         self._last_key = last
         self._blocks.append(stored)
         self._block_count += 1
@@ -312,8 +282,8 @@ def separator(last: bytes, following: bytes | None) -> bytes:
     """
     short = _successor(last) if following is None else _between(last, following)
     if len(short) <= len(last) and short > last:
-        return short + SEPARATOR_TRAILER
-    return last + RECORD_TRAILER
+        return short + file_format.SEPARATOR_TRAILER
+    return last + file_format.RECORD_TRAILER
 
 
 def _between(last: bytes, following: bytes) -> bytes:
@@ -321,7 +291,7 @@ def _between(last: bytes, following: bytes) -> bytes:
 
     If no byte can be incremented, return `last`.
     """
-    at = shared_prefix_size(last, following)
+    at = block.shared_prefix_size(last, following)
     if at == len(last):
         return last
     byte = last[at]
@@ -372,18 +342,19 @@ class _Level:
     def is_full(self, key: bytes) -> bool:
         """Return whether an entry with this key must start another block, by Pebble's rule."""
         estimate = self.size_estimate
-        if estimate <= INDEX_PARTITION_THRESHOLD or not self.entries:
+        if estimate <= file_format.INDEX_PARTITION_THRESHOLD or not self.entries:
             return False
         header_size = 1 + len(encode_varint(len(key))) + 4 + 4
         return (
-            estimate >= INDEX_PARTITION_SIZE
-            or estimate + len(key) + INDEX_HANDLE_GUESS + header_size > INDEX_PARTITION_SIZE
+            estimate >= file_format.INDEX_PARTITION_SIZE
+            or estimate + len(key) + file_format.INDEX_HANDLE_GUESS + header_size
+            > file_format.INDEX_PARTITION_SIZE
         )
 
     def payload(self) -> bytes:
         """Encode the block."""
         starts = accumulate(map(len, self.entries[:-1]), initial=0)
-        return b"".join(self.entries) + encode_restarts(list(starts))
+        return b"".join(self.entries) + block.encode_restarts(list(starts))
 
 
 class WrittenIndex(NamedTuple):
@@ -429,7 +400,7 @@ class IndexWriter:
             The offset after the last block.
         """
         for key, size in zip(keys, sizes, strict=True):
-            self.add(key, offset, size - BLOCK_TRAILER_SIZE)
+            self.add(key, offset, size - file_format.BLOCK_TRAILER_SIZE)
             offset += size
         return offset
 
@@ -437,23 +408,23 @@ class IndexWriter:
         """Encode the index."""
         top = self._level
         if not top.entries:
-            top.add(EMPTY_TABLE_TRAILER, 0, EMPTY_BLOCK_SIZE)
+            top.add(file_format.EMPTY_TABLE_TRAILER, 0, file_format.EMPTY_BLOCK_SIZE)
         written: list[bytes] = []
-        size = BLOCK_TRAILER_SIZE
+        size = file_format.BLOCK_TRAILER_SIZE
         if self._full:
             top = _Level()
             for level in (*self._full, self._level):
                 payload = level.payload()
-                written.append(seal(payload, compress=True))
-                top.add(level.last_key, offset, len(written[-1]) - BLOCK_TRAILER_SIZE)
+                written.append(block.seal(payload, compress=True))
+                top.add(level.last_key, offset, len(written[-1]) - file_format.BLOCK_TRAILER_SIZE)
                 offset += len(written[-1])
                 size += len(payload)
         payload = top.payload()
-        written.append(seal(payload, compress=True))
-        handle = encode_handle(offset, len(written[-1]) - BLOCK_TRAILER_SIZE)
+        written.append(block.seal(payload, compress=True))
+        handle = encode_handle(offset, len(written[-1]) - file_format.BLOCK_TRAILER_SIZE)
         sizes = {"rocksdb.index.size": size + len(payload)}
         if self._full:
-            sizes[INDEX_PARTITIONS] = len(top.entries)
+            sizes[file_format.INDEX_PARTITIONS] = len(top.entries)
             sizes["rocksdb.top-level.index.size"] = len(payload)
         return WrittenIndex(b"".join(written), handle, sizes)
 
@@ -496,12 +467,16 @@ def encode_properties(user: Mapping[str, bytes], numbers: Mapping[str, int]) -> 
         user: user properties, by name; their names do not begin with the format's prefix.
         numbers: the format's own counts and sizes, by name.
     """
-    index_type = INDEX_TWO_LEVEL if INDEX_PARTITIONS in numbers else INDEX_SINGLE_LEVEL
+    index_type = (
+        file_format.INDEX_TWO_LEVEL
+        if file_format.INDEX_PARTITIONS in numbers
+        else file_format.INDEX_SINGLE_LEVEL
+    )
     merged = {
         **_FIXED,
         **user,
         **{name: encode_varint(number) for name, number in numbers.items()},
-        INDEX_TYPE: index_type.to_bytes(4, "little"),
+        file_format.INDEX_TYPE: index_type.to_bytes(4, "little"),
     }
     pairs = sorted((name.encode("utf-8", "surrogateescape"), merged[name]) for name in merged)
-    return encode_pairs(pairs, restart_interval=_ONE_RESTART)
+    return block.encode_pairs(pairs, restart_interval=_ONE_RESTART)

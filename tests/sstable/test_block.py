@@ -9,7 +9,6 @@ import pytest
 from cramjam import snappy
 
 from lakecli.proto.varint import Malformed, encode_varint
-from lakecli.sstable import block
 from lakecli.sstable.block import (
     decode_pairs,
     decode_records,
@@ -149,9 +148,9 @@ def test_a_pair_may_have_an_empty_key(size: int) -> None:
 def test_a_block_has_no_more_bytes_than_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [(b"a" + RECORD_TRAILER, b"value")]
     payload = encode_pairs(pairs, restart_interval=1)
-    monkeypatch.setattr(block, "MAX_BLOCK_SIZE", len(payload))
+    monkeypatch.setattr("lakecli.sstable.format.MAX_BLOCK_SIZE", len(payload))
     assert decode_pairs(payload, limit=1) == pairs
-    monkeypatch.setattr(block, "MAX_BLOCK_SIZE", len(payload) - 1)
+    monkeypatch.setattr("lakecli.sstable.format.MAX_BLOCK_SIZE", len(payload) - 1)
     with pytest.raises(Malformed, match="claims 1 restart points"):
         decode_pairs(payload, limit=1)
 

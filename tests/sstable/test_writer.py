@@ -184,9 +184,9 @@ def test_index_keys_are_as_short_as_they_can_be(
 def test_a_record_larger_than_any_block_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [(b"a", bytes(10_000))]
     size = len(payload_of(open_bytes(build(rows)).stored_block(0)))
-    monkeypatch.setattr("lakecli.sstable.writer.MAX_BLOCK_SIZE", size)
+    monkeypatch.setattr("lakecli.sstable.format.MAX_BLOCK_SIZE", size)
     assert build(rows)
-    monkeypatch.setattr("lakecli.sstable.writer.MAX_BLOCK_SIZE", size - 1)
+    monkeypatch.setattr("lakecli.sstable.format.MAX_BLOCK_SIZE", size - 1)
     with pytest.raises(ValueError, match="more than a block can hold"):
         build(rows)
 

@@ -14,18 +14,7 @@ from lakecli.cli.out.text import log_lines, subject
 from lakecli.cli.parsers import read_repository_or_expression
 from lakecli.cli.programs import outcome_of, run_program
 from lakecli.errors import NotFound, Refused, UsageError
-from lakecli.repository.bisect import (
-    BAD,
-    GOOD,
-    SKIP,
-    BisectVerdict,
-    Session,
-    names_with_session,
-    reset,
-    say,
-    show,
-    start,
-)
+from lakecli.repository import bisect as library
 from lakecli.repository.contract import Repository
 
 SKIP_CODE: Final = 125
@@ -125,7 +114,7 @@ def bisect_start(
     }
     repository = context.synced_repository(bad, *uris.values())
     refs = [uri.ref_of(uris[each]) if each in uris else each for each in good]
-    answer(context, repository, start(repository, bad=bad.ref, good=refs))
+    answer(context, repository, library.start(repository, bad=bad.ref, good=refs))
 
 
 @answers(BisectionJson)
@@ -139,7 +128,7 @@ def bisect_bad(context: Context, refs: BisectRefs = ()) -> None:
         lakecli bisect bad
         lakecli bisect bad lakefs://demo/main
     """
-    say_and_answer(context, BAD, refs, is_old_new=False)
+    say_and_answer(context, library.BAD, refs, is_old_new=False)
 
 
 @answers(BisectionJson)
@@ -153,7 +142,7 @@ def bisect_good(context: Context, refs: BisectRefs = ()) -> None:
         lakecli bisect good
         lakecli bisect good lakefs://demo/v1.0 lakefs://demo/main~20
     """
-    say_and_answer(context, GOOD, refs, is_old_new=False)
+    say_and_answer(context, library.GOOD, refs, is_old_new=False)
 
 
 @answers(BisectionJson)
@@ -167,7 +156,7 @@ def bisect_old(context: Context, refs: BisectRefs = ()) -> None:
         lakecli bisect old
         lakecli bisect old lakefs://demo/v1.0
     """
-    say_and_answer(context, GOOD, refs, is_old_new=True)
+    say_and_answer(context, library.GOOD, refs, is_old_new=True)
 
 
 @answers(BisectionJson)
@@ -181,7 +170,7 @@ def bisect_new(context: Context, refs: BisectRefs = ()) -> None:
         lakecli bisect new
         lakecli bisect new lakefs://demo/main
     """
-    say_and_answer(context, BAD, refs, is_old_new=True)
+    say_and_answer(context, library.BAD, refs, is_old_new=True)
 
 
 @answers(BisectionJson)
@@ -195,7 +184,7 @@ def bisect_skip(context: Context, refs: BisectRefs = ()) -> None:
         lakecli bisect skip
         lakecli bisect skip lakefs://demo/main~3
     """
-    say_and_answer(context, SKIP, refs)
+    say_and_answer(context, library.SKIP, refs)
 
 
 class NoVerdict(Refused):
@@ -233,7 +222,7 @@ def bisect_run(
         raise UsageError("no program to run", hint="lakecli bisect run COMMAND")
     _check_words(words)
     repository = _session_of(context, first)
-    session = show(repository)
+    session = library.show(repository)
     if session.state is None:
         raise UsageError(
             "a good and a bad commit must be known first",
@@ -244,8 +233,8 @@ def bisect_run(
         shown = f"[{commit.id}] {subject(commit)}"
         context.out.say(f"== Commit {shown}")
         code = _run(context, repository, commit, words)
-        verdict = GOOD if code == 0 else SKIP if code == SKIP_CODE else BAD
-        session = say(repository, verdict, [commit.id])
+        verdict = library.GOOD if code == 0 else library.SKIP if code == SKIP_CODE else library.BAD
+        session = library.say(repository, verdict, [commit.id])
         context.out.say(f"-- {session.word(verdict).upper()} {shown}")
     answer(context, repository, session)
 
@@ -271,7 +260,7 @@ def _check_words(words: Sequence[str]) -> None:
         is_program = bool(_TAKES_PROGRAM.fullmatch(word)) or (is_program and word.startswith("-"))
 
 
-def _current(session: Session) -> Commit | None:
+def _current(session: library.Session) -> Commit | None:
     return None if session.state is None else session.state.current
 
 
@@ -312,14 +301,14 @@ def bisect_view(context: Context, repository: BisectRepository = "") -> None:
         lakecli bisect view lakefs://demo --json
     """
     opened = _session_of(context, repository)
-    state = show(opened).state
+    state = library.show(opened).state
     context.out.stream(
         [] if state is None else state.candidates,
         text=lambda commit: "\n".join(log_lines(commit, show_metarange=True)),
     )
 
 
-@answers(BisectVerdict, each=True)
+@answers(library.BisectVerdict, each=True)
 def bisect_log(context: Context, repository: BisectRepository = "") -> None:
     """Show what was recorded in a bisect session.
 
@@ -330,10 +319,10 @@ def bisect_log(context: Context, repository: BisectRepository = "") -> None:
         lakecli bisect log lakefs://demo > session.sh
     """
     opened = _session_of(context, repository)
-    session = show(opened)
+    session = library.show(opened)
     context.out.say(f"lakecli bisect start {opened.uri}")
 
-    def line(said: BisectVerdict) -> str:
+    def line(said: library.BisectVerdict) -> str:
         return f"lakecli bisect {session.word(said.verdict)} {opened.uri}/{said.commit_id}"
 
     context.out.stream(session.said, text=line)
@@ -350,9 +339,9 @@ def bisect_reset(context: Context, repository: BisectRepository = "") -> None:
         lakecli bisect reset lakefs://demo
     """
     cleared = False
-    if repository or names_with_session(context.lake()):
+    if repository or library.names_with_session(context.lake()):
         opened = _session_of(context, repository)
-        cleared = reset(opened)
+        cleared = library.reset(opened)
     context.out.emit({"cleared": cleared}, text=lambda: ["Cleared bisect session"] * cleared)
     if not cleared:
         context.out.warn("no active bisect session")
@@ -390,7 +379,7 @@ def find_named(context: Context, texts: Sequence[str]) -> tuple[Repository, list
 
 
 def _only_session(context: Context) -> str:
-    names = names_with_session(context.lake())
+    names = library.names_with_session(context.lake())
     if not names:
         raise NotFound(
             "no bisect session", hint="lakecli bisect start lakefs://REPOSITORY/BAD GOOD"
@@ -408,10 +397,10 @@ def say_and_answer(
 ) -> None:
     """Record a verdict, such as ``good``, on commits, and show the state of the search."""
     repository, refs = find_named(context, texts)
-    answer(context, repository, say(repository, verdict, refs, is_old_new=is_old_new))
+    answer(context, repository, library.say(repository, verdict, refs, is_old_new=is_old_new))
 
 
-def answer(context: Context, repository: Repository, session: Session) -> None:
+def answer(context: Context, repository: Repository, session: library.Session) -> None:
     """Show the state of a search."""
     state, current = session.state, _current(session)
     record = BisectionJson(
@@ -428,7 +417,7 @@ def answer(context: Context, repository: Repository, session: Session) -> None:
     context.out.emit(record, text=lambda: _lines(repository, session))
 
 
-def _lines(repository: Repository, session: Session) -> Iterator[str]:
+def _lines(repository: Repository, session: library.Session) -> Iterator[str]:
     yield f"Repository: {repository.record.name}"
     state = session.state
     if state is None:
@@ -436,7 +425,8 @@ def _lines(repository: Repository, session: Session) -> Iterator[str]:
     elif state.found is not None:
         yield f"Found commit {repository.uri}/{state.found.id} {subject(state.found)}"
     elif state.untested:
-        yield f"Only skipped commits are left; the first {session.word(BAD)} commit is one of:"
+        bad = session.word(library.BAD)
+        yield f"Only skipped commits are left; the first {bad} commit is one of:"
         for commit in state.untested:
             yield f"{repository.uri}/{commit.id} {subject(commit)}"
     elif state.current is not None:
@@ -450,8 +440,8 @@ def _lines(repository: Repository, session: Session) -> Iterator[str]:
         yield f"Current commit {repository.uri}/{state.current.id} {subject(state.current)}"
 
 
-def _waiting(repository: Repository, session: Session) -> str:
-    good, bad = session.word(GOOD), session.word(BAD)
+def _waiting(repository: Repository, session: library.Session) -> str:
+    good, bad = session.word(library.GOOD), session.word(library.BAD)
     if session.bad is not None:
         uri = f"{repository.uri}/{session.bad.id}"
         return f"{bad.title()} commit {uri}, waiting for {good} commit"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakecli.base.model import Branch, Commit, CommitId
 from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
+from lakecli.cli import params
 from lakecli.cli.commands.moved_refs import (
     bring_along,
     distance_text,
@@ -18,16 +19,6 @@ from lakecli.cli.line import REQUIRED, Kind, argument, flag, option
 from lakecli.cli.option_groups import DecisionOptions, PageOptions, refuse_several
 from lakecli.cli.out.records import answers, fields_of, pick
 from lakecli.cli.out.text import age, local_date, one_line, quote_path, subject
-from lakecli.cli.params import (
-    AllowEmptyCommit,
-    AtOp,
-    BranchUri,
-    BranchUris,
-    ForceWithLease,
-    HereRepositoryUri,
-    ParentNumber,
-    Yes,
-)
 from lakecli.cli.parsers import read_ref_of, repository_here
 from lakecli.errors import UsageError
 from lakecli.refs.ref_store import RefStore
@@ -85,7 +76,7 @@ class RevertsJson(TypedDict):
 @answers(Branch)
 def branch_create(
     context: Context,
-    branch: BranchUri,
+    branch: params.BranchUri,
     *,
     source: str = option(
         "REF",
@@ -117,11 +108,11 @@ def branch_create(
 @answers(ListedBranchJson, each=True)
 def branch_list(
     context: Context,
-    repository: HereRepositoryUri = None,
+    repository: params.HereRepositoryUri = None,
     *,
     page: PageOptions,
     long: bool = flag("Show the distance of each branch from the bucket, too", "--long", "-v"),
-    at_op: AtOp = "",
+    at_op: params.AtOp = "",
 ) -> None:
     """List the branches of a repository, ordered by name.
 
@@ -191,7 +182,7 @@ def _list_for_people(context: Context, repository: Repository, found: Iterable[B
 
 
 @answers(BranchShownJson)
-def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> None:
+def branch_show(context: Context, branch: params.BranchUri, *, at_op: params.AtOp = "") -> None:
     """Show the commit a branch points to.
 
     On a terminal and with --json also the date and message of that commit, the distance from the
@@ -230,7 +221,7 @@ def _lines(state: "BranchStatus", commit: Commit) -> Iterator[str]:
 @answers(Branch)
 def branch_rename(
     context: Context,
-    branch: BranchUri,
+    branch: params.BranchUri,
     name: str = argument("NAME", "The new name, or lakefs://REPOSITORY/NAME", kind=Kind.NOTHING),
 ) -> None:
     """Rename a branch.
@@ -262,7 +253,9 @@ def branch_rename(
 
 
 @answers(Branch, each=True)
-def branch_delete(context: Context, branches: BranchUris, *, yes: Yes = False) -> None:
+def branch_delete(
+    context: Context, branches: params.BranchUris, *, yes: params.Yes = False
+) -> None:
     """Delete branches of a repository with their uncommitted changes.
 
     Their commits stay. The default branch cannot be deleted. If one of several branches does not
@@ -292,15 +285,15 @@ def branch_delete(context: Context, branches: BranchUris, *, yes: Yes = False) -
 @answers(Branch)
 def branch_reset(
     context: Context,
-    branch: BranchUri,
+    branch: params.BranchUri,
     *,
     prefix: str | None = option("TEXT", "Only what begins with this"),
     object: str | None = option("PATH", "Only this object"),
     to: str = option(
         "REF", "Move the branch to this commit: a ref or its URI", default="", kind=Kind.REF
     ),
-    force_with_lease: ForceWithLease = None,
-    yes: Yes = False,
+    force_with_lease: params.ForceWithLease = None,
+    yes: params.Yes = False,
 ) -> None:
     """Discard the uncommitted changes of a branch: all, below a prefix, or of one object.
 
@@ -396,15 +389,15 @@ def _move(
 @answers(RevertsJson)
 def branch_revert(
     context: Context,
-    branch: BranchUri,
+    branch: params.BranchUri,
     refs: list[str] = argument(
         "REF", "Commit to revert: a commit ID, a ref, or its URI", kind=Kind.REF
     ),
     *,
-    parent_number: ParentNumber = None,
-    allow_empty_commit: AllowEmptyCommit = False,
+    parent_number: params.ParentNumber = None,
+    allow_empty_commit: params.AllowEmptyCommit = False,
     decide: DecisionOptions,
-    yes: Yes = False,
+    yes: params.Yes = False,
 ) -> None:
     """Revert commits, with one new commit for each.
 

@@ -6,20 +6,12 @@ from datetime import UTC, datetime
 
 from lakecli.base.model import Commit, MergeStrategy
 from lakecli.base.uri import ref_of
+from lakecli.cli import params
 from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.context import Context
 from lakecli.cli.line import option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import commit_lines
-from lakecli.cli.params import (
-    AllowEmptyCommit,
-    AllowEmptyMessage,
-    HereBranchUri,
-    Message,
-    Metadata,
-    NoVerify,
-    Winner,
-)
 from lakecli.cli.parsers import NO_METADATA, check_message, linked, ref_here
 from lakecli.errors import UsageError
 from lakecli.repository.commit import commit as make_commit
@@ -28,13 +20,13 @@ from lakecli.repository.commit import commit as make_commit
 @answers(Commit)
 def commit(
     context: Context,
-    branch: HereBranchUri = None,
+    branch: params.HereBranchUri = None,
     *,
-    message: Message = "",
-    allow_empty_message: AllowEmptyMessage = False,
-    metadata: Metadata = NO_METADATA,
-    allow_empty_commit: AllowEmptyCommit = False,
-    strategy: Winner = None,
+    message: params.Message = "",
+    allow_empty_message: params.AllowEmptyMessage = False,
+    metadata: params.Metadata = NO_METADATA,
+    allow_empty_commit: params.AllowEmptyCommit = False,
+    strategy: params.Winner = None,
     paths: Sequence[str] = option(
         "PATH", "Commit only this object, or what is below it", "--path", default=()
     ),
@@ -44,7 +36,7 @@ def commit(
     epoch_time_seconds: int = option(
         "SECONDS", "Date of the commit in unix seconds; negative for now", default=-1, hidden=True
     ),
-    no_verify: NoVerify = False,
+    no_verify: params.NoVerify = False,
 ) -> None:
     """Commit the changes of a branch or of a linked directory.
 

@@ -6,20 +6,8 @@ from pathlib import Path
 from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
+from lakecli.cli.commands import presigned_links
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
-from lakecli.cli.commands.presigned_links import (
-    CheckedLinkJson,
-    HandoffJson,
-    IncomingLinkJson,
-    LinkJson,
-    LinkSetJson,
-    OutputFiles,
-    check_manifest,
-    presign_put,
-    presign_set,
-    presign_tree,
-    presigned,
-)
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Kind, argument, flag, option
@@ -58,15 +46,15 @@ class FormatName(StrEnum):
 
 
 @answers(PresignedJson, each=True)
-@answers(LinkJson, each=True, option="-r")
-@answers(LinkJson, each=True, option="--files-from")
-@answers(HandoffJson, option="--manifest")
-@answers(HandoffJson, option="--script")
-@answers(HandoffJson, option="--page")
-@answers(CheckedLinkJson, each=True, option="--check")
-@answers(IncomingLinkJson, each=True, option="--put")
-@answers(LinkSetJson, option="--put --page")
-@answers(LinkSetJson, option="--put --script")
+@answers(presigned_links.LinkJson, each=True, option="-r")
+@answers(presigned_links.LinkJson, each=True, option="--files-from")
+@answers(presigned_links.HandoffJson, option="--manifest")
+@answers(presigned_links.HandoffJson, option="--script")
+@answers(presigned_links.HandoffJson, option="--page")
+@answers(presigned_links.CheckedLinkJson, each=True, option="--check")
+@answers(presigned_links.IncomingLinkJson, each=True, option="--put")
+@answers(presigned_links.LinkSetJson, option="--put --page")
+@answers(presigned_links.LinkSetJson, option="--put --script")
 def fs_presign(
     context: Context,
     paths: list[LakeUri] = argument(
@@ -167,7 +155,9 @@ def fs_presign(
         lakecli fs presign s3://my-bucket/demo@main/reports/2026.csv
     """
     listed = read_names(context, names)
-    files = OutputFiles(manifest, script, page, title, context.committer() if signed_by else "")
+    files = presigned_links.OutputFiles(
+        manifest, script, page, title, context.committer() if signed_by else ""
+    )
     path = paths[0] if paths else None
     is_check, is_set = check is not None, bool(script or page)
     is_tree = recursive or (listed is not None and not put)
@@ -196,15 +186,17 @@ def fs_presign(
         ),
     )
     if check is not None:
-        return check_manifest(context, check)
+        return presigned_links.check_manifest(context, check)
     assert path is not None
     largest = max_size or LARGEST_PUT
     if put and is_set:
-        presign_set(context, path, expires, files, count=count, names=listed, max_size=largest)
+        presigned_links.presign_set(
+            context, path, expires, files, count=count, names=listed, max_size=largest
+        )
     elif put:
-        presign_put(context, path, expires, count=count, max_size=largest)
+        presigned_links.presign_put(context, path, expires, count=count, max_size=largest)
     elif is_tree:
-        presign_tree(
+        presigned_links.presign_tree(
             context, path, expires, files, format_name=format_, inline=inline, names=listed
         )
     else:
@@ -220,7 +212,7 @@ def _presign_each(
     repository = context.synced_repository(*paths)
     entries = [(name, stat(repository, ref, name)) for ref, name in wanted]
     signed = [
-        (name, presigned(context, repository, entry, name, expires, inline=inline))
+        (name, presigned_links.presigned(context, repository, entry, name, expires, inline=inline))
         for name, entry in entries
     ]
     context.out.stream(

@@ -6,16 +6,9 @@ from typing import TypedDict
 
 from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, ref_of
+from lakecli.cli.commands import transfers
 from lakecli.cli.commands.engine import open_runner
 from lakecli.cli.commands.moved_refs import bring_along
-from lakecli.cli.commands.transfers import (
-    PlannedStep,
-    failure_records,
-    note_left_out,
-    raise_failures,
-    sentence,
-    show_steps,
-)
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, flag, option
 from lakecli.cli.option_groups import (
@@ -76,7 +69,7 @@ class ImportedJson(TypedDict):
     commit: Commit | None
 
 
-class ImportPlanJson(PlannedStep):
+class ImportPlanJson(transfers.PlannedStep):
     """The action of an import for one path; the last object has the totals of the import.
 
     Attributes:
@@ -242,7 +235,7 @@ lakefs://demo/main/
         if dry_run:
             with job.preview(*where, source=opened, runner=runner, options=options) as planned:
                 report, steps = planned
-                show_steps(context, steps)
+                transfers.show_steps(context, steps)
         else:
             report = job.import_objects(
                 *where,
@@ -256,7 +249,7 @@ lakefs://demo/main/
     if dry_run:
         record = {"action": "total", "path": None, **record}
     context.out.emit(record, text=lambda: _lines(context, report, target, is_dry=dry_run))
-    note_left_out(context, left_out)
+    transfers.note_left_out(context, left_out)
     if report.commit is not None and not context.out.stdout_terminal:
         tally = report.tally
         counts = ", ".join(f"{getattr(tally, name)} {name}" for name in COUNTED)
@@ -284,7 +277,7 @@ def _raise_failures(context: Context, report: ImportReport) -> None:
         hint += ", or see --copy"
     if report.verified:
         hint += ", or see --verify"
-    raise_failures(context, failures, verb="import", hint=hint, count=report.failed)
+    transfers.raise_failures(context, failures, verb="import", hint=hint, count=report.failed)
 
 
 def _record(report: ImportReport, left_out: list[bytes]) -> ImportedJson:
@@ -293,7 +286,9 @@ def _record(report: ImportReport, left_out: list[bytes]) -> ImportedJson:
         report,
         report.tally,
         left_out=left_out,
-        failures=failure_records([(failure.path, failure.why) for failure in report.failures]),
+        failures=transfers.failure_records(
+            [(failure.path, failure.why) for failure in report.failures]
+        ),
     )
 
 
@@ -313,7 +308,7 @@ def _lines(
     commit = report.commit
     if commit is not None and context.out.stdout_terminal:
         counts = {name: getattr(tally, name) for name in COUNTED}
-        yield sentence(context, "Imported", tally.objects, tally.size, **counts)
+        yield transfers.sentence(context, "Imported", tally.objects, tally.size, **counts)
         yield f"Commit {commit.id} on {ref_of(target)}: {one_line(commit.message)}"
     elif commit is not None:
         yield f'Import of {tally.objects} object(s) into "{ref_of(target)}" completed.'

@@ -5,16 +5,8 @@ from pathlib import Path
 from typing import Annotated, TypedDict
 
 from lakecli.base.model import CommitId
+from lakecli.cli.commands import worktrees
 from lakecli.cli.commands.differences import DifferenceJson
-from lakecli.cli.commands.worktrees import (
-    LocalCommitJson,
-    SyncedJson,
-    find_worktree,
-    linking,
-    open_worktree,
-    show_changes,
-    show_diff,
-)
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Argument, Kind, Option, argument, flag, option
@@ -60,7 +52,7 @@ class LinkedDirectoryJson(TypedDict):
     commit_id: CommitId | None
 
 
-@answers(SyncedJson)
+@answers(worktrees.SyncedJson)
 def local_clone(
     context: Context,
     path: PrefixUri,
@@ -101,13 +93,13 @@ def local_clone(
     root = absolute(directory or name)
     git = _find_git(context, root, wanted=gitignore)
     repository = context.synced_repository(path)
-    mode = linking(context, repository)
+    mode = worktrees.linking(context, repository)
     with downloading(context, repository, "clone", transfer) as options:
         brought = clone(
             repository, path, root, include=include, exclude=exclude, options=options, linking=mode
         )
     _ignore(context, git, root)
-    worktree = Worktree(repository, *find_worktree(context, str(root)), linking=mode)
+    worktree = Worktree(repository, *worktrees.find_worktree(context, str(root)), linking=mode)
     if not brought.failures:
         context.out.say("", f"Successfully cloned {worktree.link.src} to {root}.")
     answer_synced(context, worktree, brought, "Clone")
@@ -203,8 +195,8 @@ def local_list(
     )
 
 
-@answers(SyncedJson)
-@answers(SyncedJson, each=True, option="--all")
+@answers(worktrees.SyncedJson)
+@answers(worktrees.SyncedJson, each=True, option="--all")
 def local_checkout(
     context: Context,
     directory: Directory = ".",
@@ -239,11 +231,11 @@ def local_checkout(
         if not places:
             raise not_linked(top)
     for place in places:
-        worktree = open_worktree(context, place, links=links)
+        worktree = worktrees.open_worktree(context, place, links=links)
         checkout_worktree(context, worktree, ref=ref, discard=True, yes=yes, transfer=transfer)
 
 
-@answers(SyncedJson)
+@answers(worktrees.SyncedJson)
 def local_pull(
     context: Context,
     directory: Directory = ".",
@@ -271,7 +263,7 @@ def local_pull(
     from lakecli.cli.commands.worktree_changes import answer_synced, pull_worktree
     from lakecli.worktree.checkout import OwnChanges
 
-    worktree = open_worktree(context, directory, links=links)
+    worktree = worktrees.open_worktree(context, directory, links=links)
     brought = pull_worktree(
         context, worktree, OwnChanges.FORCE if force else OwnChanges.KEEP, transfer
     )
@@ -280,7 +272,7 @@ def local_pull(
     answer_synced(context, worktree, brought, "Pull")
 
 
-@answers(LocalCommitJson)
+@answers(worktrees.LocalCommitJson)
 def local_commit(
     context: Context,
     directory: Directory = ".",
@@ -322,7 +314,7 @@ def local_commit(
 
     commit_worktree(
         context,
-        open_worktree(context, directory, links=links),
+        worktrees.open_worktree(context, directory, links=links),
         message=message,
         allow_empty_message=allow_empty_message,
         metadata=metadata,
@@ -357,13 +349,13 @@ def local_status(
         lakecli local status ./data --local
         lakecli local status --json
     """
-    worktree = open_worktree(context, directory, links=links)
+    worktree = worktrees.open_worktree(context, directory, links=links)
     found = status(worktree, local=local, selection=Selection(include, exclude))
     link = worktree.link
     base = f"{worktree.repository.uri}/{link.at_head or ''}/{os.fsdecode(link.prefix)}"
     context.out.say("", f"diff 'local://{worktree.root}' <--> '{base}'...")  # as lakectl
     context.out.say(*([] if local else [f"diff '{base}' <--> '{link.src}'..."]), "")
-    show_changes(context, worktree, found, nothing="No diff found.")
+    worktrees.show_changes(context, worktree, found, nothing="No diff found.")
 
 
 @answers(DifferenceJson, each=True)
@@ -382,8 +374,8 @@ def local_diff(
         lakecli local diff
         lakecli local diff ./data --include '*.csv' --exit-code
     """
-    worktree = open_worktree(context, directory, links=links)
-    count = show_diff(context, worktree, selection=Selection(include, exclude))
+    worktree = worktrees.open_worktree(context, directory, links=links)
+    count = worktrees.show_diff(context, worktree, selection=Selection(include, exclude))
     return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
 
 

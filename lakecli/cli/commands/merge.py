@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from lakecli.base.model import ChangeType, Commit, CommitId, Difference
 from lakecli.base.uri import LakeUri, ref_of
+from lakecli.cli import params
 from lakecli.cli.commands.differences import DifferenceJson, show_counts, stream_differences
 from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.commands.names_from_file import STANDARD_INPUT
@@ -15,19 +16,6 @@ from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import DecisionOptions, StatOptions
 from lakecli.cli.out.records import answers, to_json
 from lakecli.cli.out.text import commit_lines
-from lakecli.cli.params import (
-    AllowEmptyCommit,
-    AtOp,
-    DryRun,
-    HereBranchUri,
-    Message,
-    Metadata,
-    NoVerify,
-    ParentNumber,
-    RefUri,
-    SourceUri,
-    Winner,
-)
 from lakecli.cli.parsers import NO_METADATA, check_message, read_ref, ref_here
 from lakecli.committed.change_counts import ChangeCounts
 from lakecli.committed.merge import Conflicts
@@ -58,12 +46,12 @@ class MergeBaseJson(TypedDict):
 @answers(merging.Conflict, each=True, option="--conflicts")
 def merge(
     context: Context,
-    source: SourceUri,
-    destination: HereBranchUri = None,
+    source: params.SourceUri,
+    destination: params.HereBranchUri = None,
     *,
-    message: Message = "",
-    metadata: Metadata = NO_METADATA,
-    strategy: Winner = None,
+    message: params.Message = "",
+    metadata: params.Metadata = NO_METADATA,
+    strategy: params.Winner = None,
     decide: DecisionOptions,
     plan: Path | None = option(
         "FILE", "Resolve conflicts as an edited file of --conflicts says", kind=Kind.FILE
@@ -80,9 +68,9 @@ def merge(
     allow_empty_message: bool = option(
         None, "", "--allow-empty-message/--no-allow-empty-message", default=True, hidden=True
     ),
-    dry_run: DryRun = False,
+    dry_run: params.DryRun = False,
     stat: StatOptions,
-    no_verify: NoVerify = False,
+    no_verify: params.NoVerify = False,
 ) -> None:
     """Merge a ref into a branch.
 
@@ -195,11 +183,11 @@ def _list(context: Context, changes: Iterable[Difference], stat: StatOptions) ->
 @answers(Commit)
 def cherry_pick(
     context: Context,
-    ref: RefUri,
-    branch: HereBranchUri = None,
+    ref: params.RefUri,
+    branch: params.HereBranchUri = None,
     *,
-    parent_number: ParentNumber = None,
-    allow_empty_commit: AllowEmptyCommit = False,
+    parent_number: params.ParentNumber = None,
+    allow_empty_commit: params.AllowEmptyCommit = False,
     decide: DecisionOptions,
 ) -> None:
     """Apply the changes of one commit to a branch.
@@ -237,12 +225,12 @@ def cherry_pick(
 @answers(MergeBaseJson)
 def find_merge_base(
     context: Context,
-    source: SourceUri,
+    source: params.SourceUri,
     destination: LakeUri = argument(
         "DESTINATION", "lakefs://REPOSITORY/REF to merge it into", read=read_ref, kind=Kind.REF
     ),
     *,
-    at_op: AtOp = "",
+    at_op: params.AtOp = "",
 ) -> None:
     """Show the commit that a merge of two refs would start from.
 

@@ -23,17 +23,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.handle.housekeeping import drain
 from lakecli.repository.journal.unsent_moves import LOCAL
-from lakecli.repository.undo.log import (
-    REDO,
-    SHORT_ID,
-    UNDO,
-    UNDOES,
-    Logged,
-    find_operation,
-    iter_log,
-    redo_target,
-    staged_paths,
-)
+from lakecli.repository.undo import log
 from lakecli.repository.undo.pushed_refs import RESET
 from lakecli.repository.undo.take_back import GONE
 from lakecli.repository.undo.undo import Undone, complete, restore
@@ -202,11 +192,11 @@ def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     """
     uri = repository_here(repository, context)
     opened = context.logged_repository(uri, wanted="redo", syncs=True)
-    if (done := complete(opened, REDO, remote=opened.syncs)) is not None:
+    if (done := complete(opened, log.REDO, remote=opened.syncs)) is not None:
         context.out.note(_COMPLETED.format("redo"))
         _answer(context, "Redone", done)
         return
-    operation = redo_target(opened)
+    operation = log.redo_target(opened)
     if operation is not None and DIRECTORY in operation.metadata:
         _overwrite_again(context, opened, operation)
     is_policy = operation is not None and POLICY in operation.metadata
@@ -250,14 +240,14 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
         lakecli op log lakefs://demo
         lakecli op log lakefs://demo --amount 5 --json
     """
-    found = iter_log(context.logged_repository(repository_here(repository, context)))
+    found = log.iter_log(context.logged_repository(repository_here(repository, context)))
     is_short = context.out.terminal and not context.out.whole
 
-    def row(item: Logged) -> tuple[str, ...]:
+    def row(item: log.Logged) -> tuple[str, ...]:
         operation = item.operation
         kind = operation.kind + (" (undone)" if item.undone else "")
         return (
-            operation.id.hex()[:SHORT_ID],
+            operation.id.hex()[: log.SHORT_ID],
             short_age(operation.at, context.now()) if is_short else local_date(operation.at),
             *([] if is_short else [kind]),
             changes_line(operation, with_ids=not is_short),
@@ -273,7 +263,7 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
     )
 
 
-def _with_kind(item: Logged) -> str:
+def _with_kind(item: log.Logged) -> str:
     """Return the command line of an operation; if it lacks the kind, put the kind before it."""
     kind, command = item.operation.kind, one_line(item.operation.command)
     said = command if kind in command else f"{kind}: {command}".rstrip(": ")
@@ -298,7 +288,7 @@ def op_show(
         lakecli op show lakefs://demo 4f0c --amount 0 --json
     """
     opened = context.logged_repository(repository, operation=operation)
-    logged = find_operation(opened, operation)
+    logged = log.find_operation(opened, operation)
     paths, more = _paths(opened, logged.operation, amount)
     record = {
         **operation_record(logged.operation, undone=logged.undone),
@@ -357,7 +347,7 @@ def _paths(
     words = {None: "nothing", b"": "deletion"}
     staged = (
         (branch, path, words.get(before, "object"))
-        for branch, path, before in staged_paths(repository, operation)
+        for branch, path, before in log.staged_paths(repository, operation)
     )
     shown = list(islice(staged, amount if amount > 0 else None))
     return shown, next(staged, None) is not None
@@ -384,7 +374,7 @@ def op_restore(
         lakecli op restore lakefs://demo 4f0c -y
     """
     opened = context.logged_repository(repository, operation=operation, syncs=True)
-    wanted = find_operation(opened, operation).operation
+    wanted = log.find_operation(opened, operation).operation
     context.confirm(
         f"restore {repository} to its state after operation {wanted.id.hex()[:12]}", yes=yes
     )
@@ -442,7 +432,7 @@ def _bring_along(
 
 def _has_finished(context: Context, repository: Repository) -> bool:
     """If the last undo was interrupted, restore the remaining files; return whether it was."""
-    operation = redo_target(repository)
+    operation = log.redo_target(repository)
     if operation is None or DIRECTORY not in operation.metadata:
         return False
 
@@ -452,10 +442,10 @@ def _has_finished(context: Context, repository: Repository) -> bool:
     id_ = operation.id.hex()
     appended = next(
         each.operation
-        for each in iter_log(repository)
-        if each.operation.metadata.get(UNDOES) == id_
+        for each in log.iter_log(repository)
+        if each.operation.metadata.get(log.UNDOES) == id_
     )
-    complete(repository, UNDO, remote=False)  # `_answer` below reports it
+    complete(repository, log.UNDO, remote=False)  # `_answer` below reports it
     if not written.can_repeat:
         context.out.note(_COMPLETED.format("undo"))
     _answer(context, "Undone", Undone(operation, appended))
@@ -570,7 +560,7 @@ def _change_text(change: RefChange, *, with_ids: bool) -> str:
         return f"staging of {change.name}"
     if not with_ids:
         return named
-    return f"{named} {before[:SHORT_ID]} → {after[:SHORT_ID]}"
+    return f"{named} {before[: log.SHORT_ID]} → {after[: log.SHORT_ID]}"
 
 
 def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
@@ -602,7 +592,7 @@ def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
 def undone_lines(word: str, done: Undone) -> Iterator[str]:
     """Yield the lines about an undo or redo; `word` is "Undone" or "Redone"."""
     operation = done.operation
-    yield f"{word} operation {operation.id.hex()[:SHORT_ID]}: {operation.kind}"
+    yield f"{word} operation {operation.id.hex()[: log.SHORT_ID]}: {operation.kind}"
     if operation.command:
         yield f"Command: {one_line(operation.command)}"
     yield f"Changed: {changes_line(done.appended)}"

@@ -4,14 +4,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.cli.commands.moved_refs import (
-    UP_TO_DATE,
-    bring_along,
-    finish_interrupted,
-    ref_of,
-    short,
-    update_lines,
-)
+from lakecli.cli.commands import moved_refs
 from lakecli.cli.commands.worktree_changes import follow_branch
 from lakecli.cli.commands.worktrees import linking
 from lakecli.cli.context import Context
@@ -76,12 +69,12 @@ def fetch(context: Context, repository: HereRepositoryUri = None) -> None:
         lakecli log lakefs://demo/main@{upstream}
     """
     opened = context.repository(repository_here(repository, context))
-    finish_interrupted(context, opened)
+    moved_refs.finish_interrupted(context, opened)
     with context.out.progress("fetch") as progress:
         report = fetch_refs(opened, progress=progress)
     context.out.emit(
         {"repository": opened.uri} | fields_of(report),
-        text=lambda: list(update_lines(report.updated)) or [UP_TO_DATE],
+        text=lambda: list(moved_refs.update_lines(report.updated)) or [moved_refs.UP_TO_DATE],
     )
 
 
@@ -122,7 +115,7 @@ def pull(
     directory = linked(context) if ref is None and not dry_run else None
     ref = ref_here(ref, context)
     repository = context.synced_repository(ref)
-    finish_interrupted(context, repository)
+    moved_refs.finish_interrupted(context, repository)
     options = PullOptions(
         committer=context.committer(),
         message=message or None,
@@ -131,7 +124,9 @@ def pull(
         dry_run=dry_run,
     )
     with context.out.progress("fetch") as progress:
-        report = pull_branch(repository, ref_of(ref, repository), options, progress=progress)
+        report = pull_branch(
+            repository, moved_refs.ref_of(ref, repository), options, progress=progress
+        )
     context.out.emit(
         pick(PulledJson, report, report.fetched, repository=repository.uri, dry_run=dry_run),
         text=lambda: [_line(report, dry_run=dry_run)],
@@ -141,7 +136,7 @@ def pull(
             context, Worktree(repository, *directory, linking=linking(context, repository))
         )
     elif not dry_run:
-        bring_along(context, repository, report.name, stays=True)
+        moved_refs.bring_along(context, repository, report.name, stays=True)
 
 
 def _line(report: PullReport, *, dry_run: bool) -> str:
@@ -155,5 +150,5 @@ def _line(report: PullReport, *, dry_run: bool) -> str:
     }
     would = "would be " if dry_run and report.before != report.after else ""
     return f"{report.name}: {would}" + told[report.state].format(
-        before=short(report.before), after=short(report.after)
+        before=moved_refs.short(report.before), after=moved_refs.short(report.after)
     )

@@ -12,18 +12,7 @@ import re
 from typing import Final
 
 from lakecli.base.identity import blake3_of
-from lakecli.repository.handoff import page
-from lakecli.repository.handoff.links import (
-    PARTS,
-    Header,
-    ObjectLink,
-    Totals,
-    is_blake3,
-    one_line,
-    problem_of,
-    shell_word,
-    url_text,
-)
+from lakecli.repository.handoff import links, page
 from lakecli.repository.handoff.manifest import Document, time_text
 
 CHUNK: Final = 1_024
@@ -35,7 +24,7 @@ _MD5_ETAG: Final = re.compile(r"[0-9a-f]{32}(-[0-9]{1,5})?")
 _ID_SIZE: Final = 8
 
 
-def _part_id(link: ObjectLink) -> str:
+def _part_id(link: links.ObjectLink) -> str:
     """Return the name of a partial download, unique for the object's path and checksum."""
     return blake3_of(link.path + b"\0" + link.checksum.encode())[:_ID_SIZE].hex()
 
@@ -48,7 +37,7 @@ class ShellScript(Document):
         self._count = 0
         self._in_chunk = 0
 
-    def link(self, link: ObjectLink) -> bytes:
+    def link(self, link: links.ObjectLink) -> bytes:
         """Return the line of the script that downloads an object."""
         if not link.name and not link.size:
             return b""  # the directory itself
@@ -62,26 +51,28 @@ class ShellScript(Document):
             call += b"}\nrun\n"
         return call
 
-    def _call(self, link: ObjectLink) -> str:
-        name, problem = shell_word(link.name), problem_of(link.name, link.size)
+    def _call(self, link: links.ObjectLink) -> str:
+        name, problem = links.shell_word(link.name), links.problem_of(link.name, link.size)
         if problem is not None:
             self.left_out.append((link.path, problem))
-            return f"x '{name}' '{shell_word(problem.encode())}'\n"
+            return f"x '{name}' '{links.shell_word(problem.encode())}'\n"
         if name.endswith("/"):
             return f"d '{name[:-1]}'\n"
-        checksum = link.checksum if is_blake3(link.checksum) else "-"
+        checksum = link.checksum if links.is_blake3(link.checksum) else "-"
         etag = f" {link.etag}" if _MD5_ETAG.fullmatch(link.etag) else ""
-        url = url_text(link.url)
+        url = links.url_text(link.url)
         return f"o {_part_id(link)} {link.size} {checksum} '{name}' '{url}'{etag}\n"
 
-    def head(self, header: Header, totals: Totals) -> bytes:
+    def head(self, header: links.Header, totals: links.Totals) -> bytes:
         """Return everything before the first object: comments, settings and the shell functions."""
-        place = one_line(f"{header.repository}/{header.ref}/".encode() + header.prefix)
+        place = links.one_line(f"{header.repository}/{header.ref}/".encode() + header.prefix)
         expires = end = until = ""
         if totals.expires_at is not None:
             expires, end = f"{totals.expires_at:%Y%m%d%H%M%S}", time_text(totals.expires_at)
             until = f" until {end}"
-        settings = f"total={self._count}\nexpires={expires}\nexpires_text={end}\nparts={PARTS}\n"
+        settings = (
+            f"total={self._count}\nexpires={expires}\nexpires_text={end}\nparts={links.PARTS}\n"
+        )
         python = page.program("partner_blake3.py") + _PRINT_BLAKE3
         assert "'" not in python
         return (

@@ -41,6 +41,7 @@ from hashlib import sha256
 from shlex import quote
 from typing import Any, Final, NamedTuple, TypeVar
 
+from lakecli.base import validation
 from lakecli.base.identity import blake3_of
 from lakecli.base.ids import IncomingId
 from lakecli.base.layout import INCOMING, LINKS, SENT, incoming_key
@@ -48,18 +49,6 @@ from lakecli.base.model import MAX_PATH_SIZE, NO_METADATA, Entry
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import as_directory, check_path
-from lakecli.base.validation import (
-    MAX_COUNT,
-    Invalid,
-    Record,
-    identifier,
-    list_of,
-    nullable,
-    optional,
-    text,
-    text_that,
-    whole,
-)
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import (
     IntegrityError,
@@ -307,16 +296,19 @@ def _is_plain(upload: str) -> bool:
     return upload.isascii() and upload.isprintable()
 
 
-_LINKS: Final = Record(
+_LINKS: Final = validation.Record(
     {
-        "links": whole(_VERSION, _VERSION),
-        "branch": text(4096),
-        "prefix": text(MAX_PATH_SIZE, has_nul=True),
-        "max_size": whole(1, MAX_COUNT),
-        "ids": list_of(identifier(IncomingId), MAX_LINKS),
-        "names": nullable(list_of(text(MAX_PATH_SIZE), MAX_LINKS)),
-        "part_size": optional(whole(0, LARGEST_PUT), 0),
-        "uploads": optional(list_of(text_that(_is_plain, "the ID of an upload"), MAX_LINKS), ()),
+        "links": validation.whole(_VERSION, _VERSION),
+        "branch": validation.text(4096),
+        "prefix": validation.text(MAX_PATH_SIZE, has_nul=True),
+        "max_size": validation.whole(1, validation.MAX_COUNT),
+        "ids": validation.list_of(validation.identifier(IncomingId), MAX_LINKS),
+        "names": validation.nullable(validation.list_of(validation.text(MAX_PATH_SIZE), MAX_LINKS)),
+        "part_size": validation.optional(validation.whole(0, LARGEST_PUT), 0),
+        "uploads": validation.optional(
+            validation.list_of(validation.text_that(_is_plain, "the ID of an upload"), MAX_LINKS),
+            (),
+        ),
     }
 )
 
@@ -442,7 +434,7 @@ def _find_parts(repository: Repository, links: _Set, *, may_join: bool) -> None:
 def _read_links(data: bytes, key: str) -> dict[str, Any]:
     try:
         return _LINKS.read(parse_json(data, max_size=_MAX_RECORD))
-    except (Unparsable, Invalid) as error:
+    except (Unparsable, validation.Invalid) as error:
         raise IntegrityError(
             f"damaged record of links: {key}: {error}",
             hint="something else writes into this namespace: delete the record",

@@ -50,17 +50,8 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.guard import claim_trees
+from lakecli.repository.handle import lake as lakes
 from lakecli.repository.handle import namespace
-from lakecli.repository.handle.lake import (
-    LocalRepository,
-    check_name_free,
-    delete_intention,
-    find_intention,
-    iter_repositories,
-    put_intention,
-    put_repository,
-    record_fields,
-)
 from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
 from lakecli.repository.journal.operation_log import follow_head
@@ -192,7 +183,7 @@ def clone_from_lakefs(
         _check_free(txn, name, uri)
     store, region = lake.runtime.for_repository(name).find_store(uri)
     with lake.kv.read() as txn:
-        intended = find_intention(txn, uri)
+        intended = lakes.find_intention(txn, uri)
     owner = namespace.owner_of(store)
     if owner is not None and not (take_over and intended and owner == intended.uuid):
         raise Refused(
@@ -210,7 +201,7 @@ def clone_from_lakefs(
         range_entries=range_entries,
         region=region,
     )
-    dump = _verified(LocalRepository(lake, record), manifest)
+    dump = _verified(lakes.LocalRepository(lake, record), manifest)
     record = record._replace(
         default_branch=_default_branch(dump, default_branch or manifest.default_branch),
         created_at=dump.created_at or record.created_at,
@@ -220,19 +211,19 @@ def clone_from_lakefs(
     if take_over:
         record = _claim(lake, store, record, manifest)
     lake.runtime.on_step("register")
-    repository = LocalRepository(lake, record)
+    repository = lakes.LocalRepository(lake, record)
     with lake.kv.write() as txn:
         _check_free(txn, name, uri)
-        if not take_over and find_intention(txn, uri) is not None:
+        if not take_over and lakes.find_intention(txn, uri) is not None:
             raise Refused(
                 f"this machine is taking over {uri}, or was interrupted while it did",
                 hint="wait for that command, or repeat it: "
                 f"`clone --from-lakefs --take-over {uri} lakefs://{name}`",
             )
-        put_repository(txn, record)
+        lakes.put_repository(txn, record)
         if take_over:
-            delete_intention(txn, record)
-        change = RefChange(RefKind.REPOSITORY, name, before=None, after=record_fields(record))
+            lakes.delete_intention(txn, record)
+        change = RefChange(RefKind.REPOSITORY, name, before=None, after=lakes.record_fields(record))
         _put_commits(txn, repository, dump.commits.values())
         _note_dump(txn, repository, manifest)
         _TakingDump(txn, repository, [change]).run(dump, kind="clone")
@@ -249,17 +240,17 @@ def _claim(
     uri = record.storage_namespace
     with lake.kv.write() as txn:
         _check_free(txn, record.name, uri)
-        intended = find_intention(txn, uri)
+        intended = lakes.find_intention(txn, uri)
         if intended is not None:
             record = record._replace(uuid=intended.uuid)
-        put_intention(txn, record)
+        lakes.put_intention(txn, record)
     lake.runtime.on_step("claim")
     try:
         times = recorded_times(lakefs_made_at(store, manifest), lake.runtime.now())
         namespace.take_over(store, record, {**times, **manifest_fields(manifest)})
     except PermissionDenied:
         with lake.kv.write() as txn:  # nothing was claimed, so the namespace can be borrowed
-            delete_intention(txn, record)
+            lakes.delete_intention(txn, record)
         raise
     return record
 
@@ -423,8 +414,8 @@ def _default_branch(dump: Dump, wanted: str | None) -> str:
 
 
 def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
-    check_name_free(txn, name)
-    for other in iter_repositories(txn):
+    lakes.check_name_free(txn, name)
+    for other in lakes.iter_repositories(txn):
         if other.storage_namespace == uri:
             raise AlreadyExists(
                 f"this machine has the repository in {uri} already, as lakefs://{other.name}",

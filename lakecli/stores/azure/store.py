@@ -25,14 +25,7 @@ from urllib.parse import quote
 
 from lakecli.base.model import NO_ACCOUNT, NO_METADATA, YES, Account, Demand
 from lakecli.errors import Unsupported
-from lakecli.stores.azure.credentials import (
-    HOW_TO_LOG_IN,
-    AzureLogin,
-    describe,
-    find_login,
-    sas_url,
-    without_login,
-)
+from lakecli.stores.azure import credentials
 from lakecli.stores.azure.errors import NOT_COPIED, AzureTranslator
 from lakecli.stores.azure.names import (
     check_name,
@@ -269,14 +262,14 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         if login.sas_token:
             raise Unsupported(
                 f"cannot presign, {login.source} holds a SAS token and no key",
-                hint=f"unset it and do one of these: {HOW_TO_LOG_IN}",
+                hint=f"unset it and do one of these: {credentials.HOW_TO_LOG_IN}",
             )
         named = self.reading if request.method == "GET" else self.translated
         with named(key) as full:
             delegated = None
             if not login.key:
                 delegated = self.sdk().delegated_key(now=now, lifetime=request.expires_in)
-            signed = sas_url(
+            signed = credentials.sas_url(
                 login,
                 request,
                 container=self.container,
@@ -294,15 +287,15 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
 
     def access(self) -> Access:
         """Describe the credentials in use, and the host that receives requests."""
-        return describe(self._login, os.environ)
+        return credentials.describe(self._login, os.environ)
 
     def uploads(self) -> AzureUploads:
         """Return the interface for multipart uploads."""
         return AzureUploads(self)
 
     @cached_property
-    def _login(self) -> AzureLogin:
-        find = without_login if self.translator.anonymous else find_login
+    def _login(self) -> credentials.AzureLogin:
+        find = credentials.without_login if self.translator.anonymous else credentials.find_login
         return find(self.account, os.environ)
 
     def _new_client(self) -> AzureClient:

@@ -30,18 +30,7 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.stores.contract import BucketNotFound, NotAllowed, key_bytes
-from lakecli.stores.local.files import (
-    CREATE_NEW,
-    FILE_MODE,
-    OPEN_DIRECTORY,
-    PRIVATE,
-    closing,
-    hold,
-    names_in,
-    object_status,
-    open_below,
-    status_of,
-)
+from lakecli.stores.local import files
 
 TEMPORARY = (b"_lakecli", b"tmp")
 LOCK_NAME = b"lock"
@@ -135,7 +124,7 @@ class RootDirectory:
     def open_root(self) -> int:
         """Open the root directory; raise `BucketNotFound` if it does not exist."""
         try:
-            return os.open(self.root, OPEN_DIRECTORY)
+            return os.open(self.root, files.OPEN_DIRECTORY)
         except (FileNotFoundError, NotADirectoryError) as error:
             text = (error.strerror or "").lower()
             is_file = isinstance(error, NotADirectoryError)
@@ -177,7 +166,7 @@ class RootDirectory:
         current = self.open_root()
         try:
             for name in names:
-                above, current = current, open_below(current, name, create=create, sync=sync)
+                above, current = current, files.open_below(current, name, create=create, sync=sync)
                 os.close(above)
         except BaseException:
             os.close(current)
@@ -188,7 +177,7 @@ class RootDirectory:
         self, names: Sequence[bytes], *, create: bool = False, sync: bool = True
     ) -> AbstractContextManager[int]:
         """Open a directory, and close it at the end of a ``with`` block; see `open_directory`."""
-        return closing(self.open_directory(names, create=create, sync=sync))
+        return files.closing(self.open_directory(names, create=create, sync=sync))
 
     def open_file(self, names: Sequence[bytes]) -> tuple[int, os.stat_result]:
         """Open a regular file for reading; the caller closes it.
@@ -204,8 +193,8 @@ class RootDirectory:
         while True:
             name = f"{self._series}-{next(self._numbers):x}"
             with suppress(FileExistsError):  # a fork or another machine may count the same
-                descriptor = os.open(name, CREATE_NEW, FILE_MODE, dir_fd=parent)
-                hold(descriptor)
+                descriptor = os.open(name, files.CREATE_NEW, files.FILE_MODE, dir_fd=parent)
+                files.hold(descriptor)
                 return name, descriptor
 
     def open_temporary_directory(self, parent: int) -> tuple[str, int]:
@@ -213,9 +202,9 @@ class RootDirectory:
         while True:
             name = f"{self._series}-{next(self._numbers):x}"
             with suppress(FileExistsError):  # as above
-                os.mkdir(name, PRIVATE, dir_fd=parent)
-                descriptor = os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
-                hold(descriptor)
+                os.mkdir(name, files.PRIVATE, dir_fd=parent)
+                descriptor = os.open(name, files.OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+                files.hold(descriptor)
                 return name, descriptor
 
     def now_ns(self) -> int:
@@ -240,9 +229,9 @@ class RootDirectory:
     def locked(self, temporaries: int) -> Iterator[None]:
         """Lock the namespace for the block; the lock excludes other threads and processes."""
         descriptor = os.open(
-            LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE, dir_fd=temporaries
+            LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, files.FILE_MODE, dir_fd=temporaries
         )
-        with closing(descriptor):  # which also unlocks
+        with files.closing(descriptor):  # which also unlocks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
 
@@ -254,10 +243,10 @@ class RootDirectory:
         """
         above, name = TEMPORARY
         with self.opened([above]) as parent:
-            if names_in(parent) != {name}:
+            if files.names_in(parent) != {name}:
                 return
             with self.opened(TEMPORARY) as temporaries:
-                if not names_in(temporaries) <= {LOCK_NAME}:
+                if not files.names_in(temporaries) <= {LOCK_NAME}:
                     return
                 with suppress(FileNotFoundError):
                     os.unlink(LOCK_NAME, dir_fd=temporaries)
@@ -283,7 +272,7 @@ class RootDirectory:
             os.unlink(temporary, dir_fd=source)
             return
         with self.locked(temporaries):  # FAT and some network file systems have no hard links
-            if status_of(parent, name) is not None:
+            if files.status_of(parent, name) is not None:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
             os.rename(temporary, name, src_dir_fd=source, dst_dir_fd=parent)
 
@@ -308,7 +297,7 @@ class RootDirectory:
                 self.publish_new(temporaries, name, parent, name, source=source)
             except FileExistsError:
                 with self.locked(temporaries):
-                    current = object_status(parent, name)
+                    current = files.object_status(parent, name)
                     if current is None:
                         continue  # deleted meanwhile
                     new = os.stat(name, dir_fd=source, follow_symlinks=False)

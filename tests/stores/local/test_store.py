@@ -182,7 +182,7 @@ def test_reads_in_order_open_each_directory_once_and_follow_no_link(
         opened.append(name)
         return real(parent, name, create=create, sync=sync)
 
-    monkeypatch.setattr(directory, "open_below", record)
+    monkeypatch.setattr(files, "open_below", record)
     with store.reading_in_order() as reader:
         for key in ("data/a/1", "data/a/2", "data/b/1"):
             assert reader.get(key) == key.encode()
