@@ -9,8 +9,6 @@ How to write ``lakecli branch list``:
 
     """``lakecli branch``."""
 
-    from __future__ import annotations
-
     from lakecli.base.model import Branch
     from lakecli.cli.context import Context
     from lakecli.cli.option_groups import PageOptions
