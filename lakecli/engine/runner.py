@@ -25,7 +25,6 @@ from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.committed.check import count_entries
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import GcGuard
 from lakecli.repository.reading.addresses import Resolver, Trust, trust_of
@@ -243,7 +242,7 @@ def count_head_entries(repository: Repository, *, check_from: int) -> int | None
     against the objects in the namespace; see `lakecli.committed.check`.
     """
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         heads = {branch.commit_id for branch in refs.iter_branches()}
         trees = {commit.metarange_id for head in heads if (commit := refs.find_commit(head))}
     try:

@@ -35,7 +35,6 @@ from lakecli.engine.scratch import InOrder
 from lakecli.errors import PartialFailure, Refused
 from lakecli.exports.export_part import ExportOutcome, ExportPart, Hands, Job, export_part
 from lakecli.exports.target import OwnFiles
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import commit_at, no_such_path, open_view
 from lakecli.repository.staged.changes import uncommitted
@@ -281,7 +280,7 @@ def committed_at(repository: Repository, ref: str) -> tuple[Commit, bool]:
     """Return the commit of a ref, and whether the ref is a branch with uncommitted changes."""
     with repository.lake.kv.read() as txn:
         commit = commit_at(repository, txn, ref)
-        branch = RefStore(txn, repository.key).find_branch(ref)
+        branch = repository.refs(txn).find_branch(ref)
     if branch is None:
         return commit, False
     with open_view(repository, ref) as view:

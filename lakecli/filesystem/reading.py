@@ -22,7 +22,6 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeWarning
 from lakecli.filesystem import lakes, paths
 from lakecli.filesystem.paths import LakePath, finding, transferring
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.handoff.links import presign_entry
 from lakecli.repository.reading.addresses import full_address
@@ -412,7 +411,7 @@ def _file(repository: Repository, name: str, entry: Entry) -> Info:
 
 def _list_refs(repository: Repository, place: LakePath) -> list[Info]:
     with repository.lake.kv.read() as txn:
-        names = [name for _, name, _ in RefStore(txn, repository.key).iter_refs()]
+        names = [name for _, name, _ in repository.refs(txn).iter_refs()]
     return [_directory(place._replace(ref=name).name(b"")) for name in names]
 
 

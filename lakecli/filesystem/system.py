@@ -31,7 +31,6 @@ from lakecli.filesystem.paths import LakePath, finding
 from lakecli.filesystem.reading import ReadingFileSystem, is_left_out
 from lakecli.filesystem.transactions import LakeTransaction, Pending, check_closed
 from lakecli.refs.names import is_branch_name
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository import workspace
 from lakecli.repository.commit import commit
 from lakecli.repository.journal.workspaces import is_workspace
@@ -173,7 +172,7 @@ class LakeFileSystem(ReadingFileSystem):
             raise OSError(errno.EROFS, "a repository without a clone is only read", path)
         with finding(path), lakes.repository(self.home, place.repository) as repository:
             with repository.lake.kv.read() as txn:
-                refs = RefStore(txn, repository.key)
+                refs = repository.refs(txn)
                 if is_branch_name(place.ref) and refs.find_branch(place.ref) is not None:
                     return self._place(path)
             with self._view(place):  # raises an error if the ref does not exist

@@ -37,10 +37,9 @@ from lakecli.fsck.findings import Finding, FsckCounts, problems_of_commit
 from lakecli.fsck.hashing import UNVERIFIED, Hashing, LakeFsContents, compare_contents
 from lakecli.fsck.index import JoinedIndex, hash_objects, open_index
 from lakecli.fsck.spark_jobs import RangeResult
-from lakecli.kv.bucket import PackedStore, TrackingStore
+from lakecli.kv.bucket import PackedStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote.gc_protocol import iter_expired
 from lakecli.remote.packs import read_new_packs
 from lakecli.remote.policy import read_policy
@@ -160,7 +159,7 @@ class _Checker:
 
     def __post_init__(self) -> None:
         self._store = self._repository.store
-        self._refs = RefStore(self._txn, self._repository.key)
+        self._refs = self._repository.refs(self._txn)
         self._ahead = self._index if isinstance(self._index, JoinedIndex) else None
         self._external: list[tuple[CheckedEntry, str, CommitId | None]] = []
         self.damaged: set[str] = set()
@@ -460,7 +459,7 @@ def check_shared(
             continue
         if ref is not None and ref.commit_id is not None:
             heads.append((key, listed.name, ref.commit_id))
-    for tracked in TrackingStore(txn, repository.key).iter():
+    for tracked in repository.tracking(txn).iter():
         key = layout.ref_key(tracked.kind, tracked.name)
         if key not in seen and find_ref(store, tracked.kind, tracked.name) is None:
             yield Finding(
@@ -531,7 +530,7 @@ def believed_packs(repository: Repository, txn: ReadTransaction) -> dict[PackId,
     """Return the packs that this clone has recorded, each with the commits recorded for it."""
     known = PackedStore(txn, repository.key)
     believed: dict[PackId, set[CommitId]] = {}
-    for commit in RefStore(txn, repository.key).iter_commits():
+    for commit in repository.refs(txn).iter_commits():
         pack_id = known.find_pack(commit.id)
         if pack_id is not None:
             believed.setdefault(pack_id, set()).add(commit.id)

@@ -29,10 +29,9 @@ from lakecli.fsck.findings import (
     Unrecoverable,
     problems_of_commit,
 )
-from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
+from lakecli.kv.bucket import PackedStore, Tracked
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote import ref_records
 from lakecli.remote.packs import Pack, read_new_packs, write_pack
 from lakecli.remote.refs import find_ref, iter_refs
@@ -151,7 +150,7 @@ def repair_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
     taken: dict[CommitId, Commit] = {}
     waiting = [commit_id for commit_id in wanted if commit_id in there]
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         while waiting:
             commit = there[waiting.pop()]
             if commit.id in taken:
@@ -166,7 +165,7 @@ def repair_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
         rest = iter(taken.values())
         while batch := list(islice(rest, BATCH)):
             with repository.lake.kv.write() as txn:
-                refs = RefStore(txn, repository.key)
+                refs = repository.refs(txn)
                 for commit in batch:
                     refs.put_commit(commit)
     for commit_id in sorted(taken):
@@ -175,7 +174,7 @@ def repair_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
 
 def _wrong_commits(repository: Repository, txn: ReadTransaction) -> Iterator[CommitId]:
     """Yield the reachable commits that are missing or do not match their ID."""
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     heads = [commit_id for _, _, commit_id in refs.iter_refs()]
     for commit_id, commit in iter_reached(refs, heads):
         if commit is None:
@@ -225,7 +224,7 @@ def _needed(
     repository: Repository, txn: ReadTransaction, packed: Collection[CommitId]
 ) -> dict[CommitId, Commit]:
     """Return the commits of this clone that must be in a pack but are in none."""
-    refs, known = RefStore(txn, repository.key), PackedStore(txn, repository.key)
+    refs, known = repository.refs(txn), PackedStore(txn, repository.key)
     starts: list[CommitId] = []
     for listed in iter_refs(repository.store):
         with suppress(IntegrityError):
@@ -249,8 +248,7 @@ def repair_refs(
     """
     with repository.lake.kv.read() as txn:
         tracked = {
-            layout.ref_key(each.kind, each.name): each
-            for each in TrackingStore(txn, repository.key).iter()
+            layout.ref_key(each.kind, each.name): each for each in repository.tracking(txn).iter()
         }
     for defect in defects:
         known = tracked.get(defect.name)
@@ -314,7 +312,7 @@ def describe_losses(repository: Repository, defects: Iterable[Defect]) -> Iterat
 class _Losses:
     def __init__(self, repository: Repository, txn: ReadTransaction, defects: list[Defect]) -> None:
         self._repository = repository
-        self._refs = RefStore(txn, repository.key)
+        self._refs = repository.refs(txn)
         self.defects = defects
         self._lost = {defect.name.removeprefix(layout.SSTABLES) for defect in defects}
         self._heads = [

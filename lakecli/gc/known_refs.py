@@ -45,7 +45,7 @@ from lakecli.base.ids import WriteId
 from lakecli.base.layout import GC, MAX_REF_SIZE, REFLOG, REFS, ref_key, ref_of_key, reflog_prefix
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import IntegrityError
-from lakecli.kv.bucket import Tracked, TrackingStore
+from lakecli.kv.bucket import Tracked
 from lakecli.remote.ref_records import InvalidRecord, NotOurs, RecordedMove, RemoteRef, parse_moves
 from lakecli.remote.refs import ListedRef, find_ref, iter_refs, read_refs
 from lakecli.repository.contract import Repository
@@ -252,7 +252,7 @@ class KnownRefs(NamedTuple):
 def find_known(repository: Repository) -> KnownRefs:
     """Return the refs of a repository's bucket that this clone and the last collection saw."""
     with repository.lake.kv.read() as txn:
-        tracked = list(TrackingStore(txn, repository.key).iter())
+        tracked = list(repository.tracking(txn).iter())
         last = bucket_state.find_rollback(txn, repository)
     stood = () if last is None else last.refs
     known = KnownRefs(

@@ -35,7 +35,6 @@ from lakecli.gc.tasks import addresses_in, digests_of
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import DamagedPack, find_replaceable_pack, read_all_packs
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
@@ -152,7 +151,7 @@ def gather(
         if lost := known_refs.find_lost(gone_back, reached):
             raise known_refs.RefsWentBack(known.uri, lost)
     with repository.lake.kv.read() as txn:
-        for commit in RefStore(txn, repository.key).iter_commits():
+        for commit in repository.refs(txn).iter_commits():
             at = int(commit.created_at.timestamp())
             commits.setdefault(commit.id, Known(commit.parents, commit.metarange_id, at))
         own = [
@@ -245,7 +244,7 @@ def own_positions(
     txn: ReadTransaction, repository: Repository, now: datetime
 ) -> Iterator[OwnPosition]:
     """Yield the commits that this clone's refs point to, and those that undo could restore."""
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     for kind, name, head in refs.iter_refs():
         yield OwnPosition(head, name if kind is RefKind.BRANCH else "")
     for operation in iter_operations(txn, repository, now):
@@ -302,7 +301,7 @@ def iter_staged(repository: Repository, now: datetime) -> Iterator[bytes]:
 
 def _staged_values(txn: ReadTransaction, repository: Repository, now: datetime) -> Iterator[bytes]:
     tokens: set[bytes] = set()
-    for branch in RefStore(txn, repository.key).iter_branches():
+    for branch in repository.refs(txn).iter_branches():
         tokens.update((branch.staging_token, *branch.sealed_tokens))
     tokens.update(token for token, _ in operation_log.iter_copies(txn, repository))
     for operation in iter_operations(txn, repository, now):

@@ -25,7 +25,6 @@ from lakecli.committed.tree_store import RebuiltTrees, TreeStore
 from lakecli.committed.writer import TreeWriter, canonical, find_canonical
 from lakecli.engine.runner import Runner, StoreLocation
 from lakecli.errors import Refused
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.sstable.block import Run
 
@@ -321,7 +320,7 @@ def rebuild_heads(repository: Repository, runner: Runner) -> int:
 
 def _heads(repository: Repository) -> list[Metarange]:
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         heads = [refs.get_commit(branch.commit_id) for branch in refs.iter_branches()]
     ids = sorted({commit.metarange_id for commit in heads})
     return [repository.trees.metarange(each) for each in ids]

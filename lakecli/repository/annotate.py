@@ -81,7 +81,7 @@ def annotate(
         first = next(listed, None)
         if first is None and path:
             raise _nothing_at(repository, txn, ref, path)
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         items = Items(path, is_grouped=not recursive)
         walk = _AncestorWalk(repository, refs, items, first_parent=first_parent)
         yield _annotations(walk, commit, first, listed)
@@ -98,7 +98,7 @@ def last_changes(
         paths: in ascending order.
     """
     items = Items(b"", is_grouped=False, may_be_absent=True)
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     return _AncestorWalk(repository, refs, items, first_parent=False).run(commit, list(paths))
 
 

@@ -13,7 +13,6 @@ from lakecli.base.validation import Invalid, Record, boolean, list_of, optional,
 from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
 from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.refs.bisection import Bisection, bisection
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle.lake import LocalRepository, iter_repositories
 from lakecli.repository.reading.view import commit_at
@@ -214,7 +213,7 @@ def _load(txn: ReadTransaction, repository: Repository) -> _Row | None:
 
 def _session(repository: Repository, txn: ReadTransaction, row: _Row) -> Session:
     said = row.said
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     last = {each.commit_id: each.verdict for each in said}
     bad = next((each.commit_id for each in reversed(said) if last[each.commit_id] == BAD), None)
     good = tuple(each for each, verdict in last.items() if verdict == GOOD)

@@ -34,7 +34,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
     check_branch_name(name)
     commit = claim_ref(repository, source)
     with repository.lake.kv.write() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         check_free(refs, name)
         branch = operation_log.new_branch(txn, repository, name, commit.id)
         refs.put_branch(branch)
@@ -74,7 +74,7 @@ def check_free(refs: RefStore, name: str) -> None:
 def iter_branches(repository: Repository, *, prefix: str = "", after: str = "") -> Iterator[Branch]:
     """Yield branches ordered by name, starting with the first name after `after`."""
     with repository.lake.kv.read() as txn:
-        yield from RefStore(txn, repository.key).iter_branches(prefix=prefix, after=after)
+        yield from repository.refs(txn).iter_branches(prefix=prefix, after=after)
 
 
 def is_shared(repository: Repository) -> bool:
@@ -109,7 +109,7 @@ def delete(repository: Repository, name: str) -> Branch:
         with repository.lake.kv.write() as txn:
             branch = _not_default(repository, txn, name, "delete")
             intents.check_none_sent(txn, repository, name)
-            RefStore(txn, repository.key).delete_branch(name)
+            repository.refs(txn).delete_branch(name)
             unsent_moves.append_moves(
                 txn,
                 repository,
@@ -191,7 +191,7 @@ def reset(
 
     def act() -> Branch:
         with repository.lake.kv.write() as txn:
-            refs = RefStore(txn, repository.key)
+            refs = repository.refs(txn)
             before = branch_at(repository, txn, name)
             if expected not in (None, before.commit_id):
                 raise LostRace(
@@ -223,10 +223,8 @@ def reset(
 
 def _check_forward(txn: ReadTransaction, repository: Repository, name: str, head: CommitId) -> None:
     """Raise `Refused` if a new head lacks commits that the branch has in the bucket."""
-    from lakecli.kv.bucket import TrackingStore
-
-    there = TrackingStore(txn, repository.key).position(RefKind.BRANCH, name)
-    if there is not None and not is_ancestor(RefStore(txn, repository.key), there, head):
+    there = repository.tracking(txn).position(RefKind.BRANCH, name)
+    if there is not None and not is_ancestor(repository.refs(txn), there, head):
         raise Refused(
             f"branch {name} is at {there} in the bucket, which {head} does not reach",
             hint="to move it there too, although others may have seen it: `lease=PushLease()`",
@@ -259,7 +257,7 @@ def rename(
     def act() -> Branch:
         with repository.lake.kv.write() as txn:
             before = _not_default(repository, txn, name, "rename")
-            refs = RefStore(txn, repository.key)
+            refs = repository.refs(txn)
             if expected is not None and not is_ancestor(refs, expected, before.commit_id):
                 raise LostRace(
                     f"branch {name} has moved meanwhile, to {before.commit_id}", hint="try again"

@@ -15,7 +15,6 @@ from lakecli.base.model import Commit, MetarangeId
 from lakecli.committed.scan import scan
 from lakecli.committed.values import identity_of
 from lakecli.errors import CheckFailed, NothingToDo
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote.attestations import Attestation, iter_attestations, write_attestation
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable
@@ -135,7 +134,7 @@ def approve(repository: Repository, ref: str, destination: str, *, who: str) -> 
     """
     commit = show_commit(repository, ref)
     with repository.lake.kv.read() as txn:
-        is_branch = RefStore(txn, repository.key).find_branch(destination) is not None
+        is_branch = repository.refs(txn).find_branch(destination) is not None
     if is_branch:
         points = find_merge_base(repository, ref, destination)
         if points.base.only_tree != points.destination.metarange_id:

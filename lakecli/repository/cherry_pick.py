@@ -12,7 +12,6 @@ from lakecli.committed.decisions import UNDECIDED, Decisions
 from lakecli.committed.merge import merge
 from lakecli.committed.merge_base import MergeBase
 from lakecli.errors import NotFound, NothingToDo, UsageError
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
@@ -85,7 +84,7 @@ def parent_of(view: View, commit: Commit, number: int) -> Commit:
         raise NotFound(
             f"no parent {number} of a commit with {count} parent{'s' * (count != 1)}: {commit.id}"
         )
-    return RefStore(view.txn, view.repository.key).get_commit(commit.parents[number - 1])
+    return view.repository.refs(view.txn).get_commit(commit.parents[number - 1])
 
 
 def apply_change(

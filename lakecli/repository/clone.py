@@ -15,7 +15,6 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import AlreadyExists, Refused
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import RefChange
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote.gc_protocol import read_state
 from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.commit_attempts import initial_commit
@@ -156,7 +155,7 @@ def _register(
 ) -> tuple[list[Branch | Tag], tuple[RefUpdate, ...]]:
     """Write the repository and its refs; return the written refs and those left out."""
     record = repository.record
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     before = _forget(txn, repository)
     first = initial_commit(record.created_at)
     refs.put_commit(first)
@@ -198,7 +197,7 @@ def _forget(
 
     The commits and staging areas of that clone are kept: undoing the new clone restores its refs.
     """
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     found: dict[tuple[RefKind, str], Branch | Tag] = {}
     for branch in list(refs.iter_branches()):
         found[RefKind.BRANCH, branch.name] = branch

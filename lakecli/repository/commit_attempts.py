@@ -61,7 +61,6 @@ from lakecli.base.model import (
 from lakecli.errors import LostRace, UsageError
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import LocalMove
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import ClaimedCommit
 from lakecli.repository.journal import hooks, intents, operation_log
@@ -124,7 +123,7 @@ def seal(repository: Repository, name: str) -> Branch:
     lake = repository.lake
     lake.runtime.on_step("seal")
     with lake.kv.write() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         branch = branch_at(repository, txn, name)
         if area.is_empty(txn, branch.staging_token):
             return branch
@@ -242,7 +241,7 @@ class Attempt(NamedTuple):
         repository, branch = self.repository, self.branch
         repository.lake.runtime.on_step("build")
         with repository.lake.kv.read() as txn:
-            head = RefStore(txn, repository.key).get_commit(branch.commit_id)
+            head = repository.refs(txn).get_commit(branch.commit_id)
             yield View(repository, txn, head, branch.sealed_tokens, branch.name)
 
     @contextmanager
@@ -330,7 +329,7 @@ class Attempt(NamedTuple):
             return True
         repository.lake.runtime.on_step("unseal")
         with repository.lake.kv.write() as txn:
-            refs = RefStore(txn, repository.key)
+            refs = repository.refs(txn)
             before = refs.find_branch(branch.name)
             if before is None or not is_built_from(before, branch.commit_id, sealed):
                 return False

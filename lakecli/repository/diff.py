@@ -12,7 +12,7 @@ from lakecli.committed.merge import compare as compare_trees
 from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.point_reads import find
 from lakecli.committed.tree_store import TreeStore
-from lakecli.refs.ref_store import RefStore, get_parent
+from lakecli.refs.ref_store import get_parent
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.merge_points import find_merge_points
 from lakecli.repository.reading.view import View, commit_at, open_view, resolve_ref
@@ -44,7 +44,7 @@ def diff_commit(repository: Repository, commit: Commit) -> Iterator[Difference]:
     before = EMPTY_TREE
     if commit.parents:
         with repository.lake.kv.read() as txn:
-            refs = RefStore(txn, repository.key)
+            refs = repository.refs(txn)
             before = get_parent(refs, commit, commit.parents[0]).metarange_id
     return diff(repository.trees, before, commit.metarange_id)
 

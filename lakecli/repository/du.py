@@ -16,7 +16,6 @@ from lakecli.base.model import Entry
 from lakecli.committed.diff import prefix_of
 from lakecli.committed.values import decode_entry
 from lakecli.refs.expression import parse_expression
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View, open_view
 
@@ -116,7 +115,7 @@ def _usage_of(entry: Entry, database: sqlite3.Connection) -> PrefixUsage:
 def _iter_others(view: View) -> Iterator[tuple[bytes]]:
     """Yield the objects of all other branches and tags; a range in several trees is read once."""
     repository, trees = view.repository, view.repository.trees
-    refs = RefStore(view.txn, repository.key)
+    refs = repository.refs(view.txn)
     own = (parse_expression(view.name).base, view.commit.id)
     heads = [commit_id for _, name, commit_id in refs.iter_refs() if (name, commit_id) != own]
     seen: set[RangeId] = set()

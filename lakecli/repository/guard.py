@@ -49,7 +49,6 @@ from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import IntegrityError, LostRace, PermissionDenied, Unreachable
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_known_unreached
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import NEVER_RAN, GcState, Phase, SweepRunning
 from lakecli.repository.contract import Repository
@@ -337,10 +336,10 @@ def unreached_trees(
     The refs in the bucket are those of the last fetch. The empty tree is not included.
     """
     # Only commits need what the bucket has, so an upload does not load it.
-    from lakecli.kv.bucket import PackedStore, TrackingStore
+    from lakecli.kv.bucket import PackedStore
 
-    refs, packed = RefStore(txn, repository.key), PackedStore(txn, repository.key)
-    shared = TrackingStore(txn, repository.key).positions()
+    refs, packed = repository.refs(txn), PackedStore(txn, repository.key)
+    shared = repository.tracking(txn).positions()
     trees = {start.metarange_id}
     waiting = [start.id]
     pushed: list[CommitId] = []

@@ -11,7 +11,6 @@ from lakecli.errors import UsageError
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.expression import split_range
 from lakecli.refs.history import GraphLine, iter_graph_lines, iter_log
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.readable import Readable, Refs
 from lakecli.repository.reading.view import commit_at, resolve_ref
 
@@ -91,7 +90,7 @@ def _walk(
             raise UsageError(f"not a range of commits: {left}{dots}{ref}", hint=f"{left}..{ref}")
         hidden = commit_at(repository, txn, left).id
     return iter_log(
-        RefStore(txn, repository.key),
+        repository.refs(txn),
         commit_at(repository, txn, ref).id,
         hidden=hidden,
         first_parent=options.first_parent,
@@ -123,7 +122,7 @@ def _touches(
 
     if len(commit.parents) != 1:
         return False
-    before = RefStore(txn, repository.key).get_commit(commit.parents[0]).metarange_id
+    before = repository.refs(txn).get_commit(commit.parents[0]).metarange_id
     after = commit.metarange_id
     if before == after:
         return False

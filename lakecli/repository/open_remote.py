@@ -27,7 +27,6 @@ from lakecli.base.uri import LakeUri
 from lakecli.errors import Unreachable
 from lakecli.kv.local_store import OWNER_SIZE, LocalStore, ReadTransaction, Table
 from lakecli.refs.names import is_ref_name
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import find_ref
 from lakecli.repository.commit_attempts import initial_commit
@@ -215,7 +214,7 @@ class Fetching:
         self._has_all_packs = False
         with repository.lake.kv.write() as txn:
             first = initial_commit(repository.record.created_at)
-            RefStore(txn, repository.key).put_commit(first)
+            repository.refs(txn).put_commit(first)
         self._first = first.id
         self._default = (RefKind.BRANCH, repository.record.default_branch)
 
@@ -281,7 +280,7 @@ class Fetching:
             for ref in refs:
                 tracking.track(txn, repository, ref)
                 self._named.update(move.pack for move in ref.moves if move.pack)
-                refs_here = RefStore(txn, repository.key)
+                refs_here = repository.refs(txn)
                 if ref.commit_id is not None and ref.kind is RefKind.BRANCH:
                     refs_here.put_branch(Branch(ref.name, ref.commit_id, _NO_STAGING))
                 elif ref.commit_id is not None:
@@ -291,7 +290,7 @@ class Fetching:
         """Make the default branch, which was never pushed, at the initial commit."""
         branch = Branch(self._repository.record.default_branch, self._first, _NO_STAGING)
         with self._repository.lake.kv.write() as txn:
-            RefStore(txn, self._repository.key).put_branch(branch)
+            self._repository.refs(txn).put_branch(branch)
 
     def _fetch_commit(self, commit_id: CommitId) -> None:
         """Read packs until a commit is found; if packs were searched before, read all packs."""
@@ -313,7 +312,7 @@ class Fetching:
 
     def _has(self, commit_id: CommitId) -> bool:
         with self._repository.lake.kv.read() as txn:
-            return RefStore(txn, self._repository.key).find_commit(commit_id) is not None
+            return self._repository.refs(txn).find_commit(commit_id) is not None
 
     def _report(self, damaged: Sequence[InvalidRecord]) -> None:
         hint = "examine and repair it from a clone: `fsck REPOSITORY --repair`"

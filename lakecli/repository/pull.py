@@ -19,10 +19,9 @@ from lakecli.committed.decisions import UNDECIDED, Decisions
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import TABLE_LOGS, Conflicts, MergeConflict
 from lakecli.errors import ConflictError, LostRace, NotFound
-from lakecli.kv.bucket import Tracked, TrackingStore
+from lakecli.kv.bucket import Tracked
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free
 from lakecli.repository.commit import MAX_LISTED, staged_paths
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS
@@ -157,7 +156,7 @@ def _pull_tag(
     """Create a tag again that was fetched before and has been deleted on this machine since."""
     assert there.commit_id is not None
     with repository.lake.kv.read() as txn:
-        tag = RefStore(txn, repository.key).find_tag(there.name)
+        tag = repository.refs(txn).find_tag(there.name)
     if tag is None:
         if not dry_run:
             _make_tag(repository, Tag(there.name, there.commit_id))
@@ -174,7 +173,7 @@ def _pull_tag(
 
 def _make_tag(repository: Repository, tag: Tag) -> None:
     with repository.lake.kv.write() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         check_free(refs, tag.name)
         refs.put_tag(tag)
         change = operation_log.tag_change(None, tag)
@@ -184,7 +183,7 @@ def _make_tag(repository: Repository, tag: Tag) -> None:
 
 def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked:
     """Return the bucket's branch with a name; if there is no such branch, the tag."""
-    positions = TrackingStore(txn, repository.key)
+    positions = repository.tracking(txn)
     found = [positions.find(kind, name) for kind in NAMED_KINDS]
     for tracked in found:
         if tracked is not None and tracked.commit_id is not None:
@@ -195,7 +194,7 @@ def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked
             f"{name} was deleted in the bucket",
             hint=f"it is kept on this machine; restore it in the bucket: `push {uri}`",
         )
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     is_here = refs.find_branch(name) is not None or refs.find_tag(name) is not None
     raise NotFound(
         f"no branch or tag {name!r} in the bucket",
@@ -209,7 +208,7 @@ def _compare(
     txn: ReadTransaction, repository: Repository, name: str, there: CommitId
 ) -> tuple[CommitId | None, Pulling]:
     """Return the head of a local branch, and how a pull brings the branch to a commit."""
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     branch = refs.find_branch(name)
     if branch is None:
         return None, Pulling.CREATED
@@ -239,7 +238,7 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
         staged = _check_staged(repository, name, there)
     lake.runtime.on_step("move")
     with lake.kv.write() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         before = refs.find_branch(name)
         if (None if before is None else before.commit_id) != planned:
             return False
@@ -273,7 +272,7 @@ def _check_staged(
     """
     with repository.lake.kv.read() as txn:
         view = view_of_branch(repository, txn, name)
-        tree = RefStore(txn, repository.key).get_commit(there).metarange_id
+        tree = repository.refs(txn).get_commit(there).metarange_id
         changes = diff(repository.trees, view.commit.metarange_id, tree)
         crossing = iter_crossing(view.staged(), changes, ignores_unchanged=ignores_unchanged)
         paths = [path for path, _ in islice(crossing, MAX_LISTED)]

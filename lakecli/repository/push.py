@@ -24,10 +24,9 @@ from lakecli.errors import (
     Refused,
     is_interrupt,
 )
-from lakecli.kv.bucket import TrackingStore, UnsentMove
+from lakecli.kv.bucket import UnsentMove
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.repository.branch import reset
@@ -153,7 +152,7 @@ def push(
             kind, _ = _local(txn, repository, kind, name)
         except NotFound as error:
             raise _interrupted(repository, kind, name, finished) or error from None
-        expected = TrackingStore(txn, repository.key).position(kind, name)
+        expected = repository.tracking(txn).position(kind, name)
     return _push(repository, kind, name, expected=expected, options=options, moved=moved)
 
 
@@ -211,7 +210,7 @@ def push_all(
     fetch(repository)
     present = _all_tracked(repository)
     with repository.lake.kv.read() as txn:
-        here = list(RefStore(txn, repository.key).iter_refs())
+        here = list(repository.refs(txn).iter_refs())
     pushed: list[RefPush] = []
     failed: list[PushFailure] = []
     for kind, name, commit_id in here:
@@ -249,7 +248,7 @@ def push_deletion(
     check_readable(repository)
     with repository.lake.kv.read() as txn:
         kinds = NAMED_KINDS if kind is None else (kind,)
-        tracked = TrackingStore(txn, repository.key)
+        tracked = repository.tracking(txn)
         expectations = {each: tracked.position(each, name) for each in kinds}
     found = (_look(repository, each, name) for each in kinds)
     remote = next((each for each in found if each is not None and each.commit_id is not None), None)
@@ -347,7 +346,7 @@ def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:
         fetch(repository)
     if ref is not None and ref.commit_id is not None:
         with repository.lake.kv.read() as txn:
-            is_known = RefStore(txn, repository.key).find_commit(ref.commit_id) is not None
+            is_known = repository.refs(txn).find_commit(ref.commit_id) is not None
         if not is_known:
             take_packs(repository, [ref])
     return ref
@@ -367,7 +366,7 @@ def _compare(
         before: the commit of the ref in the bucket; ``None``: the bucket does not have the ref.
         after: the commit of the ref on this machine.
     """
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     if before == after:
         return Pushing.UP_TO_DATE
     if before is None:
@@ -383,7 +382,7 @@ def _is_put_back(
     txn: ReadTransaction, repository: Repository, before: CommitId, moved: CommitId, now: CommitId
 ) -> bool:
     """Return whether a move of a local branch was reversed, even if new commits followed."""
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     if now == moved:
         return False
     is_on_top = is_ancestor(refs, before, now) and not is_ancestor(refs, before, moved)
@@ -410,7 +409,7 @@ def _local(
     Raises:
         NotFound: no such ref.
     """
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     for each in NAMED_KINDS if kind is None else (kind,):
         if (commit_id := refs.position(each, name)) is not None:
             return each, commit_id
@@ -438,5 +437,5 @@ def _interrupted(
 
 def _all_tracked(repository: Repository) -> dict[tuple[RefKind, str], CommitId | None]:
     with repository.lake.kv.read() as txn:
-        tracked = TrackingStore(txn, repository.key).by_ref()
+        tracked = repository.tracking(txn).by_ref()
     return {ref: each.commit_id for ref, each in tracked.items()}

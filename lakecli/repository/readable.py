@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.kv.local_store import LocalStore
+    from lakecli.kv.bucket import TrackingStore
+    from lakecli.kv.local_store import LocalStore, ReadTransaction
+    from lakecli.refs.ref_store import RefStore
     from lakecli.stores.contract import ObjectStore
 
 
@@ -54,6 +56,12 @@ class Refs(Protocol):
     @property
     def store(self) -> ObjectStore:
         """The store of the namespace; the first use imports its adapter, but sends no request."""
+
+    def refs(self, txn: ReadTransaction) -> RefStore:
+        """Return the branches, tags and commits, as one transaction sees them."""
+
+    def tracking(self, txn: ReadTransaction) -> TrackingStore:
+        """Return the refs of the bucket as this clone last read them."""
 
     def at(self, ref: str, path: str = "") -> str:
         """Return the URI of a path, or of a whole ref, as users type it."""

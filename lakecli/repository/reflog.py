@@ -7,7 +7,6 @@ from lakecli.errors import NotFound
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.refs.names import is_ref_name
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.readable import Refs
 from lakecli.repository.reading.reflog import LoggedMove, Past
 
@@ -44,7 +43,7 @@ def _kind_of(repository: Refs, txn: ReadTransaction, past: Past, name: str) -> R
     Refs on this machine are looked up first, then present and former refs in the bucket, then
     former refs on this machine.
     """
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     for kind in NAMED_KINDS:
         if is_ref_name(kind, name) and refs.position(kind, name) is not None:
             return kind

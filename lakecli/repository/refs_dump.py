@@ -27,7 +27,6 @@ from lakecli.committed.metaranges import (
 )
 from lakecli.committed.tree_store import TableBatch, TreeStore
 from lakecli.errors import Refused
-from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.proto.messages import BRANCH_DATA, TAG_DATA, Message
 from lakecli.refs.graph import iter_reached
@@ -132,7 +131,7 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
             hint="to write to it, clone it anew: `take_over=True`",
         )
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         heads = {branch.name: branch.commit_id for branch in refs.iter_branches()}
         tags = {tag.name: tag.commit_id for tag in refs.iter_tags()}
         lost = [*_odd_names(heads, RefKind.BRANCH), *_odd_names(tags, RefKind.TAG)]
@@ -185,7 +184,7 @@ def _unpushed(
 
     Refs that are not in the bucket are removed from `refs`.
     """
-    tracking = TrackingStore(txn, repository.key)
+    tracking = repository.tracking(txn)
     lost = []
     for name, commit_id in list(refs.items()):
         there = tracking.position(kind, name)

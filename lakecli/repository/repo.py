@@ -10,7 +10,6 @@ from lakecli.errors import AlreadyExists, NotFound, UsageError
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.names import check_branch_name
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle import lake as lakes
@@ -157,7 +156,7 @@ def _register(lake: OwnLake, record: RepositoryRecord) -> Repository:
     first = initial_commit(record.created_at)
     with lake.kv.write() as txn:
         _check_intended(txn, record)
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         branch = operation_log.new_branch(txn, repository, record.default_branch, first.id)
         lakes.put_repository(txn, record)
         lakes.delete_intention(txn, record)

@@ -9,10 +9,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from lakecli.base.model import Branch, CommitId, RefKind
-from lakecli.kv.bucket import IntentStore, TrackingStore
+from lakecli.kv.bucket import IntentStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import count_ahead_behind
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import bucket_state
 from lakecli.repository.reading.view import branch_at
@@ -66,7 +65,7 @@ def status(repository: Repository, branch: str | None = None) -> Iterator[Branch
         if branch is not None:
             yield _status(txn, repository, branch_at(repository, txn, branch))
             return
-        for each in RefStore(txn, repository.key).iter_branches():
+        for each in repository.refs(txn).iter_branches():
             yield _status(txn, repository, each)
 
 
@@ -105,8 +104,8 @@ def went_back(repository: Repository) -> list[tuple[RefKind, str]]:
 def only_in_bucket(repository: Repository) -> Iterator[tuple[str, CommitId]]:
     """Yield name and commit of the branches that only the bucket has, ordered by name."""
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
-        for tracked in TrackingStore(txn, repository.key).iter(RefKind.BRANCH):
+        refs = repository.refs(txn)
+        for tracked in repository.tracking(txn).iter(RefKind.BRANCH):
             if tracked.commit_id is not None and refs.find_branch(tracked.name) is None:
                 yield tracked.name, tracked.commit_id
 
@@ -122,12 +121,12 @@ def with_distances(
 
 def distance(txn: ReadTransaction, repository: Repository, branch: Branch) -> Distance:
     """Return the difference between a branch on this machine and in the bucket."""
-    tracked = TrackingStore(txn, repository.key).find(RefKind.BRANCH, branch.name)
+    tracked = repository.tracking(txn).find(RefKind.BRANCH, branch.name)
     if tracked is None or tracked.commit_id is None:
         return Distance(None, 0, 0, is_deleted=tracked is not None)
     if tracked.commit_id == branch.commit_id:
         return Distance(tracked.commit_id, 0, 0)
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     ahead, behind = count_ahead_behind(refs, branch.commit_id, tracked.commit_id)
     return Distance(tracked.commit_id, ahead, behind)
 

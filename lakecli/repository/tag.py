@@ -6,7 +6,6 @@ from lakecli.base.model import Tag
 from lakecli.errors import AlreadyExists, NotFound
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.names import check_tag_name
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free, claim_ref
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import operation_log
@@ -30,7 +29,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
     check_tag_name(name)
     commit = claim_ref(repository, ref)
     with repository.lake.kv.write() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         before = refs.find_tag(name)
         if before is None:
             check_free(refs, name)
@@ -52,7 +51,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
 def iter_tags(repository: Repository, *, prefix: str = "", after: str = "") -> Iterator[Tag]:
     """Yield tags ordered by name, starting with the first name after `after`."""
     with repository.lake.kv.read() as txn:
-        yield from RefStore(txn, repository.key).iter_tags(prefix=prefix, after=after)
+        yield from repository.refs(txn).iter_tags(prefix=prefix, after=after)
 
 
 def show(repository: Repository, name: str) -> Tag:
@@ -75,7 +74,7 @@ def delete(repository: Repository, name: str) -> Tag:
     from lakecli.repository.journal.unsent_moves import append_moves
 
     with repository.lake.kv.write() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         tag = _tag_at(repository, txn, name)
         refs.delete_tag(name)
         append_moves(txn, repository, kind="tag delete", refs=[operation_log.tag_change(tag, None)])
@@ -97,7 +96,7 @@ def check_delete(repository: Repository, name: str) -> None:
 
 
 def _tag_at(repository: Repository, txn: ReadTransaction, name: str) -> Tag:
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     tag = refs.find_tag(name)
     if tag is None:
         uri = repository.uri

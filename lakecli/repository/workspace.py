@@ -18,7 +18,6 @@ from lakecli.committed.diff import diff
 from lakecli.committed.values import is_same
 from lakecli.committed.writer import apply
 from lakecli.errors import ConflictError, NothingToDo
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit_attempts import (
     MAX_ATTEMPTS,
     Draft,
@@ -165,7 +164,7 @@ class _Mine:
     def __init__(self, there: View, ended: Branch) -> None:
         self._there = there
         repository, txn = there.repository, there.txn
-        base = RefStore(txn, repository.key).get_commit(ended.commit_id)
+        base = repository.refs(txn).get_commit(ended.commit_id)
         self._token = ended.staging_token
         self._seen = View(repository, txn, base, ended.sealed_tokens, ended.name)
         """The branch as it was when the workspace was begun."""

@@ -44,7 +44,6 @@ from lakecli.engine.differences import intervals
 from lakecli.engine.errors_as_json import dump_error, load_error
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import LakeError, Unsupported, UsageError
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.reading.merge_points import find_merge_points
@@ -225,7 +224,7 @@ def look_at_refs(uri: str, home: str | None) -> list[Row]:
     with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
         return [
             {"kind": kind.value, "name": name, "commit_id": commit_id}
-            for kind, name, commit_id in RefStore(txn, repository.key).iter_refs()
+            for kind, name, commit_id in repository.refs(txn).iter_refs()
         ]
 
 

@@ -18,7 +18,6 @@ from lakecli.committed.values import decode_entry
 from lakecli.engine.object_reader import TableFile, read_piece
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import NotFound, UsageError
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.hadoop_names import is_read
 from lakecli.repository.reading.view import no_such_path, open_view
@@ -53,7 +52,7 @@ def table_files(repository: Repository, uri: str) -> "tuple[list[TableFile], Ori
             found = [(path.rpartition(b"/")[2], alone)]
         branch = None  # nobody writes back what is read without a clone
         if parsed.namespace is None:
-            branch = RefStore(view.txn, repository.key).find_branch(ref_of(parsed))
+            branch = repository.refs(view.txn).find_branch(ref_of(parsed))
         origin = branch and Origin(repository.record.name, branch.name, view.commit.id)
     if not found:
         raise no_such_path(repository, ref_of(parsed), path)

@@ -31,7 +31,7 @@ from lakecli.base.model import Commit
 from lakecli.committed.diff import diff
 from lakecli.committed.writer import apply
 from lakecli.errors import AlreadyExists, ConflictError, LakeError, UsageError
-from lakecli.refs.ref_store import CommitReader, RefStore, get_commit, get_parent
+from lakecli.refs.ref_store import CommitReader, get_commit, get_parent
 from lakecli.repository import workspace
 from lakecli.repository.cherry_pick import CHERRY_PICK_ORIGIN
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
@@ -140,13 +140,13 @@ class WriteTarget:
         """Return the base of the write."""
         if expected:
             return commit_at(self._repository, view.txn, expected)
-        refs = RefStore(view.txn, self._repository.key)
+        refs = self._repository.refs(view.txn)
         here = (self._repository.record.name, branch_of(self._branch))
         known = [refs.find_commit(each.commit_id) for each in read if each[:2] == here]
         return min(filter(None, known), key=attrgetter("generation"), default=view.commit)
 
     def _is_written(self, view: View) -> bool:
-        refs = RefStore(view.txn, self._repository.key)
+        refs = self._repository.refs(view.txn)
         return self._batch is not None and self._batch.is_written(refs, view.commit)
 
     def _is_ignored(self, view: View) -> bool:

@@ -10,7 +10,6 @@ from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, as_directory, ref_of
 from lakecli.committed.point_reads import find
 from lakecli.errors import AlreadyExists, Refused, UsageError
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.view import commit_at
@@ -111,7 +110,7 @@ def link_target(repository: Repository, uri: LakeUri) -> tuple[LakeUri, Commit]:
     expression = ref_of(uri)
     with repository.lake.kv.read() as txn:
         head = commit_at(repository, txn, expression)
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         is_name = not (refs.find_branch(expression) is None and refs.find_tag(expression) is None)
     path = uri.path or b""
     if path and find(repository.trees, head.metarange_id, path.rstrip(b"/")) is not None:

@@ -27,7 +27,6 @@ from lakecli.committed.scan import scan
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.contents import content_digest, digest_of
 from lakecli.repository.reading.view import commit_at
@@ -161,7 +160,7 @@ class Worktree:
     def commit(self, commit_id: CommitId) -> Commit:
         """Return a commit by its ID."""
         with self.repository.lake.kv.read() as txn:
-            commit = RefStore(txn, self.repository.key).find_commit(commit_id)
+            commit = self.repository.refs(txn).find_commit(commit_id)
         if commit is None:
             raise NotFound(
                 f"commit {commit_id} of {self.root} is not on this machine",
@@ -184,7 +183,7 @@ class Worktree:
     def branch(self) -> str | None:
         """The branch of the link; ``None`` if its ref is a tag or a commit."""
         with self.repository.lake.kv.read() as txn:
-            found = RefStore(txn, self.repository.key).find_branch(self.link.ref)
+            found = self.repository.refs(txn).find_branch(self.link.ref)
         return None if found is None else found.name
 
     def follow_back(self) -> None:
@@ -199,7 +198,7 @@ class Worktree:
             return
         assert at_head is not None
         with self.repository.lake.kv.read() as txn:
-            refs = RefStore(txn, self.repository.key)
+            refs = self.repository.refs(txn)
             if refs.find_commit(at_head) is None or not is_ancestor(refs, head.id, at_head):
                 return
         index = self.index

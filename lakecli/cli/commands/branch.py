@@ -21,7 +21,6 @@ from lakecli.cli.out.records import answers, fields_of, pick
 from lakecli.cli.out.text import age, local_date, one_line, quote_path, subject
 from lakecli.cli.parsers import read_ref_of, repository_here
 from lakecli.errors import UsageError
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch as library
 from lakecli.repository.contract import Repository
 
@@ -163,7 +162,7 @@ def _list_for_people(context: Context, repository: Repository, found: Iterable[B
 
     is_shared = library.is_shared(repository)
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         heads = (
             (item, distance, refs.get_commit(item.commit_id))
             for item, distance in with_distances(repository, found)

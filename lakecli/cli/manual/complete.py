@@ -30,7 +30,7 @@ from lakecli.cli.tree import IN_PLACE
 from lakecli.committed.scan import common_start, list_prefix, prefix_end
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.expression import parse_expression
-from lakecli.refs.ref_store import RefStore, get_commit, get_parent
+from lakecli.refs.ref_store import get_commit, get_parent
 from lakecli.repository import branch, tag
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View, commit_at, open_view, resolve_ref
@@ -336,7 +336,7 @@ def _steps(repository: Repository, txn: ReadTransaction, typed: str) -> Iterator
         return
     start, mark = step.groups()
     parse_expression(start + mark)  # refuses modifiers that must stand alone
-    reader = RefStore(txn, repository.key)
+    reader = repository.refs(txn)
     commit = get_commit(reader, commit_at(repository, txn, start).id)
     if mark == "^":
         parents: Sequence[object] = commit.parents[:MOST_STEPS]

@@ -36,7 +36,6 @@ from lakecli.base.model import StagingToken
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.journal import bucket_state, operation_log
 from lakecli.staging import area
@@ -202,7 +201,7 @@ def _forget(repository: Repository, cutoff: datetime, limit: int) -> int:
         forgotten = (each.key for each in repository.lake.forgotten(txn))
         if repository.key not in forgotten or not _is_gone(txn, repository, cutoff):
             return 0
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         for branch in list(refs.iter_branches()):
             for token in (branch.staging_token, *branch.sealed_tokens):
                 deleted += area.drop(txn, token, limit=limit - deleted)
@@ -247,7 +246,7 @@ def _expire(txn: WriteTransaction, operation: Operation, needed: set[bytes], *, 
 def _needed_tokens(txn: WriteTransaction, repository: Repository, through: int) -> set[bytes]:
     """Return the staging tokens of branches, and of operations newer than number `through`."""
     needed: set[bytes] = set()
-    for branch in RefStore(txn, repository.key).iter_branches():
+    for branch in repository.refs(txn).iter_branches():
         needed.update((branch.staging_token, *branch.sealed_tokens))
     for operation in log.iter_operations(txn, repository.key):
         if operation.sequence <= through:

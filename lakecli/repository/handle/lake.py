@@ -27,12 +27,14 @@ from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import RepositoryRecord
 from lakecli.errors import AlreadyExists, LakeError, NotFound, NothingToDo
 from lakecli.kv.local_store import LocalStore, ReadTransaction, Table, WriteTransaction
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import BranchMover, Hook, Notice, OwnLake, Repository
 from lakecli.repository.runtime import Home, Runtime
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads
     from lakecli.committed.tree_store import TreeStore
+    from lakecli.kv.bucket import TrackingStore
     from lakecli.repository.guard import GcGuard
     from lakecli.repository.reading.addresses import Resolver
     from lakecli.repository.reading.reader import Reader
@@ -205,6 +207,19 @@ class LocalRepository:
         from lakecli.repository.reading.reader import open_reader
 
         return open_reader(self, ref, fill=fill)
+
+    def refs(self, txn: ReadTransaction) -> RefStore:
+        """Return the branches, tags and commits, as one transaction sees them.
+
+        Methods that write need a write transaction.
+        """
+        return RefStore(txn, self.key)
+
+    def tracking(self, txn: ReadTransaction) -> TrackingStore:
+        """Return the refs of the bucket as this clone last read them."""
+        from lakecli.kv.bucket import TrackingStore
+
+        return TrackingStore(txn, self.key)
 
     @property
     def syncs(self) -> bool:

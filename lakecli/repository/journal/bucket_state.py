@@ -21,10 +21,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.model import CommitId, RefKind
-from lakecli.kv.bucket import PackedStore, ReflogStore, Tracked, TrackingStore
+from lakecli.kv.bucket import PackedStore, ReflogStore, Tracked
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 
 _FETCHED: Final = b"fetched/"
@@ -112,7 +111,7 @@ def accept_rollback(
         packs: the packs that the bucket has now; other packs are forgotten.
     """
     refs = {(each.kind, each.name): each.commit_id for each in seen}
-    moves, positions = ReflogStore(txn, repository.key), TrackingStore(txn, repository.key)
+    moves, positions = ReflogStore(txn, repository.key), repository.tracking(txn)
     for kind, name in refs:
         moves.delete(kind, name)
         positions.delete(kind, name)
@@ -144,7 +143,7 @@ def find_rollback(txn: ReadTransaction, repository: Repository) -> Rollback | No
 def iter_behind(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[RefKind, str]]:
     """Yield kind and name of each ref that still lacks commits since the bucket was rolled back."""
     last = find_rollback(txn, repository)
-    positions, refs = TrackingStore(txn, repository.key), RefStore(txn, repository.key)
+    positions, refs = repository.tracking(txn), repository.refs(txn)
     for kind, name, commit_id in () if last is None else last.refs:
         there = positions.position(kind, name)
         if there != commit_id and (

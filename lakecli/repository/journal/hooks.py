@@ -22,7 +22,6 @@ from typing import Final
 
 from lakecli.base.model import Commit
 from lakecli.errors import HookFailed, NothingToDo
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 
 _is_within: Final[ContextVar[bool]] = ContextVar("_is_within", default=False)
@@ -72,4 +71,4 @@ def within_hook() -> Iterator[None]:
 def offer(repository: Repository, commit: Commit) -> None:
     """Record a commit that no branch has yet, so that hooks and checks can read it by its ID."""
     with repository.lake.kv.write() as txn:
-        RefStore(txn, repository.key).put_commit(commit)
+        repository.refs(txn).put_commit(commit)

@@ -36,7 +36,6 @@ from lakecli.kv.bucket import IntentStore, LocalMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import LEFT, MOVE, iter_operations
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import (
     Intent,
     MoveOutcome,
@@ -286,7 +285,7 @@ def record_outcome(
     elif intent.after is not None and (is_new or not _was_landed(txn, repository, begun)):
         # Another process may have landed it, or dropped it for another move: then landing it again
         # changes nothing, or adds what is missing. But it may have been undone since.
-        commit = RefStore(txn, repository.key).get_commit(intent.after)
+        commit = repository.refs(txn).get_commit(intent.after)
         _land(txn, repository, intent.name, commit, begun.landing, move=intent.write_id)
 
 
@@ -303,7 +302,7 @@ def land(repository: Repository, built_on: Branch, commit: Commit, landing: Loca
     def move() -> bool:
         with repository.lake.kv.write() as txn:
             check_none_sent(txn, repository, built_on.name, ignores_stale=True)
-            present = RefStore(txn, repository.key).find_branch(built_on.name)
+            present = repository.refs(txn).find_branch(built_on.name)
             if present is None or not is_built_from(present, built_on.commit_id, landing.sealed):
                 return False
             if not operation_log.are_noted(txn, repository, landing.left):
@@ -333,7 +332,7 @@ def _land(
     Args:
         move: the write ID of the move in the bucket; ``""`` if the bucket does not have the commit.
     """
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     before = refs.find_branch(branch)
     refs.put_commit(commit)
     if before is None:
@@ -450,7 +449,7 @@ def _mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> b
     intent = begun.intent
     if intent.after is None:
         return False
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     if begun.landing is None:
         here = refs.position(intent.kind, intent.name)
         if not _stands_for(txn, repository, intent, here):
@@ -521,7 +520,7 @@ def _stands_for(
     before, after = intent.before, intent.after
     if after is None or position == after:
         return True
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     is_branch = intent.kind is RefKind.BRANCH
     if position is None or not is_branch or not is_ancestor(refs, after, position):
         return False

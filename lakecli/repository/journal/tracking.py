@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from lakecli.base.model import RefKind
 from lakecli.base.validation import Invalid
-from lakecli.kv.bucket import ReflogStore, Tracked, TrackingStore
+from lakecli.kv.bucket import ReflogStore, Tracked
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.store_errors import malformed
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RecordedMove, RemoteRef, move_fields, move_of
 from lakecli.remote.refs import find_move
 from lakecli.repository.readable import Refs
@@ -22,9 +21,9 @@ def track(txn: WriteTransaction, repository: Refs, ref: RemoteRef) -> bool:
     Returns:
         Whether the commit of the ref is recorded.
     """
-    if ref.commit_id and RefStore(txn, repository.key).find_commit(ref.commit_id) is None:
+    if ref.commit_id and repository.refs(txn).find_commit(ref.commit_id) is None:
         return False
-    tracking = TrackingStore(txn, repository.key)
+    tracking = repository.tracking(txn)
     put_known_moves(txn, repository, ref.kind, ref.name, ref.moves)
     known = tracking.find(ref.kind, ref.name)
     if known is None or known.sequence <= ref.sequence:
@@ -78,5 +77,5 @@ def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
 def shows_rollback(repository: Refs, kind: RefKind, name: str, ref: RemoteRef | None) -> bool:
     """Return whether a ref that was just read shows that the bucket was rolled back."""
     with repository.lake.kv.read() as txn:
-        seen = TrackingStore(txn, repository.key).find(kind, name)
+        seen = repository.tracking(txn).find(kind, name)
     return seen is not None and went_back(repository.store, seen, ref)

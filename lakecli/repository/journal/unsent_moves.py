@@ -37,11 +37,10 @@ from typing import Any, Final
 from lakecli.base.identity import blake3_of
 from lakecli.base.model import CommitId, RefKind, StagingToken
 from lakecli.errors import LostRace
-from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore, UnsentMove
+from lakecli.kv.bucket import IntentStore, Tracked, UnsentMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, Operation, RefChange
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import operation_log
 
@@ -150,7 +149,7 @@ def drop_notes(txn: WriteTransaction, repository: Repository, changes: Iterable[
 def _is_new(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
     """Return whether a change creates a ref that this clone has never seen in the bucket."""
     is_made = change.commit_before is None
-    return is_made and TrackingStore(txn, repository.key).find(change.kind, change.name) is None
+    return is_made and repository.tracking(txn).find(change.kind, change.name) is None
 
 
 def _renamed(txn: ReadTransaction, repository: Repository, operation: Operation) -> str:
@@ -220,7 +219,7 @@ def renew_hold(txn: WriteTransaction, repository: Repository, kind: RefKind, nam
     the bucket, where it undoes only this clone's own moves.
     """
     rows, id_ = IntentStore(txn, repository.key), _row(_HELD, kind, name)
-    tracked = TrackingStore(txn, repository.key).find(kind, name)
+    tracked = repository.tracking(txn).find(kind, name)
     fields = rows.find(id_)
     if fields is not None and tracked is not None:
         rows.put(id_, {**fields, _HELD: tracked.write_id})
@@ -237,7 +236,7 @@ def note_taken_back(
     Returns:
         The note of the reverse move; ``None`` if the move was not undone here, or is noted already.
     """
-    here = RefStore(txn, repository.key).position(move.kind, move.name)
+    here = repository.refs(txn).position(move.kind, move.name)
     was_undone = here == move.before != move.after or (move.after is None and here is not None)
     is_noted = find_unsent(txn, repository, move.kind, move.name) is not None
     if is_noted or not was_undone:
@@ -255,7 +254,7 @@ def command_of(repository: Repository) -> tuple[str, ...]:
 
 def hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> None:
     """Hold a ref at the commit that it was moved back to, until the ref moves in the bucket."""
-    tracked = TrackingStore(txn, repository.key).find(change.kind, change.name)
+    tracked = repository.tracking(txn).find(change.kind, change.name)
     if tracked is not None and tracked.commit_id != change.commit_after:
         fields = {_HELD: tracked.write_id, "kind": change.kind, "name": change.name}
         id_ = _row(_HELD, change.kind, change.name)
@@ -280,7 +279,7 @@ def find_lease(
     here = deletion.commit_before
     if there is None or here is None or there == here:
         return None if here is None else there
-    if deletion.kind is RefKind.BRANCH and is_ancestor(RefStore(txn, repository.key), there, here):
+    if deletion.kind is RefKind.BRANCH and is_ancestor(repository.refs(txn), there, here):
         return there
     return None
 
@@ -311,4 +310,4 @@ def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefCh
 
 
 def _there(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> CommitId | None:
-    return TrackingStore(txn, repository.key).position(deletion.kind, deletion.name)
+    return repository.tracking(txn).position(deletion.kind, deletion.name)

@@ -20,7 +20,6 @@ from lakecli.base.parsing import Unparsable, parse_yaml
 from lakecli.committed.scan import scan
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.contents import read_object
 
@@ -130,7 +129,7 @@ def branch_with_actions(repository: Repository) -> tuple[str, list[ActionFile]] 
         return None
     default = repository.record.default_branch
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         branches = sorted(refs.iter_branches(), key=lambda each: each.name != default)
         trees: dict[MetarangeId, str] = {}
         for each in branches:

@@ -46,7 +46,6 @@ from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_branch_name
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.guard import claim_trees
@@ -295,7 +294,7 @@ def update_refs(repository: Repository, manifest: RefsManifest | None) -> Restor
     lake = repository.lake
     manifest = manifest or find_manifest(repository.store)
     with lake.kv.read() as txn:
-        known = {commit.id for commit in RefStore(txn, repository.key).iter_commits()}
+        known = {commit.id for commit in repository.refs(txn).iter_commits()}
     dump = _verified(repository, manifest, known=known)
     new = [commit for commit in dump.commits.values() if commit.id not in known]
     if any(is_part_of(repository.trees, dump, each) for each in _seen_lists(repository)):
@@ -351,14 +350,14 @@ def _seen_lists(repository: Repository) -> Iterator[MetarangeId]:
 
 def _heads_of_moves(txn: ReadTransaction, repository: Repository, dump: Dump) -> set[CommitId]:
     """Return the commits of a dump's refs that differ here: a ref may move to each of them."""
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     named = [(RefKind.BRANCH, *each) for each in dump.branches.items()]
     named += [(RefKind.TAG, *each) for each in dump.tags.items()]
     return {there for kind, name, there in named if refs.position(kind, name) != there}
 
 
 def _is_behind(txn: ReadTransaction, repository: Repository, name: str, there: CommitId) -> bool:
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     here = refs.find_branch(name)
     return here is not None and is_ancestor(refs, here.commit_id, there)
 
@@ -425,7 +424,7 @@ def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
 
 
 def _check_empty(txn: ReadTransaction, repository: Repository) -> None:
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     first = initial_commit(repository.record.created_at).id
     branches = list(refs.iter_branches())
     has_refs = next(refs.iter_tags(), None) is not None or len(branches) > 1
@@ -440,7 +439,7 @@ def _check_empty(txn: ReadTransaction, repository: Repository) -> None:
 
 
 def _put_commits(txn: WriteTransaction, repository: Repository, commits: Iterable[Commit]) -> None:
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     for commit in commits:
         refs.put_commit(commit)
 
@@ -460,7 +459,7 @@ class _TakingDump:
     ) -> None:
         self._txn = txn
         self._repository = repository
-        self._refs = RefStore(txn, repository.key)
+        self._refs = repository.refs(txn)
         self._first = initial_commit(repository.record.created_at).id
         self._changes = list(changes)
         self._outcomes: list[RefOutcome] = []

@@ -8,7 +8,7 @@ from lakecli.committed.merge_base import Ancestors, MergeBase
 from lakecli.errors import Refused
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_merge_bases
-from lakecli.refs.ref_store import CommitReader, DamagedHistory, RefStore
+from lakecli.refs.ref_store import CommitReader, DamagedHistory
 from lakecli.repository.readable import Refs
 from lakecli.repository.reading.view import commit_at
 
@@ -53,7 +53,7 @@ def find_merge_points(
     """Return what `find_merge_base` returns, as of an open transaction."""
     from_commit = commit_at(repository, txn, source)
     into_commit = commit_at(repository, txn, destination)
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     bases = tuple(iter_merge_bases(refs, from_commit.id, into_commit.id))
     if not bases:
         raise Refused(f"{source} and {destination} have no common ancestor")

@@ -5,7 +5,6 @@ from typing import Final, NamedTuple
 
 from lakecli.committed.check import Problem, check_metarange, check_range
 from lakecli.errors import LakeError, UsageError
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import (
     Trust,
@@ -94,7 +93,7 @@ def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:
     `fsck` reports them.
     """
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         branch = refs.find_branch(repository.record.default_branch)
         commit = None if branch is None else refs.find_commit(branch.commit_id)
     if commit is None:

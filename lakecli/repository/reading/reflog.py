@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import NAMED_KINDS, CommitId, RefKind
 from lakecli.errors import NotFound, UsageError
-from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, Operation, iter_operations
 from lakecli.refs.expression import Modifier, RefExpression, parse_when
@@ -76,7 +75,7 @@ class Past:
 
     def find_kind(self, name: str) -> RefKind | None:
         """Return the kind of a ref that was seen in the bucket, branches first, or ``None``."""
-        tracking = TrackingStore(self._txn, self._repository.key)
+        tracking = self._repository.tracking(self._txn)
         for kind in NAMED_KINDS:
             if is_ref_name(kind, name) and tracking.find(kind, name) is not None:
                 return kind
@@ -84,7 +83,7 @@ class Past:
 
     def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
         """Return a ref's commit in the bucket when this clone last read the ref, or ``None``."""
-        return TrackingStore(self._txn, self._repository.key).position(kind, name)
+        return self._repository.tracking(self._txn).position(kind, name)
 
     def iter_moves(self, kind: RefKind, name: str) -> Iterator[LoggedMove]:
         """Yield the moves of a ref, newest first.
@@ -129,7 +128,7 @@ class Past:
                 break  # between two fetches it moved more often than they could see
             last = move.sequence
             yield move
-        tracked = TrackingStore(self._txn, self._repository.key).find(kind, name)
+        tracked = self._repository.tracking(self._txn).find(kind, name)
         if tracked is None or last == 1:
             return
         yield from self._read_older(kind, name, tracked.sequence + 1 if last is None else last)
@@ -159,7 +158,7 @@ class Past:
         self, kind: RefKind, name: str, *, since: datetime | None = None
     ) -> Iterator[LoggedMove]:
         """Yield this clone's moves of a ref from its operation log, newest first."""
-        refs = RefStore(self._txn, self._repository.key)
+        refs = self._repository.refs(self._txn)
         operations: Iterable[Operation] = iter_operations(self._txn, self._repository.key)
         if since is not None:
             operations = _since(since, operations)

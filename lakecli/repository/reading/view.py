@@ -173,7 +173,7 @@ def branch_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
     Raises:
         NotFound: no such branch; the hint names the command that lists branches.
     """
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     branch = refs.find_branch(name)
     if branch is None:
         uri = repository.uri
@@ -208,7 +208,7 @@ def check_branch(repository: Refs, name: str) -> None:
 def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> View:
     """Return a view of a branch or workspace with its staged changes, within a transaction."""
     branch = staged_on(repository, txn, name)
-    commit = RefStore(txn, repository.key).get_commit(branch.commit_id)
+    commit = repository.refs(txn).get_commit(branch.commit_id)
     return View(repository, txn, commit, (branch.staging_token, *branch.sealed_tokens), name)
 
 
@@ -222,7 +222,7 @@ def resolve_ref(repository: Refs, txn: ReadTransaction, expression: str) -> "Res
     from lakecli.refs.expression import parse_expression
     from lakecli.refs.resolve import resolve
 
-    refs, past = RefStore(txn, repository.key), None
+    refs, past = repository.refs(txn), None
     workspace = _workspace_at(repository, txn, expression)
     if workspace is not None:
         from lakecli.refs.resolve import Resolved

@@ -38,11 +38,10 @@ from lakecli.errors import (
     OutcomeUnknown,
     Unreachable,
 )
-from lakecli.kv.bucket import LocalMove, Tracked, TrackingStore, UnsentMove
+from lakecli.kv.bucket import LocalMove, Tracked, UnsentMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, RefChange
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import MoveOutcome
 from lakecli.repository.contract import CaughtUp, Repository
 from lakecli.repository.journal import intents, operation_log, tracking, unsent_moves
@@ -107,16 +106,16 @@ class SharedMover:
     ) -> bool:
         """Move a branch in the bucket, then land the commit here; return whether it landed."""
         with repository.lake.kv.read() as txn:
-            present = RefStore(txn, repository.key).find_branch(branch.name)
+            present = repository.refs(txn).find_branch(branch.name)
             if present is None or not is_built_from(present, branch.commit_id, landing.sealed):
                 return False  # another process of this machine has moved it, and may have fetched
-            before = TrackingStore(txn, repository.key).position(RefKind.BRANCH, branch.name)
+            before = repository.tracking(txn).position(RefKind.BRANCH, branch.name)
             check_ahead(txn, repository, branch, before)
         with repository.lake.kv.write() as txn:
             if not operation_log.are_noted(txn, repository, landing.left):
                 return False
             operation_log.note_copies(txn, repository, landing.left)
-            RefStore(txn, repository.key).put_commit(commit)
+            repository.refs(txn).put_commit(commit)
         wanted = WantedMove(
             RefKind.BRANCH,
             branch.name,
@@ -152,7 +151,7 @@ def check_ahead(
     Raises:
         LostRace: the branch here and the branch in the bucket have diverged.
     """
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     if before is not None and not is_ancestor(refs, before, branch.commit_id):
         raise LostRace(
             f"branch {branch.name} here and in the bucket have diverged",
@@ -173,10 +172,10 @@ def follow(repository: Repository, *, only: str = "") -> int:
         The number of moved refs.
     """
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         behind = [
             tracked
-            for tracked in TrackingStore(txn, repository.key).iter()
+            for tracked in repository.tracking(txn).iter()
             if only in ("", tracked.name)
             and refs.position(tracked.kind, tracked.name) != tracked.commit_id
             and not _stays(txn, repository, tracked)
@@ -185,7 +184,7 @@ def follow(repository: Repository, *, only: str = "") -> int:
         return 0
     behind = [tracked for tracked in behind if _is_ready(repository, tracked)]
     with repository.lake.kv.write() as txn:
-        positions = TrackingStore(txn, repository.key)
+        positions = repository.tracking(txn)
         changes = [
             change
             for tracked in behind
@@ -210,7 +209,7 @@ def _is_ready(repository: Repository, tracked: Tracked) -> bool:
     if tracked.kind is not RefKind.BRANCH or tracked.commit_id is None:
         return True
     with repository.lake.kv.read() as txn:
-        local = RefStore(txn, repository.key).find_branch(tracked.name)
+        local = repository.refs(txn).find_branch(tracked.name)
         if local is None or not _has_nothing_of_its_own(txn, repository, local, tracked):
             return True
     try:
@@ -234,7 +233,7 @@ def _follow_tag(
     txn: WriteTransaction, repository: Repository, tracked: Tracked
 ) -> RefChange | None:
     """Move a tag to its commit in the bucket; return the change, or ``None`` if the tag stays."""
-    refs, name, head = RefStore(txn, repository.key), tracked.name, tracked.commit_id
+    refs, name, head = repository.refs(txn), tracked.name, tracked.commit_id
     before = refs.find_tag(name)
     if before is None:
         follows = head is not None and refs.find_branch(name) is None
@@ -253,7 +252,7 @@ def _follow_branch(
     txn: WriteTransaction, repository: Repository, tracked: Tracked
 ) -> RefChange | None:
     """Move a branch to its commit in the bucket; return the change, or ``None`` if it stays."""
-    refs, name, head = RefStore(txn, repository.key), tracked.name, tracked.commit_id
+    refs, name, head = repository.refs(txn), tracked.name, tracked.commit_id
     before = refs.find_branch(name)
     if before is None:
         if head is None or refs.find_tag(name) is not None:
@@ -281,7 +280,7 @@ def _has_nothing_of_its_own(
     txn: ReadTransaction, repository: Repository, local: Branch, tracked: Tracked
 ) -> bool:
     """Return whether the bucket's branch has, or once had, all commits of a local branch."""
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     if tracked.commit_id is not None:
         if refs.find_commit(tracked.commit_id) is None:
             return False  # its pack is not listed yet
@@ -379,7 +378,7 @@ def send_note(repository: Repository, note: UnsentMove, *, who: str) -> Sent:
         OutcomeUnknown, Unreachable, PermissionDenied, …: as raised by `publish`; the note is kept.
     """
     with repository.lake.kv.read() as txn:
-        there = TrackingStore(txn, repository.key).position(note.kind, note.name)
+        there = repository.tracking(txn).position(note.kind, note.name)
         if unsent_moves.find_unsent(txn, repository, note.kind, note.name) is None:
             return Sent(SendDecision.NOTHING, there)  # it was deleted since it was read
         verdict = judge(txn, repository, note, there)
@@ -412,13 +411,13 @@ def judge(
     before, after = move.before, move.after
     if there == after:
         return SendDecision.NOTHING
-    was_pushed = TrackingStore(txn, repository.key).find(move.kind, move.name) is not None
+    was_pushed = repository.tracking(txn).find(move.kind, move.name) is not None
     if there in (before, move.lease or before) or (there is None and not was_pushed):
         return SendDecision.SEND
     # If both sides made a branch of this name, those are two branches.
     if move.kind is RefKind.TAG or there is None or before is None or after is None:
         return SendDecision.REFUSE
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     goes_back = is_ancestor(refs, after, before)
     if goes_back and is_ancestor(refs, before, there):
         return SendDecision.REFUSE
@@ -439,7 +438,7 @@ def _move(
         return SendDecision.NOTHING, note.after
     there = None if result.ref is None else result.ref.commit_id
     with repository.lake.kv.read() as txn:
-        here = RefStore(txn, repository.key).position(note.kind, note.name)
+        here = repository.refs(txn).position(note.kind, note.name)
     if there not in (note.after, here):
         return SendDecision.REFUSE, there
     # Another process of this machine has sent it, or has moved the ref on and sent that.

@@ -19,12 +19,11 @@ from typing import Final, NamedTuple
 from lakecli.base.ids import PackId
 from lakecli.base.model import Commit, CommitId, RefKind, Tag
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
+from lakecli.kv.bucket import PackedStore, Tracked
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_ref_name
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote.gc_protocol import read_state
 from lakecli.remote.packs import Pack, list_packs, read_named_packs, read_new_packs
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
@@ -109,7 +108,7 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     lake = repository.lake
     state = read_state(repository.store)
     with lake.kv.read() as txn:
-        known = TrackingStore(txn, repository.key).by_ref()
+        known = repository.tracking(txn).by_ref()
     remote = read_remote(repository, known, checks_owner=True, progress=progress)
     if number := max((ref.policy for ref in remote.refs), default=0):
         from lakecli.repository.policy.rules import see_rules  # few repositories have rules
@@ -149,7 +148,7 @@ def _accept(
 
     Return the last seen state of each of these refs.
     """
-    positions = TrackingStore(txn, repository.key)
+    positions = repository.tracking(txn)
     seen = [each for each in back if positions.find(each.kind, each.name) == each]
     if seen:
         bucket_state.accept_rollback(txn, repository, seen, packs=packs)
@@ -175,7 +174,7 @@ class Unpacked:
         """Return whether this clone has a commit with its whole history."""
         if commit_id in self.incomplete:
             return False
-        return RefStore(txn, repository.key).find_commit(commit_id) is not None
+        return repository.refs(txn).find_commit(commit_id) is not None
 
 
 def take_packs(
@@ -314,7 +313,7 @@ def _write(repository: Repository, commits: list[Commit], progress: Progress) ->
     for start in range(0, len(commits), BATCH):
         part = commits[start : start + BATCH]
         with repository.lake.kv.write() as txn:
-            refs = RefStore(txn, repository.key)
+            refs = repository.refs(txn)
             for commit in part:
                 if refs.find_commit(commit.id) is None:
                     refs.put_commit(commit)
@@ -325,7 +324,7 @@ def _write(repository: Repository, commits: list[Commit], progress: Progress) ->
 
 def _missing_parents(repository: Repository, commits: list[Commit]) -> frozenset[CommitId]:
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         packed = PackedStore(txn, repository.key)
         own = {commit.id for commit in commits}
         outside = {parent for commit in commits for parent in commit.parents} - own
@@ -372,7 +371,7 @@ def _track(
     went_back: Mapping[tuple[RefKind, str], Tracked],
 ) -> tuple[RefUpdate, ...]:
     """Record the commits of the bucket's refs, create new tags, and return what changed."""
-    positions = TrackingStore(txn, repository.key)
+    positions = repository.tracking(txn)
     tags: list[RefChange] = []
     updated = [
         RefUpdate(each.kind, each.name, each.commit_id, None, Change.WENT_BACK)
@@ -416,7 +415,7 @@ def _change(
         return Change.DELETED
     if before is None:
         return Change.NEW
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     return Change.MOVED if is_ancestor(refs, before, after) else Change.FORCED
 
 
@@ -424,7 +423,7 @@ def _take_tag(
     txn: WriteTransaction, repository: Repository, tag: Tag, changes: list[RefChange]
 ) -> Change | None:
     """Create a tag here; return ``DIFFERS`` if another ref has its name, else ``None``."""
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     present = refs.find_tag(tag.name)
     if present is not None or refs.find_branch(tag.name) is not None:
         return None if present == tag else Change.DIFFERS
@@ -521,6 +520,6 @@ def read_remote(
 def find_gone_back(repository: Repository) -> list[tuple[RefKind, str]]:
     """Read the refs that have changed, and return those that were rolled back; record nothing."""
     with repository.lake.kv.read() as txn:
-        known = TrackingStore(txn, repository.key).by_ref()
+        known = repository.tracking(txn).by_ref()
     back = find_back(repository, known, read_remote(repository, known))
     return [(each.kind, each.name) for each in back]

@@ -20,10 +20,10 @@ from lakecli.base.layout import pack_key, sstable_key
 from lakecli.base.model import Commit, CommitId, RefKind
 from lakecli.base.retry import SWEEPS, Retries
 from lakecli.errors import AlreadyExists, LakeError, LostRace, PermissionDenied, Unreachable
-from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
+from lakecli.kv.bucket import PackedStore, Tracked
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_unreached
-from lakecli.refs.ref_store import RefStore, get_commit, get_parent
+from lakecli.refs.ref_store import get_commit, get_parent
 from lakecli.remote import packs
 from lakecli.remote.gc_protocol import (
     NEVER_RAN,
@@ -168,10 +168,10 @@ def _new_commits(
     """
     known = set() if before is None else {before}
     with repository.lake.kv.read() as txn:
-        tracking = TrackingStore(txn, repository.key)
+        tracking = repository.tracking(txn)
         tracked, positions = list(tracking.iter()), tracking.positions() - known
         fetched = bucket_state.find_fetched(txn, repository)
-        commits = list(iter_unreached(RefStore(txn, repository.key), after, known | positions))
+        commits = list(iter_unreached(repository.refs(txn), after, known | positions))
     ids = {commit.id for commit in commits}
     ends = {parent for commit in commits for parent in commit.parents} | {after}
     if not positions or ends <= ids | known:
@@ -187,7 +187,7 @@ def _new_commits(
         standing = [ref for ref in tracked if versions.get((ref.kind, ref.name)) == ref.version]
         known |= {each.commit_id for each in standing if each.commit_id is not None}
     with repository.lake.kv.read() as txn:
-        return list(iter_unreached(RefStore(txn, repository.key), after, known))
+        return list(iter_unreached(repository.refs(txn), after, known))
 
 
 def _still_stand(
@@ -214,7 +214,7 @@ def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
     """
     trees = {}
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         for commit in commits:
             parents = [refs.get_commit(parent).metarange_id for parent in commit.parents]
             if commit.metarange_id and commit.metarange_id not in parents:
@@ -224,7 +224,7 @@ def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
 
 def _tree_of(repository: Repository, commit_id: CommitId) -> MetarangeId:
     with repository.lake.kv.read() as txn:
-        return RefStore(txn, repository.key).get_commit(commit_id).metarange_id
+        return repository.refs(txn).get_commit(commit_id).metarange_id
 
 
 def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | None:
@@ -273,7 +273,7 @@ def _unpacked_commits(
     Raises:
         DamagedHistory: a commit is missing here.
     """
-    refs, packed = RefStore(txn, repository.key), PackedStore(txn, repository.key)
+    refs, packed = repository.refs(txn), PackedStore(txn, repository.key)
     if packed.find_pack(start) is not None:
         return []
     found = {start: get_commit(refs, start)}

@@ -29,7 +29,6 @@ from lakecli.committed.values import is_same
 from lakecli.errors import DirtyBranch
 from lakecli.kv.local_store import WriteTransaction
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.staging import area
@@ -87,7 +86,7 @@ def _older_areas(view: View) -> Iterator[tuple[int, StagingToken, Commit]]:
     """
     from lakecli.repository.journal.operation_log import started_on
 
-    refs = RefStore(view.txn, view.repository.key)
+    refs = view.repository.refs(view.txn)
     for place, token in enumerate(view.tokens):
         started = started_on(view.txn, token)
         if started is None or started == view.commit.id:
@@ -188,7 +187,7 @@ def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None
         CommitUnderWay: another process is sending a commit that has sealed some of the records.
     """
     with repository.lake.kv.read() as txn:
-        there = RefStore(txn, repository.key).get_commit(head).metarange_id
+        there = repository.refs(txn).get_commit(head).metarange_id
     unstage_equal(repository, name, there)
 
 
@@ -198,7 +197,7 @@ def unstage_equal(repository: Repository, name: str, tree: MetarangeId) -> None:
     The arguments and errors are those of `unstage_unchanged`, with a tree instead of its commit.
     """
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         branch = refs.find_branch(name)
         if branch is None:
             return
@@ -231,7 +230,7 @@ def _unstage(
     from lakecli.kv.operations import FOLLOWED, StagingChange, save_images
     from lakecli.repository.journal import intents, operation_log
 
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     branch = refs.find_branch(seen.name)
     if branch is None or branch.commit_id != seen.commit_id:
         return False

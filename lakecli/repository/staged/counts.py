@@ -25,7 +25,6 @@ from lakecli.errors import Unreachable
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import operation_log
 from lakecli.repository.reading.view import View, view_of_branch
@@ -176,7 +175,7 @@ def _keep(
 ) -> None:
     """Keep counts, unless the branch, its changes or the log have changed meanwhile."""
     with repository.lake.kv.write() as txn:
-        if RefStore(txn, repository.key).find_branch(branch.name) != branch:
+        if repository.refs(txn).find_branch(branch.name) != branch:
             return
         if _made_of(repository, txn, view_of_branch(repository, txn, branch.name)) != made_of:
             return

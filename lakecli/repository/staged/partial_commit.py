@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import Branch, StagingToken
 from lakecli.base.uri import as_directory
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import same_area
 from lakecli.repository.journal import operation_log
@@ -80,7 +79,7 @@ def drop_copies(repository: Repository, *, name: str, tokens: Sequence[StagingTo
         rest = BATCH
         while rest == BATCH:
             with repository.lake.kv.write() as txn:
-                branch = RefStore(txn, repository.key).find_branch(name)
+                branch = repository.refs(txn).find_branch(name)
                 if branch is not None and token in branch.sealed_tokens:
                     return
                 rest = area.drop(txn, token, limit=BATCH)

@@ -20,7 +20,6 @@ from lakecli.errors import LostRace
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import WriteTransaction
 from lakecli.kv.operations import Operation, StagingChange
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Change, claim_below, claim_entry, claim_head, committed_value
 from lakecli.repository.journal import operation_log, workspaces
@@ -160,7 +159,7 @@ class Stager:
             view = view_of_branch(self._repository, txn, self._branch)
             head = claim_head(view).id if view.tokens[1:] else None
         with self._repository.lake.kv.write() as txn:
-            refs = RefStore(txn, self._repository.key)
+            refs = self._repository.refs(txn)
             branch = branch_at(self._repository, txn, self._branch)
             if branch.sealed_tokens:
                 from lakecli.repository.journal.intents import check_none_sent

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import LostRace, Refused
 from lakecli.kv import operations as log
-from lakecli.kv.bucket import Tracked, TrackingStore
+from lakecli.kv.bucket import Tracked
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import MOVE, Operation, RefChange
 from lakecli.refs.graph import is_ancestor, iter_unreached
@@ -131,7 +131,7 @@ def find_pushed(
         for change in operation.refs:
             if change.kind is not RefKind.REPOSITORY:
                 moves.setdefault((change.kind, change.name), []).append(Moved(change, operation))
-    tracking = TrackingStore(txn, repository.key)
+    tracking = repository.tracking(txn)
     runs: list[tuple[Tracked, list[Moved]]] = []
     for (kind, name), moved in moves.items():
         tracked = tracking.find(kind, name)
@@ -208,7 +208,7 @@ def _has_seen(
             branch in the bucket has the commit after the move, because it may never have had the
             commit before the move. One of the known moves in the bucket must have dropped commits.
     """
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     (before, after), stands = ends, tracked.commit_id
     is_branch = tracked.kind is RefKind.BRANCH
     moves = iter_known_moves(txn, repository, tracked.kind, tracked.name)
@@ -256,7 +256,7 @@ def _other_way(repository: Repository, pushed: PushedRef) -> str:
     uri = f"{repository.uri}/{pushed.name}"
     if pushed.kind is RefKind.BRANCH and pushed.before is not None and pushed.after is not None:
         with repository.lake.kv.read() as txn:
-            made = RefStore(txn, repository.key).find_commit(pushed.after)
+            made = repository.refs(txn).find_commit(pushed.after)
         parents = () if made is None else made.parents
         number = 1 + parents.index(pushed.before) if pushed.before in parents else 1
         which = f" --parent-number {number}" if parents[1:] else ""
@@ -366,7 +366,7 @@ class _Sent:
         self._known = {(each.before, each.after) for each in known}
         """The known moves of the ref in the bucket, including automatically shared commits."""
         self._creation = next((each for each in known if each.before is None), None)
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         self._back, self._forward = _LeftBehind(refs), _LeftBehind(refs)
         self._pushed_to: set[Position] = set()
         self._has_created = False
@@ -465,7 +465,7 @@ def _back(
         if move.after != stood or move.write_id not in own:
             break  # others may have reversed older moves
         stood = move.before
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     if stood == tracked.commit_id:
         return above
     if stood is None or not refs.find_commit(stood):

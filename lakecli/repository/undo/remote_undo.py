@@ -25,11 +25,10 @@ from typing import Final
 from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, OutcomeUnknown
 from lakecli.kv import operations as log
-from lakecli.kv.bucket import TrackingStore, UnsentMove
+from lakecli.kv.bucket import UnsentMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import unsent_moves
@@ -93,14 +92,14 @@ def _is_left_behind(txn: ReadTransaction, repository: Repository, change: RefCha
         return False
     noted = unsent_moves.find_unsent(txn, repository, change.kind, change.name)
     there = (
-        TrackingStore(txn, repository.key).position(change.kind, change.name)
+        repository.tracking(txn).position(change.kind, change.name)
         if noted is None
         else noted.after
     )
     before, here = change.commit_before, change.commit_after
     if there is None or before is None or here is None:
         return False
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     return (
         here not in (before, there)
         and is_ancestor(refs, here, there)

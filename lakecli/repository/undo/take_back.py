@@ -131,7 +131,7 @@ def claim_operations(repository: Repository, operations: Sequence[Operation]) ->
         put_back: dict[tuple[RefKind, str], RefChange] = {}
         for operation in operations:
             put_back |= {(change.kind, change.name): change for change in operation.refs}
-        refs = RefStore(txn, repository.key)
+        refs = repository.refs(txn)
         for change in put_back.values():
             fields = change.before
             if fields is None or "commit_id" not in fields:
@@ -181,7 +181,7 @@ class TakeBack:
         self._txn = txn
         self._claims = claims
         self._repository = repository
-        self._refs = RefStore(txn, repository.key)
+        self._refs = repository.refs(txn)
         self._id = repository.lake.runtime.new_id()
         self._changes: dict[tuple[str, str], RefChange] = {}
         self._staging: dict[StagingChange, None] = {}

@@ -23,7 +23,6 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import finish_pending, when_none_under_way
@@ -426,7 +425,7 @@ def _is_of(operation: Operation | None, kind: str, restores: str) -> bool:
 
 def _holds(txn: ReadTransaction, repository: Repository, operation: Operation) -> bool:
     """Return whether refs are where an operation moved them, or have only moved forward since."""
-    refs = RefStore(txn, repository.key)
+    refs = repository.refs(txn)
     for change in operation.refs:
         if not change.moves_commit:
             continue
