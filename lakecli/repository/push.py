@@ -195,7 +195,8 @@ def push_all(
 ) -> PushReport:
     """Move every branch and every tag in the bucket to its commit on this machine.
 
-    Each ref moves independently: if a ref is refused, all other refs are still pushed.
+    Branches of runs stay here, since their data are not checked yet. Each ref moves independently:
+    if a ref is refused, all other refs are still pushed.
 
     Args:
         options: how to push; with a lease, each ref must point to the commit at which this clone
@@ -205,15 +206,20 @@ def push_all(
     Raises:
         OutcomeUnknown, Unreachable, PermissionDenied, …: the store failed.
     """
+    from lakecli.repository.run import iter_runs  # heavy for a push of one ref
+
     _finish(repository)
     expected = _all_tracked(repository)
     fetch(repository)
     present = _all_tracked(repository)
     with repository.lake.kv.read() as txn:
         here = list(repository.refs(txn).iter_refs())
+    kept_back = {each.branch for each in iter_runs(repository)}
     pushed: list[RefPush] = []
     failed: list[PushFailure] = []
     for kind, name, commit_id in here:
+        if kind is RefKind.BRANCH and name in kept_back:
+            continue
         if present.get((kind, name)) == commit_id:  # asking again for each would take a while
             pushed.append(RefPush(kind, name, commit_id, commit_id, Pushing.UP_TO_DATE))
             continue

@@ -200,13 +200,15 @@ class Team:
         self.directory = directory
         self.namespaces = {URI: directory / "namespace", DUMPED: directory / "dumped"}
 
-    def run(self, who: str, line: Line, *, sync: str = "manual") -> Result:
-        environ = {
+    def environ(self, who: str, sync: str) -> dict[str, str]:
+        return {
             "LAKECLI_HOME": str(self.directory / who),
             "LAKECLI_USER_NAME": who.title(),
             "LAKECLI_USER_EMAIL": os.environ.get("CLAIMED_EMAIL", f"{who}@x"),
             "LAKECLI_SYNC": sync,
         }
+
+    def run(self, who: str, line: Line, *, sync: str = "manual") -> Result:
         named = {
             "files": self.directory / "files",
             "new": self.directory / "files" / "new",
@@ -220,7 +222,7 @@ class Team:
         if "{operation}" in line:
             logged = self.ok(who, ("op", "log", URI, "--json")).json_lines
             filled[filled.index("{operation}")] = logged[3]["id"]
-        return self.cli(*filled, env=environ)
+        return self.cli(*filled, env=self.environ(who, sync))
 
     def ok(self, who: str, line: Line) -> Result:
         if line[0] == MAY_FAIL:
@@ -300,6 +302,22 @@ def each_mover(sample: Collection[str] = MOVERS) -> pytest.MarkDecorator:
 def test_a_rule_of_a_moment_ago_is_met(
     team: Team, monkeypatch: pytest.MonkeyPatch, mover: Mover, mode: str
 ) -> None:
+    if mode.endswith("early"):
+        monkeypatch.setattr(judge, "_early", lambda *_, **__: None)
+    reason = "only ada@x may move it, and bob@x is not among them"
+    meet(team, mover, mode.partition(",")[0], "[[rules]]\nrefs = ['*']\nwho = ['ada@x']\n", reason)
+
+
+def meet(team: Team, mover: Mover, mode: str, document: str, reason: str) -> None:
+    """Let Ada set rules, and Bob move a ref: he is refused for a reason, and loses nothing.
+
+    Args:
+        team: at its beginning.
+        mover: Bob's line.
+        mode: manual or auto.
+        document: Ada's rules.
+        reason: a part of the error.
+    """
     if mover.is_manual and mode != "manual":
         pytest.skip("automatic sync does not come to it")
     uri = DUMPED if DUMPED in mover.line else URI
@@ -310,23 +328,21 @@ def test_a_rule_of_a_moment_ago_is_met(
     for line in mover.theirs:
         team.ok("ada", line)
     rules = team.directory / "rules.toml"
-    rules.write_text("[[rules]]\nrefs = ['*']\nwho = ['ada@x']\n")
+    rules.write_text(document)
     team.ok("ada", ("policy", "set", uri, str(rules), "-y"))
-    if mode.endswith("early"):
-        monkeypatch.setattr(judge, "_early", lambda *_, **__: None)
     refs = team.refs()
     line = mover.line
     if mode == "manual" and mover.push:
         team.ok("bob", mover.line)
         line = mover.push
     seen = team.seen_by_bob()
-    result = team.run("bob", line, sync=mode.partition(",")[0])
+    result = team.run("bob", line, sync=mode)
     assert team.refs() == refs
     assert result.exit_code == mover.code, result
     assert "policy 1, which Ada <ada@x> set, forbids" in result.stderr
-    assert "only ada@x may move it, and bob@x is not among them" in result.stderr
+    assert reason in result.stderr
     assert team.seen_by_bob() == seen
-    again = team.run("bob", line, sync=mode.partition(",")[0])
+    again = team.run("bob", line, sync=mode)
     assert team.refs() == refs
     assert again.exit_code in {0, mover.code, 11}, again  # what was undone here may be done already
 

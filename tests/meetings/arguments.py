@@ -51,6 +51,9 @@ SPARK_WRITE: Final = ("spark-write", f"{REPOSITORY}/main/t/", "overwrite", "{fil
 BLOCK_WRITE: Final = ("block-write", f"{REPOSITORY}/main/t/", "{files}/new")
 """A block of `fs.committing`, which `tests.meetings.block_write` makes a command."""
 
+JOB_BRANCH: Final = "job"
+"""The branch of a run, whose job `tests.meetings.job` runs in this process."""
+
 SPECIAL: Final[dict[str, list[list[str]]]] = {
     "approve": [["approve", f"{REPOSITORY}/dev", "--for", f"{REPOSITORY}/main"]],
     "check run": [
@@ -142,8 +145,13 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "repo delete": [["repo", "delete", REPOSITORY, "-y"]],
     BLOCK_WRITE[0]: [[*BLOCK_WRITE]],
     SPARK_WRITE[0]: [[*SPARK_WRITE]],
-    "run": [],  # several commands one after the other: `tests.repository.test_run` kills it
-    **{f"run {word}": [] for word in ("abort", "resume")},  # likewise
+    "run": [
+        [
+            *("run", f"{REPOSITORY}/main", "--branch", JOB_BRANCH, "--keep", "never", "--"),
+            *("lakecli", "fs", "upload", "{files}/new", "t/1"),
+        ]
+    ],
+    **{f"run {word}": [["run", word, f"{REPOSITORY}/left"]] for word in ("abort", "resume")},
     "tag create": [["tag", "create", f"{REPOSITORY}/v2", f"{REPOSITORY}/main"]],
     "tag delete": [["tag", "delete", f"{REPOSITORY}/v1", "-y"]],
 }

@@ -25,15 +25,19 @@ Some kinds of outcome are neither, and promised nevertheless:
   in one of the orders.
 - `op restore` takes back all that came after an operation, so the deletion of the repository that
   it met, too.
+- A run merges a branch which began where its destination stood at its beginning. So each path is as
+  the run or the other command leaves it, and refs, but for the commit of the destination, are as in
+  one order. The branch of the run may have been pushed and deleted. Who undoes on its machine takes
+  back a part of it: then each ref and each path is as before, or as one or both commands leave it.
 - Who deletes or renames a branch that another machine has just deleted or renamed is told nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.cli.exit_codes import ExitCode
-from tests.meetings.arguments import BLOCK_WRITE, REPOSITORY, SPARK_WRITE, SPECIAL
+from tests.meetings.arguments import BLOCK_WRITE, JOB_BRANCH, REPOSITORY, SPARK_WRITE, SPECIAL
 from tests.meetings.outcomes import (
     Meeting,
     Outcome,
@@ -47,6 +51,7 @@ from tests.meetings.outcomes import (
     same_command,
     without_contents,
 )
+from tests.meetings.world import MACHINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,6 +75,11 @@ READERS: Final = ("merge", "publish", "cherry-pick", "branch create", "tag creat
 
 DELETE: Final = ("branch", "delete")
 RENAME: Final = ("branch", "rename")
+
+MAIN: Final = "demo/_lakecli/refs/branches/main"
+"""The ref in the bucket that runs move."""
+
+_JOB_REF: Final = f"demo/_lakecli/refs/branches/{JOB_BRANCH}"
 
 REPO_DELETE: Final = ("repo", "delete")
 RENAMED: Final = {"dev", "renamed"}
@@ -131,6 +141,7 @@ class Oracle:
             (is_recursive(meeting) and self._agree_by_path(meeting, met, allowed))
             or (reads and self._agree_by_ref(meeting, met))
             or (_takes_a_renaming_back(meeting) and _agree_but_for_renamed(met, allowed))
+            or (meeting.first[0] == "run" and self._agrees_as_run(meeting, met, allowed))
             or self._was_refused_in_the_bucket(meeting, met)
             or self._was_undone(meeting, met)
         )
@@ -140,14 +151,27 @@ class Oracle:
 
         A command leaves alone what the other one added after it had listed the paths.
         """
-        mine = without_contents(met)
-        if not any(same_codes(met, each) and mine == without_contents(each) for each in allowed):
+        state = _but_for_runs if meeting.first[0] == "run" else without_contents
+        mine = state(met)
+        if not any(same_codes(met, each) and mine == state(each) for each in allowed):
             return False
         alone = [self._in_order(meeting, each) for each in meeting.commands]
         found = [contents(each) for each in (*allowed, *alone)]
         present = contents(met)
         places = set(present).union(*found)
         return all(present.get(each) in [tree.get(each) for tree in found] for each in places)
+
+    def _agrees_as_run(self, meeting: Meeting, met: Outcome, allowed: list[Outcome]) -> bool:
+        if same_command(meeting.second)[0] not in ("undo", "redo", "restore"):
+            return self._agree_by_path(meeting, met, allowed)
+        begin = Outcome(None, None, self._serial.beginning(meeting.situation, sync=meeting.sync))
+        alone = [self._in_order(meeting, each) for each in meeting.commands]
+        found = [_places(each) for each in (begin, *alone, *allowed)]
+        present = _places(met)
+        return all(
+            present.get(each) in [tree.get(each) for tree in found]
+            for each in set(present).union(*found)
+        )
 
     def _agree_by_ref(self, meeting: Meeting, met: Outcome) -> bool:
         """Tell whether each ref is as the command that moves it leaves it when it runs alone."""
@@ -243,7 +267,7 @@ class Oracle:
             swapped = self._in_order(meeting, other, one)
             yield Outcome(met.first, swapped.first, swapped.state)
             yield Outcome(straight.first, met.second, straight.state)
-        if meeting.first[0] == "publish" and not meeting.sync:
+        if meeting.first[0] in ("publish", "run") and not meeting.sync:
             # Its branch follows the bucket first, as by a pull; the other one may see that.
             pull = one[0], ("pull", f"{REPOSITORY}/main")
             last = self._in_order(meeting, pull, other, one)
@@ -254,7 +278,7 @@ class Oracle:
             # It takes back whatever came after its operation, so also the deletion.
             alone = self._in_order(meeting, one)
             yield Outcome(alone.first, self._in_order(meeting, other).first, alone.state)
-        refused = REFUSED
+        refused = REFUSED | ({ExitCode.JOB} if meeting.first[0] == "run" else set())
         if meeting.first == meeting.second:
             refused |= {ExitCode.PARTIAL}  # the other one has done the rest
         if met.first.exit_code in refused:
@@ -282,6 +306,27 @@ class Oracle:
 def _places(outcome: Outcome) -> dict[tuple[str, ...], str]:
     """Return where each ref stands, and the checksum of each path."""
     return {**refs(outcome.state), **contents(outcome)}
+
+
+def _but_for_runs(outcome: Outcome) -> Any:
+    """Return the state without contents and commits of main, the destination of runs.
+
+    It says whether Ada's main is that of the bucket. A deleted branch of a run is left out.
+    """
+    state = without_contents(outcome)
+    found = state["bucket"]["refs"]
+    main = found.pop(MAIN, None)
+    if found.get(_JOB_REF, "") is None:
+        del found[_JOB_REF]
+    heads = [each["branches"] for who in MACHINES for each in [_demo_of(state, who)] if each]
+    state["is shared"] = bool(heads) and heads[0].get("main") == main
+    for each in heads:
+        each.pop("main", None)
+    return state
+
+
+def _demo_of(state: Any, machine: str) -> Any:
+    return state[machine]["repositories"].get("demo")
 
 
 def _takes_a_renaming_back(meeting: Meeting) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.base.identity import blake3_of
 from lakecli.base.layout import INCOMING, LAKEFS_MARKER, LAKEFS_MARKER_BODY, LINKS, incoming_key
+from lakecli.cli.exit_codes import ExitCode
 from lakecli.committed.tree_store import TreeStore
 from lakecli.repository.commit_attempts import describe_commit, initial_commit
 from lakecli.repository.lakefs.dump import MANIFEST_KEY, format_manifest
@@ -133,7 +134,8 @@ def clean(world: Machines) -> None:
     """Let nobody have changes, though both have staged what the head has already.
 
     And let there be what some commands want to find: an empty repository beside a dump of refs, a
-    bisect session, a setting, rules of retention, and a pattern of protected branches.
+    bisect session, a setting, rules of retention, a pattern of protected branches, and a run whose
+    check has failed and passes now.
     """
     history(world)
     world.ok("ada", "repo", "create", DUMPED, f"memory://{BUCKET}/dumped", "--range-entries", "16")
@@ -144,6 +146,11 @@ def clean(world: Machines) -> None:
     (world.files("bob") / "rules").write_text(json.dumps({**_RULES, "default_retention_days": 31}))
     world.ok("bob", "gc", "set-config", REPOSITORY, "-f", str(world.files("bob") / "rules"))
     world.ok("bob", "branch-protect", "add", REPOSITORY, "guarded-*")
+    passes = world.files("ada") / "passes"
+    job = ("lakecli", "fs", "upload", str(world.files("ada") / "new"), "left")
+    line = ["run", MAIN, "--branch", "left", "--check", f"test -e {passes}", "--", *job]
+    assert world("ada", line).exit_code == ExitCode.CHECK
+    passes.touch()
     for machine in MACHINES:
         world.ok(machine, "fs", "rm", f"{MAIN}/t/1")
         _uploader(world, machine)("main", {"t/1": "one"})

@@ -140,15 +140,24 @@ class Machines:
         *,
         sync: bool = False,
         on_step: Callable[[str], None] = lambda _name: None,
+        environ: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Run a command on a machine, in this process."""
+        """Run a command on a machine, in this process.
+
+        Args:
+            machine: whose home it has.
+            argv: the command line.
+            sync: whether sharing is automatic.
+            on_step: called with the name of each step that the command announces.
+            environ: its environment; ``None``: that of a user of the machine.
+        """
         out, err = io.BytesIO(), io.BytesIO()
         stdin, stdout, stderr = (
             io.TextIOWrapper(each, encoding="utf-8", errors="surrogateescape")
             for each in (io.BytesIO(), out, err)
         )
         world = Environment(
-            self._environment(machine, sync=sync),
+            self._environment(machine, sync=sync) if environ is None else environ,
             stdin,
             stdout,
             stderr,

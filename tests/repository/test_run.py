@@ -9,7 +9,7 @@ import pytest
 from lakecli.errors import AlreadyExists, CheckFailed, DirtyBranch, LostRace, NotFound, Refused
 from lakecli.repository import branch
 from lakecli.repository.check import TreeCheck
-from lakecli.repository.push import PushOptions, push
+from lakecli.repository.push import PushOptions, push, push_all
 from lakecli.repository.run import Keep, RunOptions, Stage, abort, find, iter_runs, resume, running
 from tests.support.clones import auto, here, make_commit, there
 from tests.support.lakes import checksums, read, stage
@@ -145,3 +145,11 @@ def test_with_automatic_sharing_the_branch_stays_here(shared: Repository) -> Non
     assert there(shared, "nightly") is None
     assert here(shared) == there(shared)
     assert branches_of(shared) == ["main"]
+
+
+def test_a_push_of_all_refs_leaves_out_branches_of_runs(shared: Repository) -> None:
+    with running(shared, NIGHTLY) as job:
+        make_commit(shared, b"own", job.name)
+        push_all(shared, PushOptions(WHO))
+        assert there(shared, job.name) is None
+    assert here(shared) == there(shared)
