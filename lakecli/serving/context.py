@@ -1,0 +1,82 @@
+"""What every surface is given, and how its handlers leave the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
+
+from anyio import CapacityLimiter, from_thread, to_thread
+
+from lakecli.serving.access import Access
+from lakecli.serving.served import Served
+from lakecli.serving.writes import Client
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+THREADS: Final = 40
+"""The most requests that read or write a repository at the same time; others wait."""
+
+_UNNAMED: Final = "unknown"
+_LONGEST_NAME: Final = 40
+
+
+class Options(NamedTuple):
+    """The options of an endpoint.
+
+    Attributes:
+        url: the endpoint's own URL, without a trailing slash.
+        hosts: the host names, in lower case, that a request may have in its ``Host`` header.
+        region: the region that the endpoint says it has.
+        redirect: whether clients that can follow it get the bytes from the bucket itself.
+        is_secure: whether the endpoint speaks TLS, so that cookies are sent over TLS only.
+    """
+
+    url: str = "http://127.0.0.1:8000"
+    hosts: frozenset[str] = frozenset()
+    region: str = "us-east-1"
+    redirect: bool = False
+    is_secure: bool = False
+
+
+class Context(NamedTuple):
+    """What the handlers of all surfaces are given.
+
+    Attributes:
+        clock: returns the present time, an aware UTC datetime.
+        threads: the threads in which handlers work.
+    """
+
+    served: Served
+    access: Access
+    clock: Callable[[], datetime]
+    options: Options
+    threads: CapacityLimiter
+
+    async def in_thread(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function in a thread, and return its result."""
+        called = partial(function, *args, **kwargs)
+        return await to_thread.run_sync(called, limiter=self.threads)
+
+
+def client_of(request: Request, surface: str) -> Client:
+    """Return the client of a request."""
+    agent = request.headers.get("user-agent", "").split("/", 1)[0].split(" ", 1)[0]
+    name = "".join(each for each in agent if each.isascii() and (each.isalnum() or each in "-._"))
+    return Client(surface, name[:_LONGEST_NAME] or _UNNAMED)
+
+
+def pieces_of(body: AsyncIterator[bytes]) -> Iterator[bytes]:
+    """Yield what arrives in the event loop, for a function that runs in a thread of `in_thread`."""
+    while True:
+        try:
+            piece = from_thread.run(body.__anext__)
+        except StopAsyncIteration:
+            return
+        if piece:
+            yield piece
