@@ -1,0 +1,14 @@
+"""The S3 protocol: signatures, bodies, conditions, listings, and the operations of an endpoint.
+
+The protocol itself does no I/O::
+
+    signature.py   verifies Signature Version 4, in headers and in URLs
+    bodies.py      decodes and verifies the body of a request, piece by piece
+    checksums.py   CRCs and digests of objects, and of the parts of an upload
+    xml.py         reads and writes documents
+    errors.py      S3's errors, and lakecli's errors as S3's
+    conditions.py  If-Match and its like, and ranges
+    pages.py       parameters and tokens of listings
+
+The operations (routes.py, buckets.py, listing.py, objects.py, multipart.py) stand on them.
+"""

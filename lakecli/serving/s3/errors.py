@@ -1,0 +1,127 @@
+"""S3's errors: their codes, statuses and documents; and lakecli's errors as S3's.
+
+Clients decide by code and status whether they repeat a request. So an error that a repetition can
+mend has status 409 or 503; any other has a status that clients give up on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from lakecli.errors import (
+    AlreadyExists,
+    ConflictError,
+    DirtyBranch,
+    IntegrityError,
+    LakeError,
+    LostRace,
+    NotFound,
+    OutcomeUnknown,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    Unsupported,
+    UsageError,
+)
+from lakecli.serving.s3 import xml
+
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+_STATUS: Final = {
+    "AccessDenied": 403,
+    "AuthorizationHeaderMalformed": 400,
+    "AuthorizationQueryParametersError": 400,
+    "BadDigest": 400,
+    "BucketAlreadyExists": 409,
+    "BucketNotEmpty": 409,
+    "ConditionalRequestConflict": 409,
+    "EntityTooLarge": 400,
+    "EntityTooSmall": 400,
+    "IncompleteBody": 400,
+    "InternalError": 500,
+    "InvalidAccessKeyId": 403,
+    "InvalidArgument": 400,
+    "InvalidBucketName": 400,
+    "InvalidDigest": 400,
+    "InvalidPart": 400,
+    "InvalidPartOrder": 400,
+    "InvalidRange": 416,
+    "InvalidRequest": 400,
+    "KeyTooLongError": 400,
+    "MalformedTrailerError": 400,
+    "MalformedXML": 400,
+    "MetadataTooLarge": 400,
+    "MethodNotAllowed": 405,
+    "MissingContentLength": 411,
+    "NoSuchBucket": 404,
+    "NoSuchKey": 404,
+    "NoSuchUpload": 404,
+    "NotImplemented": 501,
+    "NotModified": 304,
+    "OperationAborted": 409,
+    "PreconditionFailed": 412,
+    "RequestTimeTooSkewed": 403,
+    "RequestTimeout": 400,
+    "SignatureDoesNotMatch": 403,
+    "SlowDown": 503,
+    "XAmzContentSHA256Mismatch": 400,
+}
+
+
+class S3Error(Exception):
+    """An error as S3 answers it.
+
+    Args:
+        code: one of S3's codes; its status is known.
+        message: what happened and what helps, as one sentence.
+        resource: the path of the bucket or object, as the client named it.
+        headers: further headers of the answer.
+        details: further elements of the document.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        resource: str = "",
+        headers: Mapping[str, str] = _NO_HEADERS,
+        details: Mapping[str, str] = _NO_HEADERS,
+    ) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.status = _STATUS[code]
+        self.resource = resource
+        self.headers = headers
+        self.details = details
+
+
+def to_xml(error: S3Error, request_id: str) -> bytes:
+    """Return the document of an error; ``b""`` for a status without a body (304)."""
+    if error.status == _STATUS["NotModified"]:
+        return b""
+    fields = {
+        "Code": error.code,
+        "Message": error.message,
+        "Resource": error.resource,
+        **error.details,
+        "RequestId": request_id,
+    }
+    leaves = [xml.leaf(name, xml.visible(text)) for name, text in fields.items() if text]
+    return xml.document("Error", leaves, namespace="")
+
+
+def of_lake_error(
+    error: LakeError, *, resource: str = "", missing: str = "NoSuchKey"
+) -> S3Error:
+    """Return a lakecli error as S3's.
+
+    Args:
+        missing: the code if something does not exist: ``NoSuchKey``, ``NoSuchBucket`` or
+            ``NoSuchUpload``.
+    """
+    raise NotImplementedError
