@@ -73,10 +73,10 @@ def client_of(request: Request, surface: str) -> Client:
 
 def pieces_of(body: AsyncIterator[bytes]) -> Iterator[bytes]:
     """Yield what arrives in the event loop, for a function that runs in a thread of `in_thread`."""
-    while True:
-        try:
-            piece = from_thread.run(body.__anext__)
-        except StopAsyncIteration:
-            return
+
+    async def following() -> bytes | None:
+        return await anext(body, None)
+
+    while (piece := from_thread.run(following)) is not None:
         if piece:
             yield piece

@@ -2,7 +2,7 @@
 
 With ``sync = auto``, a repository that is asked for is first brought up to date with its bucket, at
 most every `CATCH_UP` seconds. A storage namespace that is read without a clone is opened again
-after that time.
+after that time. Only one thread does so; the others use the present state.
 """
 
 from __future__ import annotations
@@ -13,17 +13,56 @@ from copy import copy
 from threading import Lock
 from typing import Final
 
-from lakecli.errors import NotFound, Refused
+from lakecli.base.model import RepositoryRecord
+from lakecli.errors import NotFound, Refused, Unreachable
 from lakecli.repository.contract import BranchMover, Notice, Repository
 from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.reading.view import View, check_branch, open_view, resolve_ref
-from lakecli.serving.writes import BranchWriter, Client
+from lakecli.serving.writes import BranchWriter, Client, new_memory
 
 CATCH_UP: Final = 5.0
 """The seconds for which a repository counts as up to date."""
 
 MOST_WRITERS: Final = 256
 """The most branches whose writers are kept."""
+
+
+class Opening:
+    """How an endpoint opens repositories; the caller knows settings and hooks.
+
+    Args:
+        repository: opens a repository of the lake by its name.
+        namespace: opens the repository of a storage namespace for reading.
+        mover: returns a new mover for a repository, or ``None`` if it is not shared automatically.
+        catch_up: brings a repository with a mover up to date with its bucket.
+        notify: called with each message of a verb.
+    """
+
+    def __init__(
+        self,
+        *,
+        repository: Callable[[str], LocalRepository],
+        namespace: Callable[[str], LocalRepository],
+        mover: Callable[[LocalRepository], BranchMover | None],
+        catch_up: Callable[[Repository], None],
+        notify: Callable[[Notice], None],
+    ) -> None:
+        self.repository = repository
+        self.namespace = namespace
+        self.mover = mover
+        self.catch_up = catch_up
+        self.notify = notify
+
+
+class _Held:
+    """A repository that is open, and when it was last brought up to date."""
+
+    def __init__(self, opened: LocalRepository, now: float) -> None:
+        self.opened = opened
+        self.fresh_at = now
+        self.refreshing = Lock()
+        # Made once, for all handles that are copied from this one.
+        _ = opened.store, opened.trees, opened.guard, opened.addresses
 
 
 class Served:
@@ -33,11 +72,6 @@ class Served:
         lake: the lake of the repositories; used also to make new ones.
         names: the names of the repositories; ``None``: all that the lake has, at any time.
         namespaces: storage namespaces that are read without a clone, by the name of their bucket.
-        open_repository: opens a repository of the lake by its name.
-        open_namespace: opens the repository of a storage namespace for reading.
-        new_mover: returns a new mover for a repository, or ``None`` if it is not shared
-            automatically.
-        notify: called with each message of a verb.
 
     Attributes:
         read_only: whether all writes are refused.
@@ -47,25 +81,37 @@ class Served:
     def __init__(
         self,
         lake: Lake,
+        opening: Opening,
         *,
-        names: Sequence[str] | None,
-        namespaces: Mapping[str, str],
-        open_repository: Callable[[str], LocalRepository],
-        open_namespace: Callable[[str], LocalRepository],
-        new_mover: Callable[[LocalRepository], BranchMover | None],
-        notify: Callable[[Notice], None],
+        names: Sequence[str] | None = None,
+        namespaces: Mapping[str, str] | None = None,
         read_only: bool = False,
         committed: bool = False,
     ) -> None:
         self.lake = lake
         self.read_only = read_only
         self.committed = committed
-        self._names = names
-        self._namespaces = dict(namespaces)
+        self._opening = opening
+        self._names = None if names is None else frozenset(names)
+        self._namespaces = dict(namespaces or {})
+        self._elapsed = lake.runtime.elapsed
+        self._memory = new_memory()
+        self._lock = Lock()  # of the attributes below
+        self._held: dict[str, _Held] = {}
+        self._writers: dict[tuple[str, str], tuple[_Held, BranchWriter]] = {}
 
     def names(self) -> list[str]:
         """Return the names of the repositories, ordered; they are the names of the buckets."""
-        raise NotImplementedError
+        here = (record.name for record in self.lake.repositories())
+        return sorted({*filter(self._is_served, here), *self._namespaces})
+
+    def _is_served(self, name: str) -> bool:
+        return name not in self._namespaces and (self._names is None or name in self._names)
+
+    @property
+    def takes_new(self) -> bool:
+        """Whether new repositories may be made: those of all names are served."""
+        return self._names is None and not self.read_only
 
     def repository(self, name: str) -> Repository:
         """Return a repository for reading, up to date.
@@ -73,7 +119,69 @@ class Served:
         Raises:
             NotFound: no repository of that name is served.
         """
-        raise NotImplementedError
+        return self._find(name).opened
+
+    def _find(self, name: str) -> _Held:
+        namespace = self._namespaces.get(name)
+        if namespace is not None:
+            return self._refreshed(name, None)
+        if not self._is_served(name):
+            raise NotFound(f"no repository {name!r} is served here")
+        record = self.lake.repository(name).record
+        return self._refreshed(name, record)
+
+    def _refreshed(self, name: str, record: RepositoryRecord | None) -> _Held:
+        """Return an open repository; bring it up to date, unless that was done just now.
+
+        Args:
+            record: the present record of a repository of the lake; ``None``: a namespace.
+        """
+        now = self._elapsed()
+        with self._lock:
+            held = self._held.get(name)
+        if held is None or (record is not None and held.opened.record != record):
+            return self._open(name, is_namespace=record is None)
+        if now - held.fresh_at < CATCH_UP or not held.refreshing.acquire(blocking=False):
+            return held
+        try:
+            held.fresh_at = now
+            if record is None:
+                return self._open(name, is_namespace=True)
+            self._catch_up(held.opened)
+        except Unreachable as error:
+            self._opening.notify(Notice(f"not fetched: {error.message}", error.hint))
+        finally:
+            held.refreshing.release()
+        return held
+
+    def _open(self, name: str, *, is_namespace: bool) -> _Held:
+        opening = self._opening
+        if is_namespace:
+            opened = opening.namespace(self._namespaces[name])
+        else:
+            opened = opening.repository(name)
+            self._catch_up(opened)
+        held = _Held(opened, self._elapsed())
+        with self._lock:
+            self._held[name] = held
+        self._tell(opened)
+        return held
+
+    def _catch_up(self, opened: LocalRepository) -> None:
+        fetching = copy(opened)
+        fetching.mover = self._opening.mover(opened)
+        if fetching.mover is not None:
+            self._opening.catch_up(fetching)
+        self._tell(opened)
+
+    def _tell(self, repository: Repository) -> None:
+        """Pass on the messages of verbs, which all handles of a repository share."""
+        while repository.notices:
+            try:
+                notice = repository.notices.pop(0)
+            except IndexError:  # another thread was faster
+                return
+            self._opening.notify(notice)
 
     @contextmanager
     def acting(self, name: str, *, client: Client, action: str) -> Iterator[Repository]:
@@ -86,8 +194,15 @@ class Served:
             NotFound: no repository of that name is served.
             Refused: the endpoint, or the repository, is read-only.
         """
-        raise NotImplementedError
-        yield
+        self.check_writable(name)
+        acting = _acting(self._find(name).opened, client.command(action))
+        acting.mover = self._opening.mover(acting)
+        try:
+            yield acting
+            if acting.mover is not None:
+                acting.mover.finish(acting)
+        finally:
+            self._tell(acting)
 
     @contextmanager
     def view(self, name: str, ref: str) -> Iterator[View]:
@@ -97,8 +212,14 @@ class Served:
             NotFound: no such repository or ref.
             UsageError: the expression is malformed.
         """
-        raise NotImplementedError
-        yield
+        repository = self.repository(name)
+        if not self.committed:
+            with open_view(repository, ref) as view:
+                yield view
+            return
+        with repository.lake.kv.read() as txn:
+            commit = resolve_ref(repository, txn, ref).commit
+            yield View(repository, txn, commit, (), ref)
 
     def writer(self, name: str, branch: str) -> BranchWriter:
         """Return the writer of a branch.
@@ -107,7 +228,25 @@ class Served:
             NotFound: no such repository, or no such branch; also if the name is that of a tag.
             Refused: the endpoint, or the repository, is read-only.
         """
-        raise NotImplementedError
+        self.check_writable(name)
+        held = self._find(name)
+        check_branch(held.opened, branch)
+        key = name, branch
+        with self._lock:
+            present = self._writers.pop(key, None)
+            if present is None or present[0] is not held:
+                opened = held.opened
+                made = BranchWriter(
+                    lambda command: _acting(opened, command),
+                    branch,
+                    elapsed=self._elapsed,
+                    memory=self._memory,
+                )
+                present = held, made
+            self._writers[key] = present  # at the end: the oldest are first
+            while len(self._writers) > MOST_WRITERS:
+                del self._writers[next(iter(self._writers))]
+        return present[1]
 
     def check_writable(self, name: str = "") -> None:
         """Refuse to change a repository, or to make one, if the endpoint is read-only.
@@ -115,4 +254,18 @@ class Served:
         Raises:
             Refused: the endpoint is read-only, or the repository is read without a clone.
         """
-        raise NotImplementedError
+        if self.read_only:
+            raise Refused("this endpoint is read-only", hint="start it without --read-only")
+        if name in self._namespaces:
+            raise Refused(
+                f"{name} is read without a clone, so it is read-only",
+                hint=f"clone it, and serve the clone: `clone {self._namespaces[name]} lakefs://NAME`",
+            )
+
+
+def _acting(opened: LocalRepository, command: str) -> LocalRepository:
+    """Return a handle that shares all of another one, and has a text for the operation log."""
+    acting = copy(opened)
+    lake = opened.lake
+    acting.lake = Lake(lake.home, lake.kv, lake.runtime._replace(command=command))
+    return acting

@@ -155,6 +155,13 @@ class LocalBatch:
             target.take(b"/".join(names[:-1]), names[-1], temporary, self._own.descriptor)
             self._spools.remove(temporary)
 
+    def discard(self, temporary: str) -> None:
+        """Remove the temporary file of a spool that will not be finished."""
+        with self._files.translated("temporary files"), self._lock:
+            if self._own is not None and temporary in self._spools:
+                os.unlink(temporary, dir_fd=self._own.descriptor)
+                self._spools.remove(temporary)
+
     def flush(self) -> Collection[str]:
         """Make everything written so far durable, then visible, then durably visible.
 
