@@ -7,18 +7,22 @@ mend has status 409 or 503; any other has a status that clients give up on.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
+from xml.sax.saxutils import escape
 
 from lakecli.errors import (
     AlreadyExists,
+    CheckFailed,
     ConflictError,
-    DirtyBranch,
+    Forbidden,
+    HookFailed,
     IntegrityError,
     LakeError,
     LostRace,
     NotFound,
+    NothingToDo,
     OutcomeUnknown,
     PermissionDenied,
     Refused,
@@ -26,7 +30,7 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.serving.s3 import xml
+from lakecli.stores.contract import ObjectArchived
 
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -48,6 +52,7 @@ _STATUS: Final = {
     "InvalidDigest": 400,
     "InvalidPart": 400,
     "InvalidPartOrder": 400,
+    "InvalidObjectState": 403,
     "InvalidRange": 416,
     "InvalidRequest": 400,
     "KeyTooLongError": 400,
@@ -65,6 +70,7 @@ _STATUS: Final = {
     "PreconditionFailed": 412,
     "RequestTimeTooSkewed": 403,
     "RequestTimeout": 400,
+    "ServiceUnavailable": 503,
     "SignatureDoesNotMatch": 403,
     "SlowDown": 503,
     "XAmzContentSHA256Mismatch": 400,
@@ -100,6 +106,50 @@ class S3Error(Exception):
         self.details = details
 
 
+_CODES: Final[Mapping[type[LakeError], str]] = {
+    AlreadyExists: "BucketAlreadyExists",
+    Forbidden: "AccessDenied",
+    ObjectArchived: "InvalidObjectState",
+    Unsupported: "NotImplemented",
+    Refused: "MethodNotAllowed",
+    CheckFailed: "AccessDenied",
+    ConflictError: "OperationAborted",
+    HookFailed: "AccessDenied",
+    IntegrityError: "InternalError",
+    LostRace: "SlowDown",
+    NothingToDo: "InvalidRequest",
+    OutcomeUnknown: "InternalError",
+    PermissionDenied: "AccessDenied",
+    Unreachable: "ServiceUnavailable",
+    UsageError: "InvalidArgument",
+}
+"""By the class of the error or its nearest base; `NotFound` depends on the request."""
+
+_LOCAL_PATH: Final = re.compile(r"(?:(?<=[\s'\"(`=])|^)(?:file://)?/[^\s'\"`]*")
+"""A path of this machine in a message; objects are named without a slash before them."""
+
+_NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def of_lake_error(
+    error: LakeError, *, resource: str = "", missing: str = "NoSuchKey", conditional: bool = False
+) -> S3Error:
+    """Return a lakecli error as S3's.
+
+    Args:
+        missing: the code if something does not exist: ``NoSuchKey``, ``NoSuchBucket`` or
+            ``NoSuchUpload``.
+        conditional: whether the request has conditions. If it does, its client must look again
+            after a lost race; otherwise clients repeat it.
+    """
+    known = (_CODES[base] for base in type(error).__mro__ if base in _CODES)
+    code = missing if isinstance(error, NotFound) else next(known, "InternalError")
+    if code == "SlowDown" and conditional:
+        code = "ConditionalRequestConflict"
+    text = f"{error.message} ({error.hint})" if error.hint else error.message
+    return S3Error(code, _LOCAL_PATH.sub("(a local path)", text), resource=resource)
+
+
 def to_xml(error: S3Error, request_id: str) -> bytes:
     """Return the document of an error; ``b""`` for a status without a body (304)."""
     if error.status == _STATUS["NotModified"]:
@@ -111,17 +161,6 @@ def to_xml(error: S3Error, request_id: str) -> bytes:
         **error.details,
         "RequestId": request_id,
     }
-    leaves = [xml.leaf(name, xml.visible(text)) for name, text in fields.items() if text]
-    return xml.document("Error", leaves, namespace="")
-
-
-def of_lake_error(
-    error: LakeError, *, resource: str = "", missing: str = "NoSuchKey"
-) -> S3Error:
-    """Return a lakecli error as S3's.
-
-    Args:
-        missing: the code if something does not exist: ``NoSuchKey``, ``NoSuchBucket`` or
-            ``NoSuchUpload``.
-    """
-    raise NotImplementedError
+    elements = (f"<{name}>{escape(text)}</{name}>" for name, text in fields.items() if text)
+    text = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{"".join(elements)}</Error>'
+    return _NOT_IN_XML.sub("\ufffd", text).encode()
