@@ -6,6 +6,7 @@ libraries that lakecli needs none has it, so the compiled core does.
 
 from __future__ import annotations
 
+import re
 import zlib
 from base64 import b64decode, b64encode
 from binascii import Error
@@ -101,6 +102,7 @@ ALGORITHMS: Final[Mapping[str, Callable[[], Hasher]]] = {
 
 _SIZES: Final = {name: len(hasher().digest()) for name, hasher in ALGORITHMS.items()}
 _OTHER: Final = frozenset({"algorithm", "mode", "type"})
+_COUNT: Final = re.compile("[1-9][0-9]{0,4}", re.ASCII)
 
 
 def named(name: str) -> str:
@@ -112,26 +114,41 @@ def named(name: str) -> str:
     return found
 
 
-def checked(algorithm: str, text: str) -> str:
-    """Return a checksum in base64 that a client sent; raise `S3Error`: InvalidRequest."""
+def checked(algorithm: str, text: str, *, of_upload: bool = False) -> str:
+    """Return a checksum in base64 that a client sent.
+
+    Args:
+        of_upload: whether it may be the checksum of the checksums of parts, as `composite` makes.
+
+    Raises:
+        S3Error: InvalidRequest.
+    """
+    whole, dash, count = text.strip().partition("-")
     try:
-        digest = b64decode(text.strip(), validate=True)
+        digest = b64decode(whole, validate=True)
     except (Error, ValueError):
         digest = b""
-    if len(digest) != _SIZES[algorithm]:
+    is_sound = not dash or (of_upload and _COUNT.fullmatch(count) is not None)
+    if len(digest) != _SIZES[algorithm] or not is_sound:
         raise S3Error("InvalidRequest", f"The value of {PREFIX}{algorithm} is invalid.")
-    return encoded(digest)
+    return encoded(digest) + dash + count
 
 
-def sent(headers: Mapping[str, str]) -> dict[str, str]:
+def sent(headers: Mapping[str, str], *, of_upload: bool = False) -> dict[str, str]:
     """Return the checksums in headers, base64 by algorithm; raise `S3Error`: InvalidRequest.
 
-    The request must be about bytes; in a CompleteMultipartUpload, a checksum may be of checksums.
+    Args:
+        of_upload: whether the request is CompleteMultipartUpload: its checksums are those of the
+            object, not of the body.
     """
     found = {
         name.removeprefix(PREFIX): text for name, text in headers.items() if name.startswith(PREFIX)
     }
-    return {named(name): checked(name, text) for name, text in found.items() if name not in _OTHER}
+    return {
+        named(name): checked(name, text, of_upload=of_upload)
+        for name, text in found.items()
+        if name not in _OTHER
+    }
 
 
 def encoded(digest: bytes) -> str:
@@ -196,13 +213,18 @@ def _multiply(algorithm: str, left: int, right: int) -> int:
 
 @lru_cache(256)
 def _shift(algorithm: str, size: int) -> int:
-    """Return the factor of a CRC that is followed by `size` bytes."""
-    if size == 0:
-        return 1 << (_CRCS[algorithm].size * 8 - 1)
-    half = _shift(algorithm, size // 2)
-    square = _multiply(algorithm, half, half)
-    return _multiply(algorithm, square, _of_one_byte(algorithm)) if size % 2 else square
+    """Return the factor of a CRC that is followed by `size` bytes: x ** (8 * size)."""
+    factor = 1 << (_CRCS[algorithm].size * 8 - 1)
+    for bit in range(size.bit_length()):
+        if size >> bit & 1:
+            factor = _multiply(algorithm, factor, _power(algorithm, bit))
+    return factor
 
 
-def _of_one_byte(algorithm: str) -> int:
-    return 1 << (_CRCS[algorithm].size * 8 - 9)
+@lru_cache(256)
+def _power(algorithm: str, bit: int) -> int:
+    """Return x ** (8 * 2 ** bit)."""
+    if bit == 0:
+        return 1 << (_CRCS[algorithm].size * 8 - 9)
+    half = _power(algorithm, bit - 1)
+    return _multiply(algorithm, half, half)
