@@ -1,0 +1,101 @@
+"""What clients ask about the server: its configuration, its health, and who they are."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, Final
+
+from lakecli.base.validation import Record
+from lakecli.serving.api.records import can_presign
+from lakecli.serving.api.requests import ApiError, Call, Json, Operation, free_text
+from lakecli.stores.uri import parse
+
+VERSION: Final = "1.84.0"
+"""The version of lakeFS whose API this is; clients decide by it what they may ask for."""
+
+_TYPES: Final = {"s3": "s3", "gs": "gs", "az": "azure", "https": "azure"}
+
+
+def check_health(_call: Call) -> Json:
+    """Answer that the endpoint works."""
+    return None
+
+
+def get_version(_call: Call) -> Json:
+    """Return the version of the API."""
+    return {"version": VERSION, "version_context": "lakecli", "upgrade_recommended": False}
+
+
+def get_storage(call: Call) -> Json:
+    """Return what the stores of the repositories can do; presigned URLs need buckets for all."""
+    served = call.context.served
+    repositories = [served.repository(each) for each in served.names()]
+    places = [parse(each.record.storage_namespace).scheme for each in repositories]
+    kinds = {_TYPES.get(each, "local") for each in places}
+    signs = bool(repositories) and all(map(can_presign, repositories))
+    return {
+        "blockstore_type": kinds.pop() if len(kinds) == 1 else "local",
+        "blockstore_namespace_example": "s3://example-bucket/",
+        "blockstore_namespace_validity_regex": "^(s3|gs|az|https|local)://",
+        "pre_sign_support": signs,
+        "pre_sign_support_ui": signs,
+        "pre_sign_multipart_upload": False,
+        "import_support": True,
+        "import_validity_regex": "^(s3|gs|az|https|local)://",
+        "blockstore_id": "",
+        "blockstore_description": "",
+    }
+
+
+def get_config(call: Call) -> Json:
+    """Return the whole configuration."""
+    return {
+        "version_config": get_version(call),
+        "storage_config": get_storage(call),
+        "storage_config_list": [],
+    }
+
+
+def get_setup_state(_call: Call) -> Json:
+    """Answer that nothing has to be set up."""
+    return {"state": "initialized", "comm_prefs_missing": False}
+
+
+def get_user(call: Call) -> Json:
+    """Describe the user, who makes all commits."""
+    committer = call.committer()
+    user: dict[str, Any] = {"id": committer, "creation_date": 0, "friendly_name": committer}
+    if committer.endswith(">"):
+        user["email"] = committer.rpartition("<")[2].removesuffix(">")
+    return {"user": user}
+
+
+_LOGIN: Final = Record({"access_key_id": free_text, "secret_access_key": free_text})
+
+
+def log_in(call: Call) -> Json:
+    """Return a token for the key pair."""
+    wanted = call.read(_LOGIN)
+    token = call.context.access.log_in(wanted["access_key_id"], wanted["secret_access_key"])
+    if token is None:
+        raise ApiError(HTTPStatus.UNAUTHORIZED, "error authenticating request")
+    return {"token": token}
+
+
+def post_statistics(_call: Call) -> Json:
+    """Take statistics of a client, and forget them."""
+    return None
+
+
+_NO_CONTENT: Final = HTTPStatus.NO_CONTENT
+
+OPERATIONS: Final = (
+    Operation("healthCheck", "GET", "/healthcheck", check_health, _NO_CONTENT),
+    Operation("getLakeFSVersion", "GET", "/config/version", get_version),
+    Operation("getStorageConfig", "GET", "/config/storage", get_storage),
+    Operation("getConfig", "GET", "/config", get_config),
+    Operation("getSetupState", "GET", "/setup_lakefs", get_setup_state),
+    Operation("getCurrentUser", "GET", "/user", get_user),
+    Operation("login", "POST", "/auth/login", log_in),
+    Operation("postStatsEvents", "POST", "/statistics", post_statistics, _NO_CONTENT),
+)

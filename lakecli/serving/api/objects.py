@@ -1,0 +1,336 @@
+"""Objects: read, list, write, copy, delete."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from http import HTTPStatus
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from lakecli.base.content_types import content_type_of
+from lakecli.base.model import MAX_PATH_SIZE, Entry
+from lakecli.base.validation import (
+    MAX_COUNT,
+    Record,
+    boolean,
+    list_of,
+    nullable,
+    optional,
+    text,
+    whole,
+)
+from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.values import decode_entry, encode_entry
+from lakecli.errors import IntegrityError, LakeError
+from lakecli.repository import cp
+from lakecli.repository.handoff.incoming import record_object
+from lakecli.repository.handoff.links import presign_entry
+from lakecli.repository.reading.contents import gone, read_object
+from lakecli.repository.reading.recorded import locate
+from lakecli.repository.reading.view import open_view
+from lakecli.repository.staged.stager import NewAttributes
+from lakecli.serving.api.bodies import open_upload
+from lakecli.serving.api.records import (
+    PRESIGNED_FOR,
+    can_presign,
+    object_json,
+    parse_range,
+    prefix_json,
+)
+from lakecli.serving.api.requests import (
+    LARGEST_PAGE,
+    Body,
+    Call,
+    Json,
+    Operation,
+    PreconditionFailed,
+    free_text,
+    metadata,
+    name_text,
+    of_lake_error,
+    offset_of,
+    page,
+    path_text,
+)
+from lakecli.serving.writes import Change
+from lakecli.staging.area import TOMBSTONE
+from lakecli.stores.contract import ObjectNotFound
+
+if TYPE_CHECKING:
+    from lakecli.repository.contract import Repository
+
+_PIECE: Final = 4 << 20
+_META: Final = "x-lakefs-meta-"
+"""Headers of uploads that begin like this are user metadata."""
+
+_HEADERS: Final = {
+    "Accept-Ranges": "bytes",
+    # An object may be a page: a browser that shows it must not run it with the user's session.
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+}
+
+# Reading -------------------------------------------------------------------------------------
+
+
+def _entry(call: Call) -> Entry:
+    with call.context.served.view(call.name, call.parameters["ref"]) as view:
+        return view.entry(call.path())
+
+
+def get_object(call: Call) -> Response:
+    """Return the bytes of an object, or those of a range."""
+    entry, repository = _entry(call), call.repository()
+    if call.flag("presign") and can_presign(repository):
+        signed = presign_entry(repository, entry, call.path(), expires_in=PRESIGNED_FOR)
+        return RedirectResponse(signed.url, HTTPStatus.FOUND)
+    etag = f'"{entry.checksum}"'
+    headers = _HEADERS | {
+        "ETag": etag,
+        "Last-Modified": format_datetime(entry.modified_at, usegmt=True),
+    }
+    if _names(call.headers.get("if-none-match", ""), entry):
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    wanted = parse_range(call.headers.get("range"), entry.size)
+    start, end = wanted or (0, entry.size)
+    status = HTTPStatus.OK
+    if wanted is not None:
+        status = HTTPStatus.PARTIAL_CONTENT
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{entry.size}"
+    headers["Content-Length"] = str(end - start)
+    content_type = entry.content_type or "application/octet-stream"
+    if call.action == "headObject":
+        return Response(status_code=status, headers=headers, media_type=content_type)
+    pieces = (
+        read_object(repository, entry)
+        if wanted is None
+        else _read_range(repository, entry, start, end)
+    )
+    first = next(pieces, b"")  # what is missing is noticed before the answer begins
+    return StreamingResponse(chain([first], pieces), status, headers, content_type)
+
+
+def _read_range(repository: Repository, entry: Entry, start: int, end: int) -> Iterator[bytes]:
+    store, key = locate(repository, entry)
+    while start < end:
+        try:
+            piece = store.get(key, start=start, length=min(end - start, _PIECE))
+        except ObjectNotFound as error:
+            raise gone(repository.uri, store, key) from error
+        if not piece:
+            raise IntegrityError(f"the data object is too short: {store.uri}/{key}")
+        start += len(piece)
+        yield piece
+
+
+def _names(header: str, entry: Entry) -> bool:
+    """Return whether a header with ETags names an entry."""
+    tags = (each.strip().removeprefix("W/").strip('"') for each in header.split(","))
+    return any(each in {entry.checksum, "*"} for each in tags if each)
+
+
+def stat_object(call: Call) -> Json:
+    """Describe an object."""
+    return object_json(
+        call.repository(),
+        call.path(),
+        _entry(call),
+        presigned=call.flag("presign"),
+        user_metadata=call.flag("user_metadata", default=True),
+    )
+
+
+def get_underlying_properties(call: Call) -> Json:
+    """Return the storage class of an object: it is not known."""
+    _entry(call)
+    return {}
+
+
+def list_objects(call: Call) -> Json:
+    """List objects, or the common prefixes of their paths."""
+    repository, prefix = call.repository(), call.raw("prefix")
+    presigned, own = call.flag("presign"), call.flag("user_metadata", default=True)
+
+    def record(found: ListedObject | ListedPrefix) -> Json:
+        if isinstance(found, ListedPrefix):
+            return prefix_json(found.path)
+        entry = decode_entry(found.value)
+        return object_json(repository, found.path, entry, presigned=presigned, user_metadata=own)
+
+    with call.context.served.view(call.name, call.parameters["ref"]) as view:
+        listed = list_prefix(
+            lambda start: view.scan(prefix=prefix, start=start),
+            prefix=prefix,
+            delimiter=call.raw("delimiter"),
+            after=call.after,
+        )
+        return page(call, listed, record, lambda each: offset_of(each.path))
+
+
+# Writing -------------------------------------------------------------------------------------
+
+
+def conditional(call: Call, value: bytes) -> Callable[[bytes | None], bytes]:
+    """Return what decides to stage an entry, if the conditions in the headers are met."""
+    none_match = call.headers.get("if-none-match", "")
+    match = call.headers.get("if-match", "")
+
+    def decide(present: bytes | None) -> bytes:
+        entry = None if present is None else decode_entry(present)
+        if none_match and entry is not None and _names(none_match, entry):
+            raise PreconditionFailed("the path already exists")
+        if match and (entry is None or not _names(match, entry)):
+            raise PreconditionFailed("the object at the path is another one")
+        return value
+
+    return decide
+
+
+def upload_object(call: Call) -> Json:
+    """Write an object."""
+    path, writer = call.path(), call.writer()
+    assert isinstance(call.body, Body)
+    upload = open_upload(call.headers.get("content-type", ""), call.body.pieces)
+    deposited = writer.deposit(upload.pieces)
+    entry = Entry(
+        physical_address=deposited.address,
+        size=deposited.size,
+        checksum=deposited.digest,
+        modified_at=call.repository().lake.runtime.now(),
+        content_type=upload.content_type or content_type_of(path),
+        metadata={
+            name.removeprefix(_META): value
+            for name, value in call.headers.items()
+            if name.startswith(_META)
+        },
+    )
+    decide = conditional(call, encode_entry(entry))
+    return object_json(call.repository(), path, call.apply(path, decide, [deposited]))
+
+
+def check_upload(call: Call) -> Json:
+    """Answer whether an object could be written."""
+    call.path()
+    call.writer()
+    return None
+
+
+def delete_object(call: Call) -> Json:
+    """Delete an object; it is no error if there is none."""
+    _delete(call, [call.path()])
+    return None
+
+
+_PATHS: Final = Record({"paths": list_of(text(1 << 16, has_nul=True), LARGEST_PAGE)})
+
+
+def delete_objects(call: Call) -> Json:
+    """Delete many objects; each that could not be deleted is listed."""
+    paths = [os.fsencode(each) for each in call.read(_PATHS)["paths"]]
+    return {"errors": _delete(call, paths)}
+
+
+def _delete(call: Call, paths: list[bytes]) -> list[Json]:
+    changes = [Change(path, lambda _present: TOMBSTONE) for path in paths]
+    outcomes = call.writer().apply(changes, client=call.client, action=call.action)
+    failed: list[Json] = []
+    for path, outcome in zip(paths, outcomes, strict=True):
+        if isinstance(outcome, LakeError):
+            error = of_lake_error(outcome)
+            where = os.fsdecode(path[:MAX_PATH_SIZE])
+            failed.append({"status_code": error.status, "message": error.message, "path": where})
+    return failed
+
+
+_COPY: Final = Record({"src_path": path_text, "src_ref": optional(nullable(name_text), "")})
+
+
+def copy_object(call: Call) -> Json:
+    """Copy an object; no bytes are copied."""
+    wanted, path = call.read(_COPY), call.path("dest_path")
+    source_ref = wanted["src_ref"] or call.branch
+    source = os.fsencode(wanted["src_path"])
+    with call.acting() as repository:
+        if (source_ref, source) == (call.branch, path):
+            with open_view(repository, call.branch) as view:
+                entry = view.entry(path)
+        else:
+            entry = cp.cp(
+                repository, source_ref=source_ref, source=source, branch=call.branch, path=path
+            )
+        return object_json(repository, path, entry)
+
+
+_METADATA: Final = Record({"set": metadata})
+
+
+def update_metadata(call: Call) -> Json:
+    """Replace the user metadata of an object."""
+    attributes = NewAttributes(metadata=call.read(_METADATA)["set"])
+    with call.acting() as repository:
+        cp.update_metadata(repository, call.branch, [call.path()], attributes)
+    return None
+
+
+_STAGED: Final = Record(
+    {
+        "physical_address": name_text,
+        "checksum": name_text,
+        "size_bytes": whole(0, MAX_COUNT),
+        "mtime": optional(whole(0, 253_000_000_000), None),
+        "metadata": optional(metadata, {}),
+        "content_type": optional(free_text, None),
+        "force": optional(boolean, default=False),
+    }
+)
+
+
+def stage_object(call: Call) -> Json:
+    """Stage an object that is outside the repository's namespace."""
+    wanted, path = call.read(_STAGED), call.path()
+    mtime = wanted["mtime"]
+    with call.acting() as repository:
+        entry = record_object(
+            repository,
+            call.branch,
+            path,
+            location=wanted["physical_address"],
+            size=wanted["size_bytes"],
+            checksum=wanted["checksum"],
+            modified_at=None if mtime is None else datetime.fromtimestamp(mtime, UTC),
+            content_type=wanted["content_type"],
+            metadata=wanted["metadata"],
+        )
+        return object_json(repository, path, entry)
+
+
+_REF: Final = "/repositories/{repository}/refs/{ref}/objects"
+_BRANCH: Final = "/repositories/{repository}/branches/{branch}/objects"
+_NO_CONTENT: Final = HTTPStatus.NO_CONTENT
+
+OPERATIONS: Final = (
+    Operation("getObject", "GET", _REF, get_object),
+    Operation("headObject", "HEAD", _REF, get_object),
+    Operation("statObject", "GET", _REF + "/stat", stat_object),
+    Operation("listObjects", "GET", _REF + "/ls", list_objects),
+    Operation(
+        "getUnderlyingProperties", "GET", _REF + "/underlyingProperties", get_underlying_properties
+    ),
+    Operation("uploadObject", "POST", _BRANCH, upload_object, 201, is_raw=True),
+    Operation(
+        "uploadObjectPreflight", "GET", _BRANCH + "/stage_allowed", check_upload, _NO_CONTENT
+    ),
+    Operation("deleteObject", "DELETE", _BRANCH, delete_object, _NO_CONTENT),
+    Operation("deleteObjects", "POST", _BRANCH + "/delete", delete_objects),
+    Operation("copyObject", "POST", _BRANCH + "/copy", copy_object, 201),
+    Operation("stageObject", "PUT", _BRANCH, stage_object, 201),
+    Operation(
+        "updateObjectUserMetadata", "PUT", _BRANCH + "/stat/user_metadata", update_metadata, 201
+    ),
+)

@@ -1,0 +1,264 @@
+"""Repositories: list, create, delete, metadata, protected branches, refs dumps."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from hashlib import sha256
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.base.ids import MetarangeId
+from lakecli.base.validation import (
+    Record,
+    boolean,
+    identifier,
+    list_of,
+    optional,
+    or_empty,
+    text_that,
+)
+from lakecli.errors import NotFound
+from lakecli.refs.names import is_branch_name
+from lakecli.repository import branch_protect, refs_dump, repo
+from lakecli.repository.lakefs.dump import RefsManifest
+from lakecli.repository.lakefs.restore import restore_refs
+from lakecli.serving.api.records import repository_json
+from lakecli.serving.api.requests import (
+    ApiError,
+    Call,
+    Json,
+    Operation,
+    json_response,
+    name_text,
+    page,
+    read_fields,
+)
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+_branch_name = text_that(is_branch_name, "the name of a branch")
+
+_CREATION: Final = Record(
+    {
+        "name": name_text,
+        "storage_namespace": name_text,
+        "default_branch": optional(or_empty(_branch_name), ""),
+        "sample_data": optional(boolean, default=False),
+        "read_only": optional(boolean, default=False),
+        "storage_id": optional(or_empty(name_text), ""),
+    }
+)
+
+
+def list_repositories(call: Call) -> Json:
+    """List the served repositories."""
+    prefix, after, search = call.text("prefix"), call.text("after"), call.text("search")
+    names = (
+        each
+        for each in call.context.served.names()
+        if each.startswith(prefix) and each > after and search in each
+    )
+    records = (call.context.served.repository(each).record for each in names)
+    return page(call, records, repository_json, lambda each: each.name)
+
+
+def create_repository(call: Call) -> Json:
+    """Create a repository; every new one is as empty as lakeFS's bare ones."""
+    wanted = call.read(_CREATION)
+    for name in ("sample_data", "read_only", "storage_id"):
+        if wanted[name]:
+            raise ApiError(HTTPStatus.NOT_IMPLEMENTED, f"repositories have no {name}")
+    served = call.context.served
+    if not served.takes_new:
+        raise ApiError(HTTPStatus.FORBIDDEN, "this endpoint serves certain repositories only")
+    made = repo.create(
+        served.lake,
+        wanted["name"],
+        wanted["storage_namespace"],
+        default_branch=wanted["default_branch"] or repo.DEFAULT_BRANCH,
+    )
+    return repository_json(made.record)
+
+
+def get_repository(call: Call) -> Json:
+    """Describe a repository."""
+    return repository_json(call.repository().record)
+
+
+def delete_repository(call: Call) -> Json:
+    """Delete a repository on this machine; its namespace stays."""
+    call.context.served.check_writable(call.name)
+    call.repository()
+    repo.delete(call.context.served.lake, call.name)
+    return None
+
+
+def get_metadata(call: Call) -> Json:
+    """Return the metadata of a repository: there is none."""
+    call.repository()
+    return {}
+
+
+# Protected branches --------------------------------------------------------------------------
+
+_RULE: Final = Record({"pattern": name_text})
+_MOST_RULES: Final = 1_000
+
+
+def _etag(patterns: list[str]) -> str:
+    return sha256("\0".join(patterns).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def get_branch_protection(call: Call) -> Response:
+    """List the patterns of branches that take merges only."""
+    patterns = branch_protect.patterns(call.repository())
+    found = [{"pattern": each} for each in patterns]
+    return json_response(found, headers={"ETag": f'"{_etag(patterns)}"'})
+
+
+def set_branch_protection(call: Call) -> Json:
+    """Replace the patterns."""
+    found = list_of(lambda each: read_fields(each, _RULE)["pattern"], _MOST_RULES)(call.document())
+    wanted = set(found)
+    with call.acting() as repository:
+        present = branch_protect.patterns(repository)
+        expected = call.headers.get("if-match", "").strip('"')
+        if expected and expected != _etag(present):
+            raise ApiError(HTTPStatus.PRECONDITION_FAILED, "the rules have changed")
+        for pattern in sorted(set(present) - wanted):
+            branch_protect.delete(repository, pattern, who=call.committer())
+        for pattern in sorted(wanted - set(present)):
+            branch_protect.add(repository, pattern, who=call.committer())
+    return None
+
+
+def add_branch_protection(call: Call) -> Json:
+    """Protect the branches of one more pattern."""
+    with call.acting() as repository:
+        branch_protect.add(repository, call.read(_RULE)["pattern"], who=call.committer())
+    return None
+
+
+def delete_branch_protection(call: Call) -> Json:
+    """Remove one pattern."""
+    with call.acting() as repository:
+        branch_protect.delete(repository, call.read(_RULE)["pattern"], who=call.committer())
+    return None
+
+
+def preflight(call: Call) -> Json:
+    """Answer whether a change would be allowed."""
+    call.context.served.check_writable(call.name)
+    call.repository()
+    return None
+
+
+# Refs dumps ----------------------------------------------------------------------------------
+
+_tree = or_empty(identifier(MetarangeId))
+_REFS: Final = Record(
+    {
+        "commits_meta_range_id": _tree,
+        "branches_meta_range_id": _tree,
+        "tags_meta_range_id": _tree,
+        "force": optional(boolean, default=False),
+    }
+)
+
+
+def dump_refs(call: Call) -> Json:
+    """Write a refs dump; as lakeFS's, it lacks what is staged."""
+    with call.acting() as repository:
+        dumped = refs_dump.refs_dump(repository, leave_out={refs_dump.Loss.UNCOMMITTED})
+    return {
+        "commits_meta_range_id": dumped.manifest.commits,
+        "branches_meta_range_id": dumped.manifest.branches,
+        "tags_meta_range_id": dumped.manifest.tags,
+    }
+
+
+def restore_from_dump(call: Call) -> Json:
+    """Fill an empty repository from a dump."""
+    wanted = call.read(_REFS)
+    trees = (wanted[f"{each}_meta_range_id"] for each in ("commits", "branches", "tags"))
+    with call.acting() as repository:
+        restore_refs(repository, RefsManifest(*trees))
+    return None
+
+
+def submit_dump(call: Call) -> Json:
+    """Write a refs dump, whose result is asked for later."""
+    return _finished(call, refs=dump_refs(call))
+
+
+def submit_restore(call: Call) -> Json:
+    """Fill an empty repository, and let the client ask for the result later."""
+    restore_from_dump(call)
+    return _finished(call)
+
+
+def _finished(call: Call, **result: Any) -> Json:  # noqa: ANN401 - JSON
+    task = call.context.served.lake.runtime.new_id().hex()
+    at = call.context.clock().astimezone(UTC).isoformat()
+    call.kept.put_task(task, {"id": task, "done": True, "update_time": at, **result})
+    return {"id": task}
+
+
+def get_task(call: Call) -> Json:
+    """Return the status of a dump or a restoration."""
+    call.repository()
+    return call.kept.task(call.text("task_id"))
+
+
+def list_runs(call: Call) -> Json:
+    """List runs of actions: there are none."""
+    call.repository()
+    return page(call, [], dict, str)
+
+
+def get_run(call: Call) -> Json:
+    """Refuse to describe a run of actions: there are none."""
+    raise NotFound(f"no run of actions in {call.repository().uri}")
+
+
+_ONE: Final = "/repositories/{repository}"
+_RULES: Final = _ONE + "/branch_protection"
+_NO_CONTENT: Final = HTTPStatus.NO_CONTENT
+
+OPERATIONS: Final = (
+    Operation("listRepositories", "GET", "/repositories", list_repositories),
+    Operation("createRepository", "POST", "/repositories", create_repository, 201),
+    Operation("getRepository", "GET", _ONE, get_repository),
+    Operation("deleteRepository", "DELETE", _ONE, delete_repository, _NO_CONTENT),
+    Operation("getRepositoryMetadata", "GET", _ONE + "/metadata", get_metadata),
+    Operation(
+        "getBranchProtectionRules", "GET", _ONE + "/settings/branch_protection",
+        get_branch_protection,
+    ),
+    Operation(
+        "setBranchProtectionRules", "PUT", _ONE + "/settings/branch_protection",
+        set_branch_protection, _NO_CONTENT,
+    ),
+    Operation("internalGetBranchProtectionRules", "GET", _RULES, get_branch_protection),
+    Operation(
+        "internalCreateBranchProtectionRule", "POST", _RULES, add_branch_protection, _NO_CONTENT
+    ),
+    Operation(
+        "internalDeleteBranchProtectionRule", "DELETE", _RULES, delete_branch_protection,
+        _NO_CONTENT,
+    ),
+    Operation(
+        "createBranchProtectionRulePreflight", "GET", _RULES + "/set_allowed", preflight,
+        _NO_CONTENT,
+    ),
+    Operation("dumpRefs", "PUT", _ONE + "/refs/dump", dump_refs, 201),
+    Operation("restoreRefs", "PUT", _ONE + "/refs/restore", restore_from_dump),
+    Operation("dumpSubmit", "POST", _ONE + "/dump", submit_dump, 202),
+    Operation("dumpStatus", "GET", _ONE + "/dump", get_task),
+    Operation("restoreSubmit", "POST", _ONE + "/restore", submit_restore, 202),
+    Operation("restoreStatus", "GET", _ONE + "/restore", get_task),
+    Operation("listRepositoryRuns", "GET", _ONE + "/actions/runs", list_runs),
+    Operation("getRun", "GET", _ONE + "/actions/runs/{run_id}", get_run),
+    Operation("listRunHooks", "GET", _ONE + "/actions/runs/{run_id}/hooks", get_run),
+)  # fmt: skip
