@@ -40,6 +40,7 @@ _STATUS: Final = {
     "AuthorizationQueryParametersError": 400,
     "BadDigest": 400,
     "BucketAlreadyExists": 409,
+    "BucketAlreadyOwnedByYou": 409,
     "BucketNotEmpty": 409,
     "ConditionalRequestConflict": 409,
     "EntityTooLarge": 400,
