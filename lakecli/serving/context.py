@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
+from threading import local
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
-
-from anyio import CapacityLimiter, from_thread, to_thread
 
 from lakecli.serving.access import Access
 from lakecli.serving.served import Served
@@ -22,8 +23,14 @@ T = TypeVar("T")
 THREADS: Final = 40
 """The most requests that read or write a repository at the same time; others wait."""
 
+THREAD_NAME: Final = "serve"
+"""The beginning of the names of those threads."""
+
 _UNNAMED: Final = "unknown"
 _LONGEST_NAME: Final = 40
+
+_thread = local()
+"""The event loop for which a thread of `Context.in_thread` works."""
 
 
 class Options(NamedTuple):
@@ -31,7 +38,8 @@ class Options(NamedTuple):
 
     Attributes:
         url: the endpoint's own URL, without a trailing slash.
-        hosts: the host names, in lower case, that a request may have in its ``Host`` header.
+        hosts: the host names, in lower case, that a request may have in its ``Host`` header; empty:
+            any.
         region: the region that the endpoint says it has.
         redirect: whether clients that can follow it get the bytes from the bucket itself.
         is_secure: whether the endpoint speaks TLS, so that cookies are sent over TLS only.
@@ -49,19 +57,33 @@ class Context(NamedTuple):
 
     Attributes:
         clock: returns the present time, an aware UTC datetime.
-        threads: the threads in which handlers work.
+        threads: the threads in which handlers work; `new_threads` makes them.
     """
 
     served: Served
     access: Access
     clock: Callable[[], datetime]
     options: Options
-    threads: CapacityLimiter
+    threads: ThreadPoolExecutor
 
     async def in_thread(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function in a thread, and return its result."""
+        """Call a function in a thread, and return its result.
+
+        If the request is cancelled meanwhile, the thread goes on to the end of the function.
+        """
+        loop = asyncio.get_running_loop()
         called = partial(function, *args, **kwargs)
-        return await to_thread.run_sync(called, limiter=self.threads)
+        return await loop.run_in_executor(self.threads, _call, loop, called)
+
+
+def new_threads() -> ThreadPoolExecutor:
+    """Return the threads of an endpoint, which are started when they are needed."""
+    return ThreadPoolExecutor(THREADS, THREAD_NAME)
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> T:
+    _thread.loop = loop
+    return function()
 
 
 def client_of(request: Request, surface: str) -> Client:
@@ -72,11 +94,21 @@ def client_of(request: Request, surface: str) -> Client:
 
 
 def pieces_of(body: AsyncIterator[bytes]) -> Iterator[bytes]:
-    """Yield what arrives in the event loop, for a function that runs in a thread of `in_thread`."""
+    """Return an iterator for a thread over what arrives in the event loop.
 
+    Call this in the event loop, or in a thread of `Context.in_thread`.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        loop = _thread.loop
+    return _pieces_of(body, loop)
+
+
+def _pieces_of(body: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[bytes]:
     async def following() -> bytes | None:
         return await anext(body, None)
 
-    while (piece := from_thread.run(following)) is not None:
+    while (piece := asyncio.run_coroutine_threadsafe(following(), loop).result()) is not None:
         if piece:
             yield piece

@@ -30,6 +30,8 @@ from lakecli.settings.keys import (
     OF_REPOSITORY,
     PROFILE,
     REGION,
+    SERVE_ACCESS_KEY,
+    SERVE_SECRET_KEY,
     SYNC,
     TRUST,
     USE,
@@ -200,6 +202,24 @@ class Settings:
     def presign_expires(self) -> timedelta:
         """The requested lifetime of presigned URLs."""
         return self._value("presign.expires", timedelta)
+
+    @property
+    def serve_keys(self) -> tuple[str, str] | None:
+        """The access key and the secret key of endpoints; ``None``: a new pair each time.
+
+        Raises:
+            UsageError: only one of them is set.
+        """
+        keys = self._find(SERVE_ACCESS_KEY, str), self._find(SERVE_SECRET_KEY, str)
+        if keys[0] is None and keys[1] is None:
+            return None
+        if keys[0] is None or keys[1] is None:
+            missing = SERVE_ACCESS_KEY if keys[0] is None else SERVE_SECRET_KEY
+            raise UsageError(
+                f"one key without the other: {missing} is not set",
+                hint=f"lakecli config set {missing} VALUE",
+            )
+        return keys[0], keys[1]
 
     @property
     def gc_grace(self) -> timedelta:

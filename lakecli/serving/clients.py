@@ -1,0 +1,150 @@
+"""The lines that connect a client to an endpoint, to paste into a shell, a program or a file."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class ClientKind(StrEnum):
+    """The clients for which lines are printed."""
+
+    ENV = "env"
+    AWS = "aws"
+    BOTO3 = "boto3"
+    DUCKDB = "duckdb"
+    POLARS = "polars"
+    SPARK = "spark"
+    RCLONE = "rclone"
+    LAKECTL = "lakectl"
+
+
+class Connection(NamedTuple):
+    """What a client needs to know of an endpoint.
+
+    Attributes:
+        url: the URL of the endpoint, without a trailing slash.
+        bucket: a repository, for the examples.
+        branch: a branch of it.
+    """
+
+    url: str
+    access_key: str
+    secret_key: str
+    region: str = "us-east-1"
+    bucket: str = "REPOSITORY"
+    branch: str = "main"
+
+    @property
+    def host(self) -> str:
+        """The host and the port."""
+        return self.url.partition("://")[2]
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the endpoint speaks TLS."""
+        return self.url.startswith("https:")
+
+
+def lines_for(kind: ClientKind, to: Connection) -> list[str]:
+    """Return the lines for a client; those that begin with a hash are comments."""
+    template = (
+        _TEMPLATES[kind]
+        .strip("\n")
+        .format(
+            to=to,
+            plain=str(not to.is_secure).lower(),
+            secure=str(to.is_secure).lower(),
+            where=f"s3://{to.bucket}/{to.branch}",
+        )
+    )
+    return template.split("\n")
+
+
+_TEMPLATES = {
+    ClientKind.ENV: """
+export AWS_ENDPOINT_URL_S3={to.url}
+export AWS_ACCESS_KEY_ID={to.access_key}
+export AWS_SECRET_ACCESS_KEY={to.secret_key}
+export AWS_DEFAULT_REGION={to.region}
+""",
+    ClientKind.AWS: """
+# in ~/.aws/config; then: aws --profile lakecli s3 ls {where}/
+[profile lakecli]
+aws_access_key_id = {to.access_key}
+aws_secret_access_key = {to.secret_key}
+region = {to.region}
+endpoint_url = {to.url}
+s3 =
+  addressing_style = path
+""",
+    ClientKind.BOTO3: """
+import boto3
+from botocore.config import Config
+
+s3 = boto3.client(
+    "s3",
+    endpoint_url="{to.url}",
+    aws_access_key_id="{to.access_key}",
+    aws_secret_access_key="{to.secret_key}",
+    region_name="{to.region}",
+    config=Config(signature_version="s3v4", s3={{"addressing_style": "path"}}),
+)
+s3.list_objects_v2(Bucket="{to.bucket}", Prefix="{to.branch}/")
+""",
+    ClientKind.DUCKDB: """
+INSTALL httpfs;
+LOAD httpfs;
+CREATE OR REPLACE SECRET lakecli (
+    TYPE s3,
+    ENDPOINT '{to.host}',
+    KEY_ID '{to.access_key}',
+    SECRET '{to.secret_key}',
+    REGION '{to.region}',
+    URL_STYLE 'path',
+    USE_SSL {secure}
+);
+SELECT * FROM '{where}/FILE.parquet';
+""",
+    ClientKind.POLARS: """
+import polars
+
+options = {{
+    "aws_endpoint_url": "{to.url}",
+    "aws_access_key_id": "{to.access_key}",
+    "aws_secret_access_key": "{to.secret_key}",
+    "aws_region": "{to.region}",
+    "aws_virtual_hosted_style_request": "false",
+    "aws_allow_http": "{plain}",
+}}
+polars.read_parquet("{where}/FILE.parquet", storage_options=options)
+""",
+    ClientKind.SPARK: """
+# in spark-defaults.conf, or each after --conf as NAME=VALUE; then: s3a://{to.bucket}/{to.branch}/
+spark.hadoop.fs.s3a.endpoint {to.url}
+spark.hadoop.fs.s3a.endpoint.region {to.region}
+spark.hadoop.fs.s3a.access.key {to.access_key}
+spark.hadoop.fs.s3a.secret.key {to.secret_key}
+spark.hadoop.fs.s3a.path.style.access true
+spark.hadoop.fs.s3a.connection.ssl.enabled {secure}
+""",
+    ClientKind.RCLONE: """
+# in ~/.config/rclone/rclone.conf; then: rclone ls lakecli:{to.bucket}/{to.branch}
+[lakecli]
+type = s3
+provider = Other
+access_key_id = {to.access_key}
+secret_access_key = {to.secret_key}
+region = {to.region}
+endpoint = {to.url}
+force_path_style = true
+""",
+    ClientKind.LAKECTL: """
+# in ~/.lakectl.yaml; then: lakectl branch list lakefs://{to.bucket}
+credentials:
+  access_key_id: {to.access_key}
+  secret_access_key: {to.secret_key}
+server:
+  endpoint_url: {to.url}/api/v1
+""",
+}
