@@ -167,8 +167,11 @@ class Body:
                 hasher.update(data)
 
     def _read_line(self) -> None:
-        line = bytes(self._line).removesuffix(b"\r")
+        whole = bytes(self._line)
+        line = whole.removesuffix(b"\r")
         self._line.clear()
+        if line == whole and self._state is not _State.TRAILERS:
+            raise _malformed("a line does not end with CRLF")
         if self._state is _State.SIZE:
             self._begin_chunk(line)
         elif self._state is _State.TRAILERS:
@@ -228,12 +231,12 @@ class Body:
             S3Error: BadDigest, XAmzContentSHA256Mismatch, SignatureDoesNotMatch, IncompleteBody,
                 MalformedTrailerError and others.
         """
-        if self._state is _State.TRAILERS and self._line:
-            self._read_line()
-        if self._state not in {_State.PLAIN, _State.TRAILERS}:
-            raise _incomplete("the last chunk is missing")
         if self._sent_size is not None and self._taken != self._sent_size:
             raise _incomplete("fewer or more bytes were sent than Content-Length says")
+        if self._state not in {_State.PLAIN, _State.TRAILERS}:
+            raise _incomplete("the last chunk is missing")
+        if self._line:
+            self._read_line()
         if self._size is not None and self._decoded != self._size:
             raise _incomplete("fewer bytes were sent than announced")
         if self._sha256 is not None and self._sha256.hexdigest() != self._signed.payload:
