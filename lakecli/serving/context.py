@@ -10,6 +10,7 @@ from functools import partial
 from threading import local
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
 
+from lakecli.opening import default_committer
 from lakecli.serving.access import Access
 from lakecli.serving.served import Served
 from lakecli.serving.writes import Client
@@ -58,6 +59,7 @@ class Context(NamedTuple):
     Attributes:
         clock: returns the present time, an aware UTC datetime.
         threads: the threads in which handlers work; `new_threads` makes them.
+        committer: returns the committer of new commits.
     """
 
     served: Served
@@ -65,6 +67,7 @@ class Context(NamedTuple):
     clock: Callable[[], datetime]
     options: Options
     threads: ThreadPoolExecutor
+    committer: Callable[[], str] = default_committer
 
     async def in_thread(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function in a thread, and return its result.

@@ -152,7 +152,7 @@ def serve(
             webbrowser.open(page)
 
     endpoint = server.Endpoint(
-        Serving(served, access, context.now, options, new_threads()),
+        Serving(served, access, context.now, options, new_threads(), context.committer),
         bound,
         tls=None if tls_cert is None else server.Tls(str(tls_cert), str(tls_key)),
         report=partial(_report, context),

@@ -36,7 +36,7 @@ def get_storage(call: Call) -> Json:
     return {
         "blockstore_type": kinds.pop() if len(kinds) == 1 else "local",
         "blockstore_namespace_example": "s3://example-bucket/",
-        "blockstore_namespace_validity_regex": "^(s3|gs|az|https|local)://",
+        "blockstore_namespace_ValidityRegex": "^(s3|gs|az|https|local)://",
         "pre_sign_support": signs,
         "pre_sign_support_ui": signs,
         "pre_sign_multipart_upload": False,

@@ -97,7 +97,9 @@ def get_object(call: Call) -> Response:
     }
     if _names(call.headers.get("if-none-match", ""), entry):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    wanted = parse_range(call.headers.get("range"), entry.size)
+    etag, known = headers["ETag"], call.headers.get("if-range")
+    range_ = call.headers.get("range") if known in {None, etag} else None
+    wanted = parse_range(range_, entry.size)
     start, end = wanted or (0, entry.size)
     status = HTTPStatus.OK
     if wanted is not None:

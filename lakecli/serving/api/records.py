@@ -11,9 +11,9 @@ from lakecli.base.model import ChangeType, Commit, Difference, Entry, Repository
 from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 from lakecli.repository.handoff.links import presign_entry
-from lakecli.repository.reading.addresses import full_address
+from lakecli.repository.reading.addresses import is_external
 from lakecli.serving.api.requests import ApiError
-from lakecli.stores.uri import is_local
+from lakecli.stores.uri import as_url, is_local
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
@@ -21,17 +21,10 @@ if TYPE_CHECKING:
 PRESIGNED_FOR: Final = timedelta(minutes=15)
 """How long presigned URLs work: as long as those of lakeFS."""
 
-_LOCAL: Final = "local://"
-
 
 def shown_text(path: bytes) -> str:
     """Return a path as text; bytes that are not UTF-8 are replaced, as lakeFS does."""
     return path.decode("utf-8", "replace")
-
-
-def shown_address(address: str) -> str:
-    """Return the URI of an object or a namespace; a path of this machine becomes ``local://…``."""
-    return _LOCAL + address if address.startswith("/") else address
 
 
 def repository_json(record: RepositoryRecord) -> dict[str, Any]:
@@ -41,7 +34,7 @@ def repository_json(record: RepositoryRecord) -> dict[str, Any]:
         "creation_date": int(record.created_at.timestamp()),
         "default_branch": record.default_branch,
         "storage_id": "",
-        "storage_namespace": shown_address(record.storage_namespace),
+        "storage_namespace": as_url(record.storage_namespace),
         "read_only": record.is_borrowed,
     }
 
@@ -79,10 +72,13 @@ def object_json(
     Args:
         presigned: give a URL that reads the object, if the store can sign one, as its address.
     """
+    address = entry.physical_address
+    if not is_external(entry):
+        address = f"{as_url(repository.record.storage_namespace)}/{address}"
     record: dict[str, Any] = {
         "path": shown_text(path),
         "path_type": "object",
-        "physical_address": shown_address(full_address(repository, entry)),
+        "physical_address": address,
         "checksum": entry.checksum,
         "size_bytes": entry.size,
         "mtime": int(entry.modified_at.timestamp()),

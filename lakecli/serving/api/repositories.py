@@ -20,6 +20,7 @@ from lakecli.base.validation import (
 from lakecli.errors import NotFound
 from lakecli.refs.names import is_branch_name
 from lakecli.repository import branch_protect, refs_dump, repo
+from lakecli.repository.handle.lake import Lake
 from lakecli.repository.lakefs.dump import RefsManifest
 from lakecli.repository.lakefs.restore import restore_refs
 from lakecli.serving.api.records import repository_json
@@ -72,8 +73,9 @@ def create_repository(call: Call) -> Json:
     served = call.context.served
     if not served.takes_new:
         raise ApiError(HTTPStatus.FORBIDDEN, "this endpoint serves certain repositories only")
+    lake = served.lake
     made = repo.create(
-        served.lake,
+        Lake(lake.home, lake.kv, lake.runtime._replace(command=call.client.command(call.action))),
         wanted["name"],
         wanted["storage_namespace"],
         default_branch=wanted["default_branch"] or repo.DEFAULT_BRANCH,
@@ -88,9 +90,8 @@ def get_repository(call: Call) -> Json:
 
 def delete_repository(call: Call) -> Json:
     """Delete a repository on this machine; its namespace stays."""
-    call.context.served.check_writable(call.name)
-    call.repository()
-    repo.delete(call.context.served.lake, call.name)
+    with call.acting() as repository:
+        repo.delete(repository.lake, call.name)
     return None
 
 

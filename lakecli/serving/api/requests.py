@@ -28,7 +28,6 @@ from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.uri import check_path
 from lakecli.base.validation import Invalid, Record, moment, text
 from lakecli.committed.values import decode_entry
-from lakecli.opening import default_committer
 from lakecli.serving.context import Context
 from lakecli.serving.writes import Change
 
@@ -234,7 +233,7 @@ class Call:
 
     def committer(self) -> str:
         """Return the committer of new commits."""
-        return default_committer()
+        return self.context.committer()
 
     # The query and the headers -----------------------------------------------------------
 

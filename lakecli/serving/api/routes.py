@@ -1,7 +1,7 @@
 """Answers requests below ``/api/v1``: finds the operation, checks who asks, and calls the handler.
 
-`OPERATIONS` are those that are answered. `REFUSED` are all others of lakeFS's document, which are
-answered by 501; `tests/serving/api` compares both with the document.
+`OPERATIONS` are those that are answered. `refused` lists all others of lakeFS's document, which are
+answered by 501.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response
 
 from lakecli.base.validation import Invalid
-from lakecli.errors import LakeError
+from lakecli.errors import LakeError, Refused
 from lakecli.serving.access import COOKIE
 from lakecli.serving.api import configuration, objects, refs, repositories, staging
 from lakecli.serving.api.requests import (
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lakecli.serving.served import Served
 
 BASE: Final = "/api/v1/"
+HEALTH: Final = "/_health"
 
 OPERATIONS: Final = (
     *configuration.OPERATIONS,
@@ -82,6 +83,7 @@ def _refusal(error: ApiError) -> Response:
 async def _answer(request: Request, context: Context) -> Response:
     raw = request.scope.get("raw_path") or request.url.path.encode()
     path = raw.decode("ascii", "replace")
+    path = BASE + "healthcheck" if path == HEALTH else path
     segments = path.removeprefix(BASE).split("/")
     operation, parameters = _find(request.method, segments) if path.startswith(BASE) else (None, {})
     if operation is None or operation.name not in _OPEN:
@@ -90,8 +92,11 @@ async def _answer(request: Request, context: Context) -> Response:
         message = f"lakecli serve has no {request.method} {path[:200]}"
         raise ApiError(HTTPStatus.NOT_IMPLEMENTED, message)
     changes = operation.method not in _READING and operation.name not in _HARMLESS
-    if changes and context.served.read_only:
-        raise ApiError(HTTPStatus.FORBIDDEN, "this endpoint is read-only")
+    if changes:
+        try:
+            context.served.check_writable(parameters.get("repository", ""))
+        except Refused as error:
+            raise ApiError(HTTPStatus.FORBIDDEN, error.message) from None
     body: bytes | Body
     if operation.is_raw:
         length = request.headers.get("content-length", "")

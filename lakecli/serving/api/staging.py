@@ -26,7 +26,6 @@ from lakecli.errors import LakeError
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
-from lakecli.repository.guard import claim_values
 from lakecli.repository.handoff.incoming import bring_in, clear
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.serving.api.objects import conditional
@@ -35,7 +34,6 @@ from lakecli.serving.api.records import (
     can_presign,
     commit_json,
     object_json,
-    shown_address,
 )
 from lakecli.serving.api.refs import COMMIT
 from lakecli.serving.api.requests import (
@@ -50,6 +48,7 @@ from lakecli.serving.api.requests import (
     read_fields,
 )
 from lakecli.stores.presigned_urls import PresignRequest
+from lakecli.stores.uri import as_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def _place(repository: Repository) -> str:
-    return f"{shown_address(repository.record.storage_namespace)}/"
+    return f"{as_url(repository.record.storage_namespace)}/"
 
 
 def get_physical_address(call: Call) -> Json:
@@ -115,9 +114,7 @@ def link_physical_address(call: Call) -> Json:
             metadata=wanted["user_metadata"],
             size=wanted["size_bytes"],
         )
-        value = encode_entry(entry)
-        claim_values(acting, [(path, value)])
-    staged = call.apply(path, conditional(call, value))
+    staged = call.apply(path, conditional(call, encode_entry(entry)))
     clear(repository, found, version)
     return object_json(repository, path, staged)
 
