@@ -115,6 +115,8 @@ class _Form:
             if end == b"\r\n" and self._buffer.startswith(b"--"):
                 return self._buffer
             self._fill()
+        if at > _MOST_HEADERS:
+            raise Invalid("a form with a part whose head is too long")
         found, self._buffer = self._buffer[:at], self._buffer[at + len(end) :]
         return found
 

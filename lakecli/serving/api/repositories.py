@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.base.ids import MetarangeId
+from lakecli.base.model import is_repository_name
 from lakecli.base.validation import (
     Record,
     boolean,
@@ -42,7 +43,7 @@ _branch_name = text_that(is_branch_name, "the name of a branch")
 
 _CREATION: Final = Record(
     {
-        "name": name_text,
+        "name": text_that(is_repository_name, "the name of a repository"),
         "storage_namespace": name_text,
         "default_branch": optional(or_empty(_branch_name), ""),
         "sample_data": optional(boolean, default=False),
