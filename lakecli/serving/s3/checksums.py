@@ -144,11 +144,14 @@ def sent(headers: Mapping[str, str], *, of_upload: bool = False) -> dict[str, st
     found = {
         name.removeprefix(PREFIX): text for name, text in headers.items() if name.startswith(PREFIX)
     }
-    return {
+    sums = {
         named(name): checked(name, text, of_upload=of_upload)
         for name, text in found.items()
         if name not in _OTHER
     }
+    if len(sums) > 1:
+        raise S3Error("InvalidRequest", "Only one x-amz-checksum- header may be sent.")
+    return sums
 
 
 def encoded(digest: bytes) -> str:

@@ -1,8 +1,8 @@
 """Documents of S3: bodies of requests are read, answers are written.
 
 A request may come from anyone who has a presigned URL. So a document with a DTD is refused before
-any entity of it is read, and size and depth are bounded. Names of elements count without their
-namespace, which many clients leave out.
+any entity of it is read, and its size, depth and number of elements are bounded. Names of elements
+count without their namespace, which many clients leave out.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ LARGEST_COMPLETION: Final = 8 << 20
 """Largest body of CompleteMultipartUpload in bytes: 10,000 parts with all their checksums."""
 
 _DEEPEST: Final = 8
+_MOST_ELEMENTS: Final = 100_000
 _NUMBER: Final = re.compile("[0-9]{1,9}", re.ASCII)
 _SPECIAL: Final = re.compile("[&<>\r]")
 _NOT_PLAIN: Final = re.compile("[^ -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -44,6 +45,8 @@ class Element:
         name: its name without the namespace.
         text: the text directly in it.
     """
+
+    __slots__ = ("children", "name", "text")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -68,20 +71,23 @@ class _Builder:
 
     def __init__(self) -> None:
         self.root = Element("")
-        self._open = [self.root]
+        self._open: list[tuple[Element, list[str]]] = [(self.root, [])]
+        self._made = 0
 
     def start(self, name: str, _: object) -> None:
-        if len(self._open) > _DEEPEST:
+        self._made += 1
+        if len(self._open) > _DEEPEST or self._made > _MOST_ELEMENTS:
             raise _UnusualError
         made = Element(name.rpartition(":")[2])
-        self._open[-1].children.append(made)
-        self._open.append(made)
+        self._open[-1][0].children.append(made)
+        self._open.append((made, []))
 
     def end(self, _: str) -> None:
-        self._open.pop()
+        element, texts = self._open.pop()
+        element.text = "".join(texts)
 
     def text(self, text: str) -> None:
-        self._open[-1].text += text
+        self._open[-1][1].append(text)
 
     def refuse(self, *_: object) -> None:
         raise _UnusualError

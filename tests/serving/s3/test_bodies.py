@@ -49,8 +49,9 @@ def checksum_of(algorithm: str, data: bytes) -> str:
 def decoded(
     payload: str, headers: Mapping[str, str], pieces: Sequence[bytes], *, limit: int = LIMIT
 ) -> tuple[bytes, Finished]:
-    """Return what a body decodes to."""
-    body = Body(signed_for(payload), headers, limit=limit)
+    """Return what a body decodes to; unless the headers say another size, it is that of `DATA`."""
+    size = {"x-amz-decoded-content-length": str(len(DATA))} if payload in FORMS else {}
+    body = Body(signed_for(payload), {**size, **headers}, limit=limit)
     made = b"".join(decoded for piece in pieces for decoded in body.feed(piece))
     return made, body.finish()
 
@@ -201,8 +202,8 @@ def test_chunks_of_another_request_are_refused() -> None:
     whole = chunked(DATA, 640, signed=signed)
     half = (len(whole) - len(chunked(b"", 1, signed=signed))) // 2
     first, second, last = whole[:half], whole[half : 2 * half], whole[2 * half :]
-    for other in (second + first + last, first + last, first + first + second + last):
-        assert code_of(SIGNED_CHUNKS, {}, other) == "SignatureDoesNotMatch"
+    for body in (second + first + last, first + last, first + first + second + last):
+        assert code_of(SIGNED_CHUNKS, {}, body) == "SignatureDoesNotMatch"
 
 
 def test_the_signature_follows_from_that_of_the_request() -> None:
@@ -252,14 +253,21 @@ def test_lengths_that_lie() -> None:
     assert code_of(UNSIGNED_TRAILER, {}, b"5\r\nabcd\r\n0\r\n\r\n") == "IncompleteBody"
 
 
+def test_chunks_need_their_length() -> None:
+    for form in FORMS:
+        with pytest.raises(S3Error, match="MissingContentLength") as caught:
+            Body(signed_for(form), {"content-length": "9"}, limit=LIMIT)
+        assert caught.value.status == 411
+
+
 def test_limits_hold_whatever_is_announced() -> None:
     assert code_of(UNSIGNED, {"content-length": "11"}, limit=10) == "EntityTooLarge"
     assert code_of(UNSIGNED, {}, b"x" * 11, limit=10) == "EntityTooLarge"
     decoded_length = {"x-amz-decoded-content-length": "11"}
     assert code_of(UNSIGNED_TRAILER, decoded_length, limit=10) == "EntityTooLarge"
-    assert code_of(UNSIGNED_TRAILER, {}, b"ffffffffffffffff\r\n" + b"x" * 11, limit=10) == (
-        "EntityTooLarge"
-    )
+    ten = {"x-amz-decoded-content-length": "10"}
+    huge = b"ffffffffffffffff\r\n" + b"x" * 11
+    assert code_of(UNSIGNED_TRAILER, ten, huge, limit=10) in {"EntityTooLarge", "IncompleteBody"}
     # The whole is longer than its limit, but not what it decodes to.
     headers, body = in_form(SIGNED_TRAILER, b"x" * 10, size=1)
     assert decoded(SIGNED_TRAILER, headers, [body], limit=10)[0] == b"x" * 10
@@ -267,7 +275,8 @@ def test_limits_hold_whatever_is_announced() -> None:
 
 def test_memory_is_bounded_by_what_arrives() -> None:
     size = 32 << 20
-    body = Body(signed_for(UNSIGNED_TRAILER), {}, limit=1 << 40)
+    headers = {"x-amz-decoded-content-length": str(size)}
+    body = Body(signed_for(UNSIGNED_TRAILER), headers, limit=1 << 40)
     body.feed(f"{size:x}\r\n".encode())
     piece = b"x" * (1 << 16)
     tracemalloc.start()
