@@ -7,6 +7,8 @@ in the tables is answered as not implemented.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Awaitable, Callable
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -26,16 +28,19 @@ if TYPE_CHECKING:
 
     from lakecli.serving.context import Context
 
+FAILED: Final = 400
+
 Operation = Callable[[Call], Awaitable[Answer]]
 
 _SUBRESOURCES: Final = frozenset(
-    (
+    re.findall(
+        r"[\w-]+",
         "accelerate acl analytics attributes cors delete encryption intelligent-tiering inventory "
-        "legal-hold lifecycle list-type location logging metrics notification object-lock "
-        "ownershipControls partNumber policy policyStatus publicAccessBlock rename replication "
-        "requestPayment restore retention select session tagging torrent uploadId uploads "
-        "versionId versioning versions website metadataTable metadataConfiguration"
-    ).split()
+        "legal-hold lifecycle list-type location logging metadataConfiguration metadataTable "
+        "metrics notification object-lock ownershipControls partNumber policy policyStatus "
+        "publicAccessBlock rename replication requestPayment restore retention select session "
+        "tagging torrent uploadId uploads versionId versioning versions website",
+    )
 )
 """The parameters that name another operation than the method alone."""
 
@@ -69,6 +74,8 @@ _OF_OBJECT: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "uploadId"): multipart.list_parts,
 }
 
+_METHODS: Final = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
+
 _LOSSY: Final = (
     "x-amz-server-side-encryption-customer-algorithm",
     "x-amz-tagging",
@@ -95,7 +102,7 @@ async def handle(request: Request, context: Context) -> Response:
         answer = _error_answer(error, request, call, request_id)
     except ClientDisconnect:
         return empty_answer(400)
-    if call is not None and answer.status_code >= 400:
+    if call is not None and answer.status_code >= FAILED:
         await call.drain()
     answer.raw_headers.append((b"x-amz-request-id", request_id.encode()))
     return answer
@@ -119,13 +126,18 @@ def _call_of(request: Request, context: Context) -> Call:
         signed,
         place=(bucket.decode("utf-8", "surrogateescape"), key),
         query=dict(query_of(raw_query)) if raw_query else {},
-        headers={name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]},
+        headers={
+            name.decode("latin-1"): text.decode("latin-1").strip(" \t")
+            for name, text in scope["headers"]
+        },
     )
 
 
 def _operation_of(call: Call) -> Operation:
     table = _OF_OBJECT if call.key else _OF_BUCKET if call.bucket else _OF_SERVICE
     method = call.request.method
+    if method not in _METHODS:
+        raise S3Error("MethodNotAllowed", f"S3 has no method {method}")
     named = sorted(_SUBRESOURCES.intersection(call.query)) if call.query else []
     if "versionId" in named:
         if call.query["versionId"] != "null":
@@ -149,6 +161,8 @@ def _operation_of(call: Call) -> Operation:
 def _error_answer(error: S3Error, request: Request, call: Call | None, request_id: str) -> Answer:
     if not error.resource and call is not None:
         error.resource = call.resource
+    if error.code == "NoSuchKey" and call is not None and call.key:
+        error.details = {"Key": os.fsdecode(call.key), **error.details}
     document = to_xml(error, request_id)
     headers = text_headers(error.headers.items())
     if request.method == "HEAD" or not document:
