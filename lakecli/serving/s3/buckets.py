@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.serving.s3 import xml
 from lakecli.serving.s3.call import Answer, Call, empty_answer, xml_answer
 from lakecli.serving.s3.errors import S3Error
-from lakecli.serving.s3.objects import find_entry
+from lakecli.serving.s3.objects import find_entry, iso_date
 
 if TYPE_CHECKING:
     from lakecli.serving.served import Served
@@ -49,7 +49,7 @@ async def list_buckets(call: Call) -> Answer:
             "Bucket",
             [
                 xml.leaf("Name", name),
-                xml.leaf("CreationDate", f"{created_at:%Y-%m-%dT%H:%M:%S.000Z}"),
+                xml.leaf("CreationDate", iso_date(created_at)),
             ],
         )
         for name, created_at in found

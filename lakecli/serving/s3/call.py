@@ -47,6 +47,8 @@ MOST_STREAMS: Final = 128
 DRAINED: Final = 8 << 20
 """Bytes of a body that are read and dropped, so that its sender reads the error."""
 
+NO_CONTENT: Final = 204
+
 Headers = list[tuple[bytes, bytes]]
 
 _slow = ThreadPoolExecutor(MOST_STREAMS, "serve-slow")
@@ -316,4 +318,4 @@ def xml_answer(document: bytes, *, status: int = 200, headers: Headers | None = 
 def empty_answer(status: int = 200, headers: Headers | None = None) -> Answer:
     """Return an answer without a body."""
     own = headers or []
-    return Answer(status, own if status == 204 else [*own, (b"content-length", b"0")])
+    return Answer(status, own if status == NO_CONTENT else [*own, (b"content-length", b"0")])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
@@ -22,14 +22,12 @@ from lakecli.serving.s3 import pages, xml
 from lakecli.serving.s3.buckets import OWNER, check_bucket
 from lakecli.serving.s3.call import Answer, Call, xml_answer
 from lakecli.serving.s3.errors import S3Error
-from lakecli.serving.s3.objects import etag_of
-
-if TYPE_CHECKING:
-    from lakecli.base.model import Entry
+from lakecli.serving.s3.objects import etag_of, iso_date
 
 SLASH: Final = b"/"
 
-Listed = ListedObject | ListedPrefix
+Listed = tuple[bytes, ListedObject | ListedPrefix]
+"""What stands before a name, such as its ref and a slash, and the rest of it."""
 
 
 class Page(NamedTuple):
@@ -101,11 +99,7 @@ async def list_objects_v2(call: Call) -> Answer:
     token = query.get("continuation-token")
     start = _bytes(query.get("start-after", ""))
     listing = (call.bucket, query.get("prefix", ""), query.get("delimiter", ""))
-    if token is not None:
-        after = pages.position_of(secret, listing, token)
-    else:
-        after = start
-    page = Page.of(call, after)
+    page = Page.of(call, start if token is None else pages.position_of(secret, listing, token))
     has_owner = query.get("fetch-owner") == "true"
     items, last, is_truncated = await call.in_thread(_listed, call, page, has_owner=has_owner)
     children = [*page.echoed(call), xml.leaf("KeyCount", len(items))]
@@ -127,27 +121,23 @@ def _listed(call: Call, page: Page, *, has_owner: bool) -> tuple[list[xml.Markup
     items: list[xml.Markup] = []
     prefixes: list[xml.Markup] = []
     last = b""
-    for item in _walk(call, page):
+    owner = OWNER if has_owner else ""
+    for own, item in _walk(call, page):
         if len(items) + len(prefixes) == page.most:
             return items + prefixes, last, True
-        last = item.path
+        last = own + item.path
         if isinstance(item, ListedPrefix):
             prefixes.append(xml.branch("CommonPrefixes", [page.leaf("Prefix", last)]))
-        else:
-            items.append(_contents(page.leaf("Key", last), decode_entry(item.value), has_owner))
+            continue
+        entry = decode_entry(item.value)
+        items.append(
+            xml.Markup(
+                f"<Contents>{page.leaf('Key', last)}<LastModified>{iso_date(entry.modified_at)}"
+                f"</LastModified><ETag>&quot;{etag_of(entry)}&quot;</ETag>"
+                f"<Size>{entry.size}</Size>{owner}<StorageClass>STANDARD</StorageClass></Contents>"
+            )
+        )
     return items + prefixes, last, False
-
-
-def _contents(key: xml.Markup, entry: Entry, has_owner: bool) -> xml.Markup:  # noqa: FBT001
-    moment = entry.modified_at.isoformat()[:19]
-    return xml.Markup(
-        f"<Contents>{key}<LastModified>{moment}.000Z</LastModified>"
-        f"<ETag>&quot;{etag_of(entry).translate(_IN_XML)}&quot;</ETag><Size>{entry.size}</Size>"
-        f"{OWNER if has_owner else ''}<StorageClass>STANDARD</StorageClass></Contents>"
-    )
-
-
-_IN_XML: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def _walk(call: Call, page: Page) -> Iterator[Listed]:
@@ -162,7 +152,7 @@ def _walk(call: Call, page: Page) -> Iterator[Listed]:
         return
     names = _refs(call, page.prefix)
     if page.delimiter == SLASH:
-        yield from (ListedPrefix(name) for name in names if name > page.after)
+        yield from ((b"", ListedPrefix(name)) for name in names if name > page.after)
         return
     cut = b""
     for name in names:
@@ -177,7 +167,7 @@ def _walk(call: Call, page: Page) -> Iterator[Listed]:
                 is_there = next(view.scan(), None) is not None
             if is_there:
                 cut = common
-                yield ListedPrefix(common)
+                yield b"", ListedPrefix(common)
 
 
 def _common(name: bytes, page: Page) -> bytes | None:
@@ -187,7 +177,7 @@ def _common(name: bytes, page: Page) -> bytes | None:
 
 
 def _refs(call: Call, prefix: bytes) -> list[bytes]:
-    """Return the names of branches and tags that start with a prefix, each with a slash, ordered."""
+    """Return the names of branches and tags with a prefix, each with a slash, ordered."""
     check_bucket(call)
     repository = call.context.served.repository(call.bucket)
     with repository.lake.kv.read() as txn:
@@ -196,7 +186,7 @@ def _refs(call: Call, prefix: bytes) -> list[bytes]:
 
 
 def _of_ref(call: Call, ref: bytes, below: bytes, page: Page) -> Iterator[Listed]:
-    """Yield the objects and common prefixes of one ref, with the ref before their paths."""
+    """Yield the objects and common prefixes of one ref."""
     own = ref + SLASH
     after = b""
     if page.after.startswith(own):
@@ -206,7 +196,7 @@ def _of_ref(call: Call, ref: bytes, below: bytes, page: Page) -> Iterator[Listed
     with call.view(os.fsdecode(ref)) as view:
         scan: Callable[[bytes], Iterator[tuple[bytes, bytes]]] = partial(_scan, view.scan, below)
         for item in list_prefix(scan, prefix=below, delimiter=page.delimiter, after=after):
-            yield item._replace(path=own + item.path)
+            yield own, item
 
 
 def _scan(

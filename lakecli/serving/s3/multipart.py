@@ -30,6 +30,7 @@ from lakecli.serving.s3.objects import (
     check_key,
     checksum_headers,
     etag_of,
+    iso_date,
     properties_of,
     read_range,
     source_of,
@@ -271,7 +272,7 @@ async def copy_part(call: Call) -> Answer:
 
     part = await call.in_thread(copy)
     children = [
-        xml.leaf("LastModified", f"{part.modified_at:%Y-%m-%dT%H:%M:%S.000Z}"),
+        xml.leaf("LastModified", iso_date(part.modified_at)),
         xml.leaf("ETag", f'"{part.tag}"'),
     ]
     return xml_answer(xml.document("CopyPartResult", children))
@@ -348,6 +349,12 @@ def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[
     size = call.headers.get("x-amz-mp-object-size")
     if size is not None and size != str(sum(part.size for part in parts)):
         raise S3Error("InvalidRequest", "the parts do not have the size that was announced")
+    _check_sums(call, parts)
+    return parts
+
+
+def _check_sums(call: Call, parts: Sequence[Part]) -> None:
+    """Compare the checksums that a client sent of the whole object."""
     for name, text in checksums.sent(call.headers).items():
         sums = [part.checksums.get(name, "") for part in parts]
         if not all(sums):
@@ -358,7 +365,6 @@ def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[
             found = checksums.joined(name, zip(sums, (part.size for part in parts), strict=True))
         if found != text:
             raise S3Error("BadDigest", f"the object has another checksum: {name}")
-    return parts
 
 
 def _whole_source(parts: Sequence[Part]) -> Source | None:
@@ -423,7 +429,7 @@ async def list_parts(call: Call) -> Answer:
         sums = [xml.leaf(f"Checksum{name.upper()}", text) for name, text in part.checksums.items()]
         described = [
             xml.leaf("PartNumber", part.number),
-            xml.leaf("LastModified", f"{part.modified_at:%Y-%m-%dT%H:%M:%S.000Z}"),
+            xml.leaf("LastModified", iso_date(part.modified_at)),
             xml.leaf("ETag", f'"{part.tag}"'),
             xml.leaf("Size", part.size),
             *sums,
@@ -473,7 +479,7 @@ async def list_uploads(call: Call) -> Answer:
             xml.leaf("UploadId", upload.id),
             OWNER,
             xml.leaf("StorageClass", "STANDARD"),
-            xml.leaf("Initiated", f"{upload.started_at:%Y-%m-%dT%H:%M:%S.000Z}"),
+            xml.leaf("Initiated", iso_date(upload.started_at)),
         ]
         items.append(xml.branch("Upload", described))
         last = key, upload.id
