@@ -105,6 +105,8 @@ class Body:
         self._size = (
             _number(headers, "x-amz-decoded-content-length") if is_chunked else self._sent_size
         )
+        if self._size is None and is_chunked:
+            raise S3Error("MissingContentLength", "x-amz-decoded-content-length is missing.")
         if self._size is not None and self._size > limit:
             raise _too_large(limit)
         self._taken = self._decoded = 0

@@ -129,7 +129,8 @@ _CODES: Final[Mapping[type[LakeError], str]] = {
 _LOCAL_PATH: Final = re.compile(r"(?:(?<=[\s'\"(`=])|^)(?:file://)?/[^\s'\"`]*")
 """A path of this machine in a message; objects are named without a slash before them."""
 
-_NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that no document can contain."""
 
 
 def of_lake_error(
@@ -164,4 +165,4 @@ def to_xml(error: S3Error, request_id: str) -> bytes:
     }
     elements = (f"<{name}>{escape(text)}</{name}>" for name, text in fields.items() if text)
     text = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{"".join(elements)}</Error>'
-    return _NOT_IN_XML.sub("\ufffd", text).encode()
+    return NOT_IN_XML.sub("\ufffd", text).encode()

@@ -59,11 +59,14 @@ def _mac_of(secret: bytes, listing: Sequence[str], position: bytes) -> bytes:
 
 def most_of(text: str | None, name: str = "max-keys") -> int:
     """Return how many names a page has at most: 0 to `MOST`; raise `S3Error`: InvalidArgument."""
-    if not text:
-        return MOST
+    return min(number_of(text, name), MOST) if text else MOST
+
+
+def number_of(text: str, name: str) -> int:
+    """Return a parameter that is a number; raise `S3Error`: InvalidArgument."""
     if _NUMBER.fullmatch(text) is None or int(text) > _LARGEST:
         raise S3Error("InvalidArgument", f"{name} must be an integer between 0 and {_LARGEST}.")
-    return min(int(text), MOST)
+    return int(text)
 
 
 def encoding_of(text: str | None) -> str:

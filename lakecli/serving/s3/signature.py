@@ -10,10 +10,9 @@ form that was sent is right, and one over the form that Amazon documents; both n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hmac import compare_digest
-from itertools import product
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
@@ -126,8 +125,7 @@ def verify(
         raise S3Error("InvalidAccessKeyId", "The access key ID is not the one of this endpoint.")
     signed_headers = _signed_of(claim, sent)
     end = end_of_request(signed_headers, claim.payload)
-    paths, queries = _forms_of_path(raw_path), _forms_of_query(raw_query)
-    for path, query in product(paths, queries):
+    for path, query in _forms(raw_path, raw_query):
         text = text_to_sign(f"{method}\n{path}\n{query}\n{end}", claim.date, scope)
         if compare_digest(signature(secret, scope, text), claim.signature):
             key = signing_key(secret, scope)
@@ -247,7 +245,7 @@ def _moment_of(date: str) -> datetime | None:
     if _MOMENT.fullmatch(date) is None:
         return None
     try:
-        return datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        return datetime.fromisoformat(date)
     except ValueError:
         return None
 
@@ -283,10 +281,18 @@ def _signed_of(claim: _Claim, headers: Mapping[str, str]) -> dict[str, str]:
     return {name: headers[name] for name in names}
 
 
-def _forms_of_path(raw: bytes) -> list[str]:
-    """Return the forms of a path that a client may have signed, the most likely one first."""
-    encoded = quote(unquote_to_bytes(raw), safe="/~")
-    return list(dict.fromkeys((raw.decode(*AS_SENT) or "/", encoded or "/")))
+def _forms(raw_path: bytes, raw_query: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the forms of a path and a query that a client may have signed, as sent first."""
+    pairs = [pair for pair in _pairs_of(raw_query) if pair[0] != b"X-Amz-Signature"]
+    path = raw_path.decode(*AS_SENT) or "/"
+    query = b"&".join(sorted(name + b"=" + value for name, value in pairs)).decode(*AS_SENT)
+    yield path, query
+    other_path = quote(unquote_to_bytes(raw_path), safe="/~") or "/"
+    encoded = sorted(
+        (quote(_decoded(name), safe=""), quote(_decoded(value), safe="")) for name, value in pairs
+    )
+    other_query = "&".join(f"{name}={value}" for name, value in encoded)
+    yield from ((path, other_query), (other_path, query), (other_path, other_query))
 
 
 def _pairs_of(raw_query: bytes) -> list[tuple[bytes, bytes]]:
@@ -294,34 +300,19 @@ def _pairs_of(raw_query: bytes) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, _, value in parts]
 
 
-def _forms_of_query(raw: bytes) -> list[str]:
-    """Return the forms of a query that a client may have signed, without the signature."""
-    written = [
-        (name.decode(*AS_SENT), value.decode(*AS_SENT))
-        for name, value in _pairs_of(raw)
-        if name != b"X-Amz-Signature"
-    ]
-    encoded = [
-        (quote(name, safe="", errors=AS_SENT[1]), quote(value, safe="", errors=AS_SENT[1]))
-        for name, value in query_of(raw)
-        if name != "X-Amz-Signature"
-    ]
-    forms = (
-        "&".join(f"{name}={value}" for name, value in sorted(each)) for each in (encoded, written)
-    )
-    return list(dict.fromkeys(forms))
-
-
 def query_of(raw_query: bytes) -> list[tuple[str, str]]:
     """Return the decoded parameters of a query as they are signed; ``+`` is a blank.
 
     Bytes that are no UTF-8 are kept as surrogates.
     """
-    return [(_decoded(name), _decoded(value)) for name, value in _pairs_of(raw_query)]
+    return [
+        (_decoded(name).decode(*AS_SENT), _decoded(value).decode(*AS_SENT))
+        for name, value in _pairs_of(raw_query)
+    ]
 
 
-def _decoded(part: bytes) -> str:
-    return unquote_to_bytes(part.replace(b"+", b" ")).decode(*AS_SENT)
+def _decoded(part: bytes) -> bytes:
+    return unquote_to_bytes(part.replace(b"+", b" "))
 
 
 def _malformed_header(problem: str) -> S3Error:

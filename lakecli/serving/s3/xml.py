@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, NewType
-from urllib.parse import quote
 from xml.parsers.expat import ExpatError, ParserCreate
 from xml.sax.saxutils import escape
 
 from lakecli.serving.s3.checksums import ALGORITHMS
-from lakecli.serving.s3.errors import S3Error
+from lakecli.serving.s3.errors import NOT_IN_XML, S3Error
 
 Markup = NewType("Markup", str)
 """Text that is XML already."""
@@ -33,8 +32,12 @@ LARGEST_COMPLETION: Final = 8 << 20
 _DEEPEST: Final = 8
 _MOST_ELEMENTS: Final = 100_000
 _NUMBER: Final = re.compile("[0-9]{1,9}", re.ASCII)
-_SPECIAL: Final = re.compile("[&<>\r]")
+_SPECIAL: Final = re.compile("[^ -%'-;=?-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NOT_PLAIN: Final = re.compile("[^ -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ENCODED_BYTE: Final = re.compile(rb"[^A-Za-z0-9_.~/-]")
+_PERCENT: Final = [b"%%%02X" % byte for byte in range(256)]
+"""The form of each byte in a URL; `urllib` takes five times as long for a name with one of them."""
+
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -191,10 +194,13 @@ def read_completion(data: bytes) -> list[NamedPart]:
 
 
 def leaf(name: str, value: str | int) -> Markup:
-    """Return an element with text; a boolean becomes ``true`` or ``false``."""
+    """Return an element with text; a boolean becomes ``true`` or ``false``.
+
+    What XML cannot contain is replaced; `name_of` refuses it for names that clients use.
+    """
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if _SPECIAL.search(text):
-        text = escape(text, {"\r": "&#13;"})
+        text = NOT_IN_XML.sub("\ufffd", escape(text, {"\r": "&#13;"}))
     return Markup(f"<{name}>{text}</{name}>")
 
 
@@ -220,7 +226,7 @@ def name_of(path: bytes, *, encoding: str = "") -> str:
             ``encoding-type=url``.
     """
     if encoding:
-        return quote(path, safe="/~")
+        return _ENCODED_BYTE.sub(lambda found: _PERCENT[found[0][0]], path).decode()
     try:
         text = path.decode()
     except UnicodeDecodeError:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.serving.s3.errors import S3Error
-from lakecli.serving.s3.pages import encoding_of, most_of, position_of, token_of
+from lakecli.serving.s3.pages import encoding_of, most_of, number_of, position_of, token_of
 
 SECRET = b"s" * 32
 LISTING = ("sales", "main/", "/")
@@ -55,6 +55,12 @@ def test_numbers_of_names() -> None:
         with pytest.raises(S3Error, match="max-uploads") as caught:
             most_of(text, "max-uploads")
         assert caught.value.code == "InvalidArgument"
+
+
+def test_numbers_are_not_cut() -> None:
+    assert number_of("9999", "part-number-marker") == 9999
+    with pytest.raises(S3Error, match="part-number-marker"):
+        number_of("", "part-number-marker")
 
 
 def test_encodings() -> None:

@@ -171,6 +171,12 @@ def test_what_is_written_is_read(text: str) -> None:
     assert found.tag == f"{{{NAMESPACE}}}Root"
 
 
+def test_what_xml_cannot_contain_is_replaced() -> None:
+    assert fromstring(document("R", [leaf("T", "a\0&\ud800\uffff\x7f")]))[0].text == (
+        "a\ufffd&\ufffd\ufffd\x7f"
+    )
+
+
 def test_line_breaks_in_texts_are_kept() -> None:
     assert fromstring(document("R", [leaf("T", "a\r\n\tb")]))[0].text == "a\r\n\tb"
 
