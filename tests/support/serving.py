@@ -43,13 +43,9 @@ class Endpoint(NamedTuple):
         """Run a command beside it, and return what it says."""
         return lakecli(self.environment, *arguments)
 
-    def rows(self, *arguments: str) -> Any:
-        """Run a command beside it, and return its answer in JSON, or a list of lines of JSON."""
-        said = self.lakecli(*arguments, "--json")
-        try:
-            return json.loads(said)
-        except ValueError:
-            return [json.loads(line) for line in said.splitlines()]
+    def rows(self, *arguments: str) -> list[Any]:
+        """Run a command beside it, and return the lines of its answer in JSON."""
+        return [json.loads(line) for line in self.lakecli(*arguments, "--json").splitlines()]
 
     def memory(self) -> int:
         """Return the memory of the process, in bytes."""
