@@ -47,10 +47,13 @@ def make_app(context: Context, *, report: Callable[[BaseException], None]) -> AS
     Args:
         report: called with each error that is a mistake of the endpoint itself.
     """
+
     async def respond(request: Request) -> Response:
         if not is_own_host(request.headers.getlist("host"), context.options.hosts):
             return PlainTextResponse("This endpoint has another name.\n", 403)
-        if not is_signed(request) and is_from_elsewhere(request):
+        if is_signed(request):
+            return await handler_of("s3")(request, context)
+        if is_from_elsewhere(request):
             return PlainTextResponse("Another site has sent this request.\n", 403)
         return await handler_of(surface_of(request))(request, context)
 
@@ -112,14 +115,11 @@ def is_signed(request: Request) -> bool:
 
 
 def surface_of(request: Request) -> str:
-    """Return the name of the surface that answers a request."""
+    """Return the name of the surface that answers a request that is not signed."""
     path: str = request.scope["path"]
-    if not is_signed(request):
-        if path.startswith(f"{_API}/") or path in {_API, _HEALTH}:
-            return "api"
-        if path == "/" or path.startswith(_PAGES):
-            return "page"
-    return "s3"
+    if path.startswith(f"{_API}/") or path in {_API, _HEALTH}:
+        return "api"
+    return "page" if path == "/" or path.startswith(_PAGES) else "s3"
 
 
 def is_from_elsewhere(request: Request) -> bool:

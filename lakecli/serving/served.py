@@ -13,15 +13,20 @@ from copy import copy
 from threading import Lock
 from typing import Final
 
-from lakecli.base.model import RepositoryRecord
 from lakecli.errors import NotFound, Refused, Unreachable
 from lakecli.repository.contract import BranchMover, Notice, Repository
-from lakecli.repository.handle.lake import Lake, LocalRepository
+from lakecli.repository.handle.lake import Lake, LocalRepository, find_repository
 from lakecli.repository.reading.view import View, check_branch, open_view, resolve_ref
 from lakecli.serving.writes import BranchWriter, Client, new_memory
 
 CATCH_UP: Final = 5.0
 """The seconds for which a repository counts as up to date."""
+
+SEEN: Final = 1.0
+"""The seconds for which a repository counts as not deleted."""
+
+TIDY: Final = 60.0
+"""The seconds between two deletions of expired records, which follow each operation elsewhere."""
 
 MOST_WRITERS: Final = 256
 """The most branches whose writers are kept."""
@@ -55,11 +60,16 @@ class Opening:
 
 
 class _Held:
-    """A repository that is open, and when it was last brought up to date."""
+    """A repository that is open.
+
+    Attributes:
+        fresh_at: when it was last brought up to date with its bucket.
+        seen_at: when this machine last had it under its name.
+    """
 
     def __init__(self, opened: LocalRepository, now: float) -> None:
         self.opened = opened
-        self.fresh_at = now
+        self.fresh_at = self.seen_at = now
         self.refreshing = Lock()
         # Made once, for all handles that are copied from this one.
         _ = opened.store, opened.trees, opened.guard, opened.addresses
@@ -96,6 +106,7 @@ class Served:
         self._namespaces = dict(namespaces or {})
         self._elapsed = lake.runtime.elapsed
         self._memory = new_memory()
+        self._tidying = _Turn()
         self._lock = Lock()  # of the attributes below
         self._held: dict[str, _Held] = {}
         self._writers: dict[tuple[str, str], tuple[_Held, BranchWriter]] = {}
@@ -122,31 +133,20 @@ class Served:
         return self._find(name).opened
 
     def _find(self, name: str) -> _Held:
-        namespace = self._namespaces.get(name)
-        if namespace is not None:
-            return self._refreshed(name, None)
-        if not self._is_served(name):
-            raise NotFound(f"no repository {name!r} is served here")
-        record = self.lake.repository(name).record
-        return self._refreshed(name, record)
-
-    def _refreshed(self, name: str, record: RepositoryRecord | None) -> _Held:
-        """Return an open repository; bring it up to date, unless that was done just now.
-
-        Args:
-            record: the present record of a repository of the lake; ``None``: a namespace.
-        """
         now = self._elapsed()
         with self._lock:
             held = self._held.get(name)
-        if held is None or (record is not None and held.opened.record != record):
-            return self._open(name, is_namespace=record is None)
+        is_namespace = name in self._namespaces
+        if held is not None and not is_namespace and now - held.seen_at > SEEN:
+            held = self._seen(name, held, now)
+        if held is None:
+            return self._open(name)
         if now - held.fresh_at < CATCH_UP or not held.refreshing.acquire(blocking=False):
             return held
         try:
             held.fresh_at = now
-            if record is None:
-                return self._open(name, is_namespace=True)
+            if is_namespace:
+                return self._open(name)
             self._catch_up(held.opened)
         except Unreachable as error:
             self._opening.notify(Notice(f"not fetched: {error.message}", error.hint))
@@ -154,13 +154,26 @@ class Served:
             held.refreshing.release()
         return held
 
-    def _open(self, name: str, *, is_namespace: bool) -> _Held:
-        opening = self._opening
-        if is_namespace:
-            opened = opening.namespace(self._namespaces[name])
-        else:
-            opened = opening.repository(name)
+    def _seen(self, name: str, held: _Held, now: float) -> _Held | None:
+        """Return what is open under a name, unless another repository has the name now."""
+        with self.lake.kv.read() as txn:
+            record = find_repository(txn, name)
+        if record == held.opened.record:
+            held.seen_at = now
+            return held
+        with self._lock:
+            self._held.pop(name, None)
+        return None
+
+    def _open(self, name: str) -> _Held:
+        namespace = self._namespaces.get(name)
+        if namespace is not None:
+            opened = self._opening.namespace(namespace)
+        elif self._is_served(name):
+            opened = self._opening.repository(name)
             self._catch_up(opened)
+        else:
+            raise NotFound(f"no repository {name!r} is served here")
         held = _Held(opened, self._elapsed())
         with self._lock:
             self._held[name] = held
@@ -173,6 +186,14 @@ class Served:
         if fetching.mover is not None:
             self._opening.catch_up(fetching)
         self._tell(opened)
+
+    def _acting(self, opened: LocalRepository, command: str) -> LocalRepository:
+        """Return a handle that shares all of another one, and has a text for the log."""
+        acting = copy(opened)
+        lake = opened.lake
+        assert isinstance(lake, Lake)
+        acting.lake = _Lake(lake, command, self._tidying)
+        return acting
 
     def _tell(self, repository: Repository) -> None:
         """Pass on the messages of verbs, which all handles of a repository share."""
@@ -195,7 +216,7 @@ class Served:
             Refused: the endpoint, or the repository, is read-only.
         """
         self.check_writable(name)
-        acting = _acting(self._find(name).opened, client.command(action))
+        acting = self._acting(self._find(name).opened, client.command(action))
         acting.mover = self._opening.mover(acting)
         try:
             yield acting
@@ -230,23 +251,26 @@ class Served:
         """
         self.check_writable(name)
         held = self._find(name)
-        check_branch(held.opened, branch)
-        key = name, branch
+        opened, key = held.opened, (name, branch)
         with self._lock:
-            present = self._writers.pop(key, None)
-            if present is None or present[0] is not held:
-                opened = held.opened
-                made = BranchWriter(
-                    lambda command: _acting(opened, command),
-                    branch,
-                    elapsed=self._elapsed,
-                    memory=self._memory,
-                )
-                present = held, made
-            self._writers[key] = present  # at the end: the oldest are first
+            present = self._writers.get(key)
+        if present is not None and present[0] is held:
+            return present[1]
+        check_branch(opened, branch)
+        made = BranchWriter(
+            lambda command: self._acting(opened, command),
+            branch,
+            elapsed=self._elapsed,
+            memory=self._memory,
+        )
+        with self._lock:
+            present = self._writers.get(key)
+            if present is not None and present[0] is held:
+                return present[1]  # of another thread, which was faster
+            self._writers[key] = held, made
             while len(self._writers) > MOST_WRITERS:
                 del self._writers[next(iter(self._writers))]
-        return present[1]
+        return made
 
     def check_writable(self, name: str = "") -> None:
         """Refuse to change a repository, or to make one, if the endpoint is read-only.
@@ -263,9 +287,30 @@ class Served:
             )
 
 
-def _acting(opened: LocalRepository, command: str) -> LocalRepository:
-    """Return a handle that shares all of another one, and has a text for the operation log."""
-    acting = copy(opened)
-    lake = opened.lake
-    acting.lake = Lake(lake.home, lake.kv, lake.runtime._replace(command=command))
-    return acting
+class _Lake(Lake):
+    """A lake with the text for the operation log of one client."""
+
+    def __init__(self, lake: Lake, command: str, turn: _Turn) -> None:
+        super().__init__(lake.home, lake.kv, lake.runtime._replace(command=command))
+        self._turn = turn
+
+    def tidy(self, repository: Repository) -> None:
+        """Delete expired records, if it is time."""
+        if self._turn.has_come(self.runtime.elapsed()):
+            super().tidy(repository)
+
+
+class _Turn:
+    """Something that is done at most every `TIDY` seconds."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+        self._lock = Lock()
+
+    def has_come(self, now: float) -> bool:
+        """Return whether it is to be done now; then the next time is set."""
+        with self._lock:
+            if now < self._next:
+                return False
+            self._next = now + TIDY
+            return True

@@ -18,7 +18,7 @@ aborts unfinished uploads, that a killed process leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from threading import Lock
@@ -35,11 +35,11 @@ from lakecli.repository.guard import claim_values, uploaded_changes
 from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, is_to_stage
-from lakecli.repository.transfer.ingest import SENT_AT_ONCE, Ingest, Ingested
+from lakecli.repository.transfer.ingest import SENT_AT_ONCE, SMALL, Ingest
 from lakecli.repository.transfer.parallel import Memory
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import PART_SIZE
-from lakecli.stores.contract import ANY, size_of
+from lakecli.stores.contract import ANY, put_content, size_of
 from lakecli.stores.streams import PieceReader
 from lakecli.stores.uri import is_local
 
@@ -78,6 +78,9 @@ class Client(NamedTuple):
 class Intake:
     """Brings objects into a namespace, and makes them durable. Safe to share between threads.
 
+    Small objects are durable at once: threads that sync files of a directory at the same time wait
+    hardly longer than one of them would.
+
     Attributes:
         is_broken: whether objects that it took in may be lost, because it could not make them
             durable.
@@ -87,24 +90,31 @@ class Intake:
         self.is_broken = False
         self._repository = repository
         self._ingest = Ingest(repository.store, repository.guard)
+        self._is_local = is_local(repository.store.uri)
 
     def take(self, source: Iterable[bytes] | bytes, memory: Memory) -> Deposited:
         """Bring an object into the namespace, durable only after `settle`."""
-        if isinstance(source, bytes):
-            done = self._small(source)
-        elif is_local(self._repository.store.uri):
-            reader = cast("BinaryIO", PieceReader(iter(source)))
-            done = self._ingest.stream(reader)
-        else:
-            return self._to_bucket(iter(source), memory)
-        return self._deposited(done)
+        if isinstance(source, bytes) and len(source) <= PART_SIZE:
+            return self._small(source)
+        pieces = iter([source] if isinstance(source, bytes) else source)
+        if not self._is_local:
+            return self._to_bucket(pieces, memory)
+        first: list[bytes] = []
+        size = 0
+        for piece in pieces:
+            first.append(piece)
+            size += len(piece)
+            if size > SMALL:
+                reader = cast("BinaryIO", PieceReader(chain(first, pieces)))
+                done = self._ingest.stream(reader)
+                return Deposited(data_key(done.digest), done.digest, done.size, self)
+        return self._small(b"".join(first))
 
-    def _deposited(self, done: Ingested) -> Deposited:
-        return Deposited(data_key(done.digest), done.digest, done.size, self)
-
-    def _small(self, data: bytes) -> Ingested:
+    def _small(self, data: bytes) -> Deposited:
         digest = DataDigest(blake3(data).hexdigest())
-        return self._ingest.known(iter([data]), digest, len(data))
+        address = data_key(digest)
+        is_new = put_content(self._repository.store, address, data)
+        return Deposited(address, digest, len(data), self, is_new=is_new)
 
     def _to_bucket(self, pieces: Iterator[bytes], memory: Memory) -> Deposited:
         first: list[bytes] = []
@@ -115,7 +125,7 @@ class Intake:
                 size += len(piece)
                 if size > PART_SIZE:
                     return self._incoming(chain(first, pieces))
-            return self._deposited(self._small(b"".join(first)))
+            return self._small(b"".join(first))
 
     def _incoming(self, pieces: Iterator[bytes]) -> Deposited:
         """Send a large object of unknown digest, and let the bucket copy it to its name."""
@@ -145,7 +155,7 @@ class Intake:
             store.delete([key])
         return Deposited(address, digest, size, self)
 
-    def settle(self, deposited: Iterable[Deposited]) -> None:
+    def settle(self, deposited: Collection[Deposited]) -> None:
         """Make objects durable, and claim them.
 
         Raises:
@@ -154,10 +164,13 @@ class Intake:
         if self.is_broken:
             raise Unreachable("the object may not have become durable", hint="send it again")
         try:
-            self._ingest.flush([Ingested(each.digest, each.size) for each in deposited])
+            self._ingest.flush()
         except BaseException:
             self.is_broken = True
             raise
+        written = {each.address for each in deposited if each.is_new}
+        found = {each.address for each in deposited} - written
+        self._repository.guard.settle(found=found, written=written)
 
 
 class Deposited(NamedTuple):
@@ -168,12 +181,14 @@ class Deposited(NamedTuple):
         digest: the BLAKE3 of its bytes, 64 hex digits; the checksum of its entry.
         size: the number of its bytes.
         intake: what brought it in, and must also make it durable.
+        is_new: whether the namespace surely had no such object before.
     """
 
     address: str
     digest: str
     size: int
     intake: Intake
+    is_new: bool = False
 
 
 class Change(NamedTuple):
