@@ -31,9 +31,6 @@ OURS: Final[Mapping[str, Sequence[str]]] = {
         "the checksum is kept",
     ),
     "the condition is judged as RFC 9110 says": ("If-None-Match with an ETag",),
-    "the frames tell where the body ends; its length is verified where it is announced": (
-        "chunks without their length",
-    ),
     "the bucket of the namespace decides about the storage class": (
         "a storage class that is none",
     ),

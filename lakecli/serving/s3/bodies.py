@@ -102,9 +102,7 @@ class Body:
         is_chunked = signed.payload in _CHUNKED
         self._state = _State.SIZE if is_chunked else _State.PLAIN
         self._sent_size = _number(headers, "content-length")
-        self._size = (
-            _number(headers, "x-amz-decoded-content-length") if is_chunked else self._sent_size
-        )
+        self._size = announced_size(signed, headers)
         if self._size is None and is_chunked:
             raise S3Error("MissingContentLength", "x-amz-decoded-content-length is missing.")
         if self._size is not None and self._size > limit:
@@ -274,6 +272,16 @@ class Body:
             name: checksums.checked(name, self._trailers[checksums.PREFIX + name])
             for name in self._announced
         }
+
+
+def announced_size(signed: Signed, headers: Mapping[str, str]) -> int | None:
+    """Return the number of decoded bytes that a client announces, or ``None``.
+
+    Raises:
+        S3Error: InvalidArgument.
+    """
+    is_chunked = signed.payload in _CHUNKED
+    return _number(headers, "x-amz-decoded-content-length" if is_chunked else "content-length")
 
 
 def stored_encoding(content_encoding: str) -> str:

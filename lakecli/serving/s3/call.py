@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from lakecli.errors import LakeError, NotFound, UsageError
 from lakecli.serving.context import Context, client_of, pieces_of
-from lakecli.serving.s3.bodies import Body, Finished
+from lakecli.serving.s3.bodies import Body, Finished, announced_size
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.signature import Signed
 
@@ -218,18 +218,20 @@ class Call:
     @property
     def body_size(self) -> int | None:
         """The number of decoded bytes that the client announces."""
-        text = self.headers.get("x-amz-decoded-content-length")
-        text = self.headers.get("content-length") if text is None else text
-        return int(text) if text is not None and text.isdecimal() else None
+        return announced_size(self.signed, self.headers)
 
     @property
     def is_small(self) -> bool:
         """Whether the body passes as a whole."""
         return (PIECE + 1 if self.body_size is None else self.body_size) <= PIECE
 
-    async def whole(self, limit: int = PIECE, *, also: Iterable[str] = ()) -> bytes:
-        """Return the body, verified."""
-        body = Body(self.signed, self.headers, limit=limit, also=also)
+    async def whole(
+        self, limit: int = PIECE, *, also: Iterable[str] = (), completes_upload: bool = False
+    ) -> bytes:
+        """Return the body, verified; for the parameters see `Body`."""
+        body = Body(
+            self.signed, self.headers, limit=limit, also=also, completes_upload=completes_upload
+        )
         pieces: list[bytes] = []
         self._has_read = True
         async for data in self.request.stream():

@@ -159,21 +159,6 @@ def encoded(digest: bytes) -> str:
     return b64encode(digest).decode()
 
 
-def headers_of(checksums: Mapping[str, str], request: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that answer a GET or HEAD with the checksums of the whole object.
-
-    There are none unless the client asks (``x-amz-checksum-mode``), and none if it asks for a
-    range: clients compare the checksum with the bytes that they got.
-    """
-    if request.get(f"{PREFIX}mode", "").upper() != "ENABLED" or "range" in request:
-        return {}
-    made = {f"{PREFIX}{name}": text for name, text in checksums.items()}
-    if made:
-        is_composite = any("-" in text for text in checksums.values())
-        made[f"{PREFIX}type"] = "COMPOSITE" if is_composite else "FULL_OBJECT"
-    return made
-
-
 def composite(algorithm: str, parts: Sequence[str]) -> str:
     """Return the checksum of an object from those of its parts: the checksum of checksums."""
     hasher = ALGORITHMS[algorithm]()

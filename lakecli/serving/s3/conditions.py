@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from lakecli.serving.s3.errors import S3Error
@@ -128,6 +129,7 @@ def _whole(moment: datetime) -> datetime:
     return moment.replace(microsecond=0)
 
 
+@lru_cache(1 << 12)
 def http_date(moment: datetime) -> str:
     """Return a time as headers have it (``Last-Modified``)."""
     return format_datetime(_whole(moment).astimezone(UTC), usegmt=True)

@@ -42,7 +42,6 @@ _STATUS: Final = {
     "BucketAlreadyExists": 409,
     "BucketAlreadyOwnedByYou": 409,
     "BucketNotEmpty": 409,
-    "ConditionalRequestConflict": 409,
     "EntityTooLarge": 400,
     "EntityTooSmall": 400,
     "IncompleteBody": 400,
@@ -118,13 +117,14 @@ _CODES: Final[Mapping[type[LakeError], str]] = {
     HookFailed: "AccessDenied",
     IntegrityError: "InternalError",
     LostRace: "SlowDown",
+    NotFound: "NoSuchKey",
     NothingToDo: "InvalidRequest",
     OutcomeUnknown: "InternalError",
     PermissionDenied: "AccessDenied",
     Unreachable: "ServiceUnavailable",
     UsageError: "InvalidArgument",
 }
-"""By the class of the error or its nearest base; `NotFound` depends on the request."""
+"""By the class of the error or its nearest base."""
 
 _LOCAL_PATH: Final = re.compile(r"(?:(?<=[\s'\"(`=])|^)(?:file://)?/[^\s'\"`]*")
 """A path of this machine in a message; objects are named without a slash before them."""
@@ -133,23 +133,14 @@ NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ff
 """Characters that no document can contain."""
 
 
-def of_lake_error(
-    error: LakeError, *, resource: str = "", missing: str = "NoSuchKey", conditional: bool = False
-) -> S3Error:
+def of_lake_error(error: LakeError) -> S3Error:
     """Return a lakecli error as S3's.
 
-    Args:
-        missing: the code if something does not exist: ``NoSuchKey``, ``NoSuchBucket`` or
-            ``NoSuchUpload``.
-        conditional: whether the request has conditions. If it does, its client must look again
-            after a lost race; otherwise clients repeat it.
+    After a lost race clients repeat the request, conditions included; nothing of it was applied.
     """
     known = (_CODES[base] for base in type(error).__mro__ if base in _CODES)
-    code = missing if isinstance(error, NotFound) else next(known, "InternalError")
-    if code == "SlowDown" and conditional:
-        code = "ConditionalRequestConflict"
     text = f"{error.message} ({error.hint})" if error.hint else error.message
-    return S3Error(code, _LOCAL_PATH.sub("(a local path)", text), resource=resource)
+    return S3Error(next(known, "InternalError"), _LOCAL_PATH.sub("(a local path)", text))
 
 
 def to_xml(error: S3Error, request_id: str) -> bytes:

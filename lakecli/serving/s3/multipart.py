@@ -197,10 +197,10 @@ def _no_such_upload() -> S3Error:
 
 
 def _number_of(call: Call) -> int:
-    text = call.query["partNumber"]
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= xml.MOST_PARTS):
+    number = pages.number_of(call.query["partNumber"], "partNumber")
+    if not 1 <= number <= xml.MOST_PARTS:
         raise S3Error("InvalidArgument", f"a part has a number from 1 to {xml.MOST_PARTS:,}")
-    return int(text)
+    return number
 
 
 async def create_upload(call: Call) -> Answer:
@@ -280,7 +280,8 @@ async def copy_part(call: Call) -> Answer:
 
 async def complete_upload(call: Call) -> Answer:
     """Answer CompleteMultipartUpload."""
-    named = xml.read_completion(await call.whole(xml.LARGEST_COMPLETION))
+    body = await call.whole(xml.LARGEST_COMPLETION, completes_upload=True)
+    named = xml.read_completion(body)
     etag = await call.slowly(_complete, call, named)
     url = f"{call.context.options.url}{call.request.url.path}"
     children = [xml.leaf("Location", url), *_named(call), xml.leaf("ETag", f'"{etag}"')]
@@ -355,12 +356,12 @@ def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[
 
 def _check_sums(call: Call, parts: Sequence[Part]) -> None:
     """Compare the checksums that a client sent of the whole object."""
-    for name, text in checksums.sent(call.headers).items():
+    for name, text in checksums.sent(call.headers, of_upload=True).items():
         sums = [part.checksums.get(name, "") for part in parts]
         if not all(sums):
             continue  # they were not computed while the parts arrived
         if "-" in text:
-            found = f"{checksums.composite(name, sums)}-{len(parts)}"
+            found = checksums.composite(name, sums)
         else:
             found = checksums.joined(name, zip(sums, (part.size for part in parts), strict=True))
         if found != text:
@@ -411,7 +412,7 @@ async def list_parts(call: Call) -> Answer:
     """Answer ListParts."""
     upload = uploads_of(call.context.served).of(call)
     most = pages.most_of(call.query.get("max-parts"), "max-parts")
-    after = pages.most_of(call.query.get("part-number-marker") or "0", "part-number-marker")
+    after = pages.number_of(call.query.get("part-number-marker") or "0", "part-number-marker")
     ordered = (part for number, part in sorted(upload.parts.items()) if number > after)
     found = list(islice(ordered, most + 1))
     listed = found[:most]

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
-from email.utils import format_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -40,6 +39,7 @@ from lakecli.serving.s3.call import (
     text_headers,
     xml_answer,
 )
+from lakecli.serving.s3.conditions import http_date
 from lakecli.serving.s3.errors import S3Error, of_lake_error
 from lakecli.serving.writes import Change
 from lakecli.staging.area import TOMBSTONE
@@ -135,12 +135,6 @@ def find_entry(call: Call) -> tuple[Repository, Entry]:
 def iso_date(moment: datetime) -> str:
     """Return a time as documents have it."""
     return f"{moment:%Y-%m-%dT%H:%M:%S}.000Z"
-
-
-@lru_cache(1 << 12)
-def http_date(moment: datetime) -> str:
-    """Return a time as headers have it."""
-    return format_datetime(moment, usegmt=True)
 
 
 async def head_object(call: Call) -> Answer:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakecli import native
 from lakecli.serving.s3 import checksums
-from lakecli.serving.s3.checksums import ALGORITHMS, composite, headers_of, joined, named, sent
+from lakecli.serving.s3.checksums import ALGORITHMS, composite, joined, named, sent
 from lakecli.serving.s3.errors import S3Error
 
 CRCS = ("crc32", "crc32c", "crc64nvme")
@@ -100,14 +100,3 @@ def test_headers_of_a_request() -> None:
     for end in ("-", "-0", "-x", "-100000", "-1-1"):
         with pytest.raises(S3Error):
             sent({"x-amz-checksum-crc32": text + end}, of_upload=True)
-
-
-def test_headers_of_an_answer() -> None:
-    wanted = {"x-amz-checksum-mode": "enabled"}
-    whole = {"x-amz-checksum-crc32": "AAAAAA==", "x-amz-checksum-type": "FULL_OBJECT"}
-    assert headers_of({"crc32": "AAAAAA=="}, wanted) == whole
-    assert headers_of({"crc32": "AAAAAA==-2"}, wanted)["x-amz-checksum-type"] == "COMPOSITE"
-    assert headers_of({}, wanted) == {}
-    assert headers_of({"crc32": "AAAAAA=="}, {}) == {}
-    # Clients would compare it with the bytes of the part.
-    assert headers_of({"crc32": "AAAAAA=="}, {**wanted, "range": "bytes=0-0"}) == {}

@@ -41,16 +41,9 @@ from lakecli.stores.contract import BucketNotFound, ConditionFailed, NotAllowed,
     ],
 )
 def test_families(kind: type[LakeError], code: str, status: int) -> None:
-    made = of_lake_error(kind("cannot do it", hint="do that"), resource="/sales/main/a")
-    assert (made.code, made.status, made.resource) == (code, status, "/sales/main/a")
+    made = of_lake_error(kind("cannot do it", hint="do that"))
+    assert (made.code, made.status) == (code, status)
     assert made.message == "cannot do it (do that)"
-
-
-def test_what_depends_on_the_request() -> None:
-    missing = errors.NotFound("no such repository: sales")
-    assert of_lake_error(missing, missing="NoSuchBucket").code == "NoSuchBucket"
-    lost = errors.LostRace("somebody else was first")
-    assert of_lake_error(lost, conditional=True).code == "ConditionalRequestConflict"
 
 
 @pytest.mark.parametrize(
