@@ -165,6 +165,11 @@ class Served:
             self._held.pop(name, None)
         return None
 
+    def forget(self, name: str) -> None:
+        """Close what is open under a name, because its repository was deleted."""
+        with self._lock:
+            self._held.pop(name, None)
+
     def _open(self, name: str) -> _Held:
         namespace = self._namespaces.get(name)
         if namespace is not None:

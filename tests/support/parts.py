@@ -35,6 +35,7 @@ PLACES = {
     "filesystem/test_libraries.py": "servers",
     "gc/test_spark_live_set_in_process.py": "spark",
     "servers": "servers",
+    "serving/api/test_clients.py": "servers",
     "serving/test_s3_cases.py": "servers",
     "serving/test_clients.py": "servers",
     "serving/test_more_clients.py": "servers",

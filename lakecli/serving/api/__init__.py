@@ -8,6 +8,7 @@
     objects                  read, list, write, copy, delete
     refs                     branches, tags, commits, log, diff, merge
     repositories             repositories, protected branches, refs dumps
+    refused                  all other operations, for the manual
     bodies                   forms with a file
     records                  lakeFS's records as JSON
     requests                 parameters, checks, pages, errors; how an operation is declared

@@ -22,7 +22,7 @@ _MOST_HEADERS: Final = 16 << 10
 _BOUNDARY: Final = re.compile(r"[ -~]{1,200}", re.ASCII)
 
 
-class Upload(NamedTuple):
+class UploadedContents(NamedTuple):
     """The contents of an object that a client sends.
 
     Attributes:
@@ -34,7 +34,7 @@ class Upload(NamedTuple):
     pieces: Iterator[bytes]
 
 
-def open_upload(content_type: str, pieces: Iterator[bytes]) -> Upload:
+def open_upload(content_type: str, pieces: Iterator[bytes]) -> UploadedContents:
     """Return the contents of an object in the body of a request.
 
     Args:
@@ -46,14 +46,14 @@ def open_upload(content_type: str, pieces: Iterator[bytes]) -> Upload:
     """
     header = _parsed(content_type)
     if header.get_content_type() != "multipart/form-data":
-        return Upload(content_type, pieces)
+        return UploadedContents(content_type, pieces)
     boundary = header.get_param("boundary") or ""
     if not isinstance(boundary, str) or not _BOUNDARY.fullmatch(boundary):
         raise Invalid("a form without a boundary")
     form = _Form(pieces, boundary.encode())
     for part in form.parts():
         if part.get_param("name", header="content-disposition") == FIELD:
-            return Upload(part.get("content-type", ""), form.contents(is_last=True))
+            return UploadedContents(part.get("content-type", ""), form.contents(is_last=True))
     raise Invalid(f"a form without the field {FIELD!r}")
 
 

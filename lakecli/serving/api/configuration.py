@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from lakecli.base.validation import Record
 from lakecli.serving.api.records import can_presign
-from lakecli.serving.api.requests import ApiError, Call, Json, Operation, free_text
+from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, Json, free_text
 from lakecli.stores.uri import parse
 
 VERSION: Final = "1.84.0"
@@ -16,17 +16,17 @@ VERSION: Final = "1.84.0"
 _TYPES: Final = {"s3": "s3", "gs": "gs", "az": "azure", "https": "azure"}
 
 
-def check_health(_call: Call) -> Json:
+def check_health(_call: ApiCall) -> Json:
     """Answer that the endpoint works."""
     return None
 
 
-def get_version(_call: Call) -> Json:
+def get_version(_call: ApiCall) -> Json:
     """Return the version of the API."""
     return {"version": VERSION, "version_context": "lakecli", "upgrade_recommended": False}
 
 
-def get_storage(call: Call) -> Json:
+def get_storage(call: ApiCall) -> Json:
     """Return what the stores of the repositories can do; presigned URLs need buckets for all."""
     served = call.context.served
     repositories = [served.repository(each) for each in served.names()]
@@ -47,7 +47,7 @@ def get_storage(call: Call) -> Json:
     }
 
 
-def get_config(call: Call) -> Json:
+def get_config(call: ApiCall) -> Json:
     """Return the whole configuration."""
     return {
         "version_config": get_version(call),
@@ -56,12 +56,12 @@ def get_config(call: Call) -> Json:
     }
 
 
-def get_setup_state(_call: Call) -> Json:
+def get_setup_state(_call: ApiCall) -> Json:
     """Answer that nothing has to be set up."""
     return {"state": "initialized", "comm_prefs_missing": False}
 
 
-def get_user(call: Call) -> Json:
+def get_user(call: ApiCall) -> Json:
     """Describe the user, who makes all commits."""
     committer = call.committer()
     user: dict[str, Any] = {"id": committer, "creation_date": 0, "friendly_name": committer}
@@ -73,7 +73,7 @@ def get_user(call: Call) -> Json:
 _LOGIN: Final = Record({"access_key_id": free_text, "secret_access_key": free_text})
 
 
-def log_in(call: Call) -> Json:
+def log_in(call: ApiCall) -> Json:
     """Return a token for the key pair."""
     wanted = call.read(_LOGIN)
     token = call.context.access.log_in(wanted["access_key_id"], wanted["secret_access_key"])
@@ -82,7 +82,7 @@ def log_in(call: Call) -> Json:
     return {"token": token}
 
 
-def post_statistics(_call: Call) -> Json:
+def post_statistics(_call: ApiCall) -> Json:
     """Take statistics of a client, and forget them."""
     return None
 
@@ -90,12 +90,12 @@ def post_statistics(_call: Call) -> Json:
 _NO_CONTENT: Final = HTTPStatus.NO_CONTENT
 
 OPERATIONS: Final = (
-    Operation("healthCheck", "GET", "/healthcheck", check_health, _NO_CONTENT),
-    Operation("getLakeFSVersion", "GET", "/config/version", get_version),
-    Operation("getStorageConfig", "GET", "/config/storage", get_storage),
-    Operation("getConfig", "GET", "/config", get_config),
-    Operation("getSetupState", "GET", "/setup_lakefs", get_setup_state),
-    Operation("getCurrentUser", "GET", "/user", get_user),
-    Operation("login", "POST", "/auth/login", log_in),
-    Operation("postStatsEvents", "POST", "/statistics", post_statistics, _NO_CONTENT),
+    ApiOperation("healthCheck", "GET", "/healthcheck", check_health, _NO_CONTENT),
+    ApiOperation("getLakeFSVersion", "GET", "/config/version", get_version),
+    ApiOperation("getStorageConfig", "GET", "/config/storage", get_storage),
+    ApiOperation("getConfig", "GET", "/config", get_config),
+    ApiOperation("getSetupState", "GET", "/setup_lakefs", get_setup_state),
+    ApiOperation("getCurrentUser", "GET", "/user", get_user),
+    ApiOperation("login", "POST", "/auth/login", log_in),
+    ApiOperation("postStatsEvents", "POST", "/statistics", post_statistics, _NO_CONTENT),
 )

@@ -44,10 +44,9 @@ from lakecli.serving.api.records import (
 )
 from lakecli.serving.api.requests import (
     LARGEST_PAGE,
-    Body,
-    Call,
+    ApiCall,
+    ApiOperation,
     Json,
-    Operation,
     PreconditionFailed,
     free_text,
     metadata,
@@ -79,12 +78,12 @@ _HEADERS: Final = {
 # Reading -------------------------------------------------------------------------------------
 
 
-def _entry(call: Call) -> Entry:
+def _entry(call: ApiCall) -> Entry:
     with call.context.served.view(call.name, call.parameters["ref"]) as view:
         return view.entry(call.path())
 
 
-def get_object(call: Call) -> Response:
+def get_object(call: ApiCall) -> Response:
     """Return the bytes of an object, or those of a range."""
     entry, repository = _entry(call), call.repository()
     if call.flag("presign") and can_presign(repository):
@@ -137,7 +136,7 @@ def _names(header: str, entry: Entry) -> bool:
     return any(each in {entry.checksum, "*"} for each in tags if each)
 
 
-def stat_object(call: Call) -> Json:
+def stat_object(call: ApiCall) -> Json:
     """Describe an object."""
     return object_json(
         call.repository(),
@@ -148,13 +147,13 @@ def stat_object(call: Call) -> Json:
     )
 
 
-def get_underlying_properties(call: Call) -> Json:
+def get_underlying_properties(call: ApiCall) -> Json:
     """Return the storage class of an object: it is not known."""
     _entry(call)
     return {}
 
 
-def list_objects(call: Call) -> Json:
+def list_objects(call: ApiCall) -> Json:
     """List objects, or the common prefixes of their paths."""
     repository, prefix = call.repository(), call.raw("prefix")
     presigned, own = call.flag("presign"), call.flag("user_metadata", default=True)
@@ -178,7 +177,7 @@ def list_objects(call: Call) -> Json:
 # Writing -------------------------------------------------------------------------------------
 
 
-def conditional(call: Call, value: bytes) -> Callable[[bytes | None], bytes]:
+def conditional(call: ApiCall, value: bytes) -> Callable[[bytes | None], bytes]:
     """Return what decides to stage an entry, if the conditions in the headers are met."""
     none_match = call.headers.get("if-none-match", "")
     match = call.headers.get("if-match", "")
@@ -194,11 +193,11 @@ def conditional(call: Call, value: bytes) -> Callable[[bytes | None], bytes]:
     return decide
 
 
-def upload_object(call: Call) -> Json:
+def upload_object(call: ApiCall) -> Json:
     """Write an object."""
     path, writer = call.path(), call.writer()
-    assert isinstance(call.body, Body)
-    upload = open_upload(call.headers.get("content-type", ""), call.body.pieces)
+    assert not isinstance(call.body, bytes)
+    upload = open_upload(call.headers.get("content-type", ""), call.body)
     deposited = writer.deposit(upload.pieces)
     entry = Entry(
         physical_address=deposited.address,
@@ -216,14 +215,14 @@ def upload_object(call: Call) -> Json:
     return object_json(call.repository(), path, call.apply(path, decide, [deposited]))
 
 
-def check_upload(call: Call) -> Json:
+def check_upload(call: ApiCall) -> Json:
     """Answer whether an object could be written."""
     call.path()
     call.writer()
     return None
 
 
-def delete_object(call: Call) -> Json:
+def delete_object(call: ApiCall) -> Json:
     """Delete an object; it is no error if there is none."""
     _delete(call, [call.path()])
     return None
@@ -232,13 +231,13 @@ def delete_object(call: Call) -> Json:
 _PATHS: Final = Record({"paths": list_of(text(1 << 16, has_nul=True), LARGEST_PAGE)})
 
 
-def delete_objects(call: Call) -> Json:
+def delete_objects(call: ApiCall) -> Json:
     """Delete many objects; each that could not be deleted is listed."""
     paths = [os.fsencode(each) for each in call.read(_PATHS)["paths"]]
     return {"errors": _delete(call, paths)}
 
 
-def _delete(call: Call, paths: list[bytes]) -> list[Json]:
+def _delete(call: ApiCall, paths: list[bytes]) -> list[Json]:
     changes = [Change(path, lambda _present: TOMBSTONE) for path in paths]
     outcomes = call.writer().apply(changes, client=call.client, action=call.action)
     failed: list[Json] = []
@@ -253,7 +252,7 @@ def _delete(call: Call, paths: list[bytes]) -> list[Json]:
 _COPY: Final = Record({"src_path": path_text, "src_ref": optional(nullable(name_text), "")})
 
 
-def copy_object(call: Call) -> Json:
+def copy_object(call: ApiCall) -> Json:
     """Copy an object; no bytes are copied."""
     wanted, path = call.read(_COPY), call.path("dest_path")
     source_ref = wanted["src_ref"] or call.branch
@@ -272,7 +271,7 @@ def copy_object(call: Call) -> Json:
 _METADATA: Final = Record({"set": metadata})
 
 
-def update_metadata(call: Call) -> Json:
+def update_metadata(call: ApiCall) -> Json:
     """Replace the user metadata of an object."""
     attributes = NewAttributes(metadata=call.read(_METADATA)["set"])
     with call.acting() as repository:
@@ -293,7 +292,7 @@ _STAGED: Final = Record(
 )
 
 
-def stage_object(call: Call) -> Json:
+def stage_object(call: ApiCall) -> Json:
     """Stage an object that is outside the repository's namespace."""
     wanted, path = call.read(_STAGED), call.path()
     mtime = wanted["mtime"]
@@ -317,22 +316,22 @@ _BRANCH: Final = "/repositories/{repository}/branches/{branch}/objects"
 _NO_CONTENT: Final = HTTPStatus.NO_CONTENT
 
 OPERATIONS: Final = (
-    Operation("getObject", "GET", _REF, get_object),
-    Operation("headObject", "HEAD", _REF, get_object),
-    Operation("statObject", "GET", _REF + "/stat", stat_object),
-    Operation("listObjects", "GET", _REF + "/ls", list_objects),
-    Operation(
+    ApiOperation("getObject", "GET", _REF, get_object),
+    ApiOperation("headObject", "HEAD", _REF, get_object),
+    ApiOperation("statObject", "GET", _REF + "/stat", stat_object),
+    ApiOperation("listObjects", "GET", _REF + "/ls", list_objects),
+    ApiOperation(
         "getUnderlyingProperties", "GET", _REF + "/underlyingProperties", get_underlying_properties
     ),
-    Operation("uploadObject", "POST", _BRANCH, upload_object, 201, is_raw=True),
-    Operation(
+    ApiOperation("uploadObject", "POST", _BRANCH, upload_object, 201, is_raw=True),
+    ApiOperation(
         "uploadObjectPreflight", "GET", _BRANCH + "/stage_allowed", check_upload, _NO_CONTENT
     ),
-    Operation("deleteObject", "DELETE", _BRANCH, delete_object, _NO_CONTENT),
-    Operation("deleteObjects", "POST", _BRANCH + "/delete", delete_objects),
-    Operation("copyObject", "POST", _BRANCH + "/copy", copy_object, 201),
-    Operation("stageObject", "PUT", _BRANCH, stage_object, 201),
-    Operation(
+    ApiOperation("deleteObject", "DELETE", _BRANCH, delete_object, _NO_CONTENT),
+    ApiOperation("deleteObjects", "POST", _BRANCH + "/delete", delete_objects),
+    ApiOperation("copyObject", "POST", _BRANCH + "/copy", copy_object, 201),
+    ApiOperation("stageObject", "PUT", _BRANCH, stage_object, 201),
+    ApiOperation(
         "updateObjectUserMetadata", "PUT", _BRANCH + "/stat/user_metadata", update_metadata, 201
     ),
 )

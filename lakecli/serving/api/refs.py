@@ -34,10 +34,10 @@ from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.changes import check_clean, uncommitted
 from lakecli.serving.api.records import commit_json, difference_json, ref_json
 from lakecli.serving.api.requests import (
+    ApiCall,
     ApiError,
-    Call,
+    ApiOperation,
     Json,
-    Operation,
     free_text,
     metadata,
     name_text,
@@ -56,13 +56,15 @@ _METADATA: Final = optional(metadata, None)
 # Branches ------------------------------------------------------------------------------------
 
 
-def list_branches(call: Call) -> Json:
+def list_branches(call: ApiCall) -> Json:
     """List branches, without the hidden ones."""
     found = branch.iter_branches(
         call.repository(), prefix=call.text("prefix"), after=call.text("after")
     )
     shows_all = call.flag("show_hidden")
-    shown = (each for each in found if shows_all or not call.kept.is_hidden(call.name, each.name))
+    shown = (
+        each for each in found if shows_all or not call.remembered.is_hidden(call.name, each.name)
+    )
     return page(
         call, shown, lambda each: ref_json(each.name, each.commit_id), lambda each: each.name
     )
@@ -71,29 +73,29 @@ def list_branches(call: Call) -> Json:
 _BRANCH: Final = Record({"name": name_text, "source": name_text, "hidden": _FALSE})
 
 
-def create_branch(call: Call) -> Response:
+def create_branch(call: ApiCall) -> Response:
     """Create a branch; a hidden one is left out of lists until the endpoint stops."""
     wanted = call.read(_BRANCH)
     with call.acting() as repository:
         made = branch.create(repository, wanted["name"], source=wanted["source"])
     if wanted["hidden"]:
-        call.kept.hide(call.name, made.name)
+        call.remembered.hide(call.name, made.name)
     return HTMLResponse(str(made.commit_id), HTTPStatus.CREATED)
 
 
-def get_branch(call: Call) -> Json:
+def get_branch(call: ApiCall) -> Json:
     """Describe a branch."""
     found = branch.show(call.repository(), call.branch)
     return ref_json(found.name, found.commit_id)
 
 
-def delete_branch(call: Call) -> Json:
+def delete_branch(call: ApiCall) -> Json:
     """Delete a branch with what is staged on it."""
     with call.acting() as repository:
         if call.branch == repository.record.default_branch:
             raise ApiError(HTTPStatus.FORBIDDEN, "cannot delete repository default branch")
         branch.delete(repository, call.branch)
-    call.kept.show(call.name, call.branch)
+    call.remembered.show(call.name, call.branch)
     return None
 
 
@@ -105,7 +107,7 @@ _RESET: Final = Record(
 )
 
 
-def reset_branch(call: Call) -> Json:
+def reset_branch(call: ApiCall) -> Json:
     """Discard what is staged: of one object, below a prefix, or all of it."""
     wanted = call.read(_RESET)
     path = os.fsencode(wanted["path"])
@@ -119,7 +121,7 @@ def reset_branch(call: Call) -> Json:
     return None
 
 
-def hard_reset_branch(call: Call) -> Json:
+def hard_reset_branch(call: ApiCall) -> Json:
     """Move a branch without uncommitted changes to a commit."""
     with call.acting() as repository:
         check_branch(repository, call.branch)
@@ -141,7 +143,7 @@ _PICK: Final = Record(
 )
 
 
-def revert_branch(call: Call) -> Json:
+def revert_branch(call: ApiCall) -> Json:
     """Undo a commit by a new one."""
     wanted = call.read(_PICK)
     with call.acting() as repository:
@@ -157,7 +159,7 @@ def revert_branch(call: Call) -> Json:
     return None
 
 
-def cherry_pick_on(call: Call) -> Json:
+def cherry_pick_on(call: ApiCall) -> Json:
     """Apply the change of a commit to a branch."""
     wanted = call.read(_PICK)
     if wanted["commit_overrides"] != _no_overrides:
@@ -187,7 +189,7 @@ COMMIT: Final = Record(
 )
 
 
-def create_commit(call: Call) -> Json:
+def create_commit(call: ApiCall) -> Json:
     """Commit what is staged."""
     wanted = call.read(COMMIT)
     if call.text("source_metarange"):
@@ -206,12 +208,12 @@ def create_commit(call: Call) -> Json:
     return commit_json(made)
 
 
-def get_commit(call: Call) -> Json:
+def get_commit(call: ApiCall) -> Json:
     """Return the commit that an ID, or any ref expression, names."""
     return commit_json(log.show_commit(call.repository(), call.parameters["commitId"]))
 
 
-def log_commits(call: Call) -> Json:
+def log_commits(call: ApiCall) -> Json:
     """Return the history of a ref."""
     options = log.LogOptions(
         first_parent=call.flag("first_parent"),
@@ -222,7 +224,7 @@ def log_commits(call: Call) -> Json:
         prefixes=[os.fsencode(each) for each in call.texts("prefixes")],
     )
     with log.log(call.repository(), call.parameters["ref"], options) as commits:
-        # With `limit`, no commit after the last one is looked for.
+        # With `limit`, no commit after the last one is searched for.
         return page(
             call, commits, commit_json, lambda each: str(each.id), looks_on=not call.flag("limit")
         )
@@ -231,7 +233,7 @@ def log_commits(call: Call) -> Json:
 # Differences ---------------------------------------------------------------------------------
 
 
-def diff_branch(call: Call) -> Json:
+def diff_branch(call: ApiCall) -> Json:
     """List what is staged on a branch."""
     repository = call.repository()
     check_branch(repository, call.branch)
@@ -244,7 +246,7 @@ def diff_branch(call: Call) -> Json:
         return _page_of_changes(call, changes)
 
 
-def diff_of_refs(call: Call) -> Json:
+def diff_of_refs(call: ApiCall) -> Json:
     """List the differences of two refs: since the merge base, or directly with ``two_dot``."""
     kind = call.text("type") or "three_dot"
     choice("two_dot", "three_dot")(kind)
@@ -277,7 +279,7 @@ def _by_path(changes: Iterator[Difference]) -> Iterator[tuple[bytes, Difference]
 
 
 def _page_of_changes(
-    call: Call, changes: Callable[[bytes], Iterator[Difference]], *, has_right: bool = False
+    call: ApiCall, changes: Callable[[bytes], Iterator[Difference]], *, has_right: bool = False
 ) -> Json:
     listed = list_prefix(
         lambda start: cast("Iterator[tuple[bytes, bytes]]", _by_path(changes(start))),
@@ -303,7 +305,7 @@ _MERGE: Final = Record(
 )
 
 
-def merge_into_branch(call: Call) -> Json:
+def merge_into_branch(call: ApiCall) -> Json:
     """Merge a ref into a branch."""
     wanted = call.read(_MERGE) if call.body else read_fields({}, _MERGE)
     options = merge.MergeOptions(
@@ -324,7 +326,7 @@ def merge_into_branch(call: Call) -> Json:
     return {"reference": made.id}
 
 
-def get_merge_base(call: Call) -> Json:
+def get_merge_base(call: ApiCall) -> Json:
     """Return the commits of a merge, and their best common ancestor."""
     points = find_merge_base(
         call.repository(), call.parameters["sourceRef"], call.parameters["destinationBranch"]
@@ -339,7 +341,7 @@ def get_merge_base(call: Call) -> Json:
 # Tags ----------------------------------------------------------------------------------------
 
 
-def list_tags(call: Call) -> Json:
+def list_tags(call: ApiCall) -> Json:
     """List tags."""
     found = tag.iter_tags(call.repository(), prefix=call.text("prefix"), after=call.text("after"))
     return page(
@@ -350,7 +352,7 @@ def list_tags(call: Call) -> Json:
 _TAG: Final = Record({"id": name_text, "ref": name_text, "force": _FALSE})
 
 
-def create_tag(call: Call) -> Json:
+def create_tag(call: ApiCall) -> Json:
     """Create a tag."""
     wanted = call.read(_TAG)
     with call.acting() as repository:
@@ -358,13 +360,13 @@ def create_tag(call: Call) -> Json:
     return ref_json(made.name, made.commit_id)
 
 
-def get_tag(call: Call) -> Json:
+def get_tag(call: ApiCall) -> Json:
     """Describe a tag."""
     found = tag.show(call.repository(), call.parameters["tag"])
     return ref_json(found.name, found.commit_id)
 
 
-def delete_tag(call: Call) -> Json:
+def delete_tag(call: ApiCall) -> Json:
     """Delete a tag."""
     with call.acting() as repository:
         tag.delete(repository, call.parameters["tag"])
@@ -379,25 +381,25 @@ _TAGS: Final = _ONE + "/tags"
 _NO_CONTENT: Final = HTTPStatus.NO_CONTENT
 
 OPERATIONS: Final = (
-    Operation("listBranches", "GET", _BRANCHES, list_branches),
-    Operation("createBranch", "POST", _BRANCHES, create_branch, 201),
-    Operation("getBranch", "GET", _BRANCH_PATH, get_branch),
-    Operation("deleteBranch", "DELETE", _BRANCH_PATH, delete_branch, _NO_CONTENT),
-    Operation("resetBranch", "PUT", _BRANCH_PATH, reset_branch, _NO_CONTENT),
-    Operation(
+    ApiOperation("listBranches", "GET", _BRANCHES, list_branches),
+    ApiOperation("createBranch", "POST", _BRANCHES, create_branch, 201),
+    ApiOperation("getBranch", "GET", _BRANCH_PATH, get_branch),
+    ApiOperation("deleteBranch", "DELETE", _BRANCH_PATH, delete_branch, _NO_CONTENT),
+    ApiOperation("resetBranch", "PUT", _BRANCH_PATH, reset_branch, _NO_CONTENT),
+    ApiOperation(
         "hardResetBranch", "PUT", _BRANCH_PATH + "/hard_reset", hard_reset_branch, _NO_CONTENT
     ),
-    Operation("revertBranch", "POST", _BRANCH_PATH + "/revert", revert_branch, _NO_CONTENT),
-    Operation("cherryPick", "POST", _BRANCH_PATH + "/cherry-pick", cherry_pick_on, 201),
-    Operation("diffBranch", "GET", _BRANCH_PATH + "/diff", diff_branch),
-    Operation("commit", "POST", _BRANCH_PATH + "/commits", create_commit, 201),
-    Operation("getCommit", "GET", _ONE + "/commits/{commitId}", get_commit),
-    Operation("logCommits", "GET", _ONE + "/refs/{ref}/commits", log_commits),
-    Operation("diffRefs", "GET", _ONE + "/refs/{leftRef}/diff/{rightRef}", diff_of_refs),
-    Operation("mergeIntoBranch", "POST", _MERGES, merge_into_branch),
-    Operation("findMergeBase", "GET", _MERGES, get_merge_base),
-    Operation("listTags", "GET", _TAGS, list_tags),
-    Operation("createTag", "POST", _TAGS, create_tag, 201),
-    Operation("getTag", "GET", _TAGS + "/{tag}", get_tag),
-    Operation("deleteTag", "DELETE", _TAGS + "/{tag}", delete_tag, _NO_CONTENT),
+    ApiOperation("revertBranch", "POST", _BRANCH_PATH + "/revert", revert_branch, _NO_CONTENT),
+    ApiOperation("cherryPick", "POST", _BRANCH_PATH + "/cherry-pick", cherry_pick_on, 201),
+    ApiOperation("diffBranch", "GET", _BRANCH_PATH + "/diff", diff_branch),
+    ApiOperation("commit", "POST", _BRANCH_PATH + "/commits", create_commit, 201),
+    ApiOperation("getCommit", "GET", _ONE + "/commits/{commitId}", get_commit),
+    ApiOperation("logCommits", "GET", _ONE + "/refs/{ref}/commits", log_commits),
+    ApiOperation("diffRefs", "GET", _ONE + "/refs/{leftRef}/diff/{rightRef}", diff_of_refs),
+    ApiOperation("mergeIntoBranch", "POST", _MERGES, merge_into_branch),
+    ApiOperation("findMergeBase", "GET", _MERGES, get_merge_base),
+    ApiOperation("listTags", "GET", _TAGS, list_tags),
+    ApiOperation("createTag", "POST", _TAGS, create_tag, 201),
+    ApiOperation("getTag", "GET", _TAGS + "/{tag}", get_tag),
+    ApiOperation("deleteTag", "DELETE", _TAGS + "/{tag}", delete_tag, _NO_CONTENT),
 )

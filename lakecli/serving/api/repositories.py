@@ -26,10 +26,10 @@ from lakecli.repository.lakefs.dump import RefsManifest
 from lakecli.repository.lakefs.restore import restore_refs
 from lakecli.serving.api.records import repository_json
 from lakecli.serving.api.requests import (
+    ApiCall,
     ApiError,
-    Call,
+    ApiOperation,
     Json,
-    Operation,
     json_response,
     name_text,
     page,
@@ -53,7 +53,7 @@ _CREATION: Final = Record(
 )
 
 
-def list_repositories(call: Call) -> Json:
+def list_repositories(call: ApiCall) -> Json:
     """List the served repositories."""
     prefix, after, search = call.text("prefix"), call.text("after"), call.text("search")
     names = (
@@ -65,7 +65,7 @@ def list_repositories(call: Call) -> Json:
     return page(call, records, repository_json, lambda each: each.name)
 
 
-def create_repository(call: Call) -> Json:
+def create_repository(call: ApiCall) -> Json:
     """Create a repository; every new one is as empty as lakeFS's bare ones."""
     wanted = call.read(_CREATION)
     for name in ("sample_data", "read_only", "storage_id"):
@@ -84,19 +84,20 @@ def create_repository(call: Call) -> Json:
     return repository_json(made.record)
 
 
-def get_repository(call: Call) -> Json:
+def get_repository(call: ApiCall) -> Json:
     """Describe a repository."""
     return repository_json(call.repository().record)
 
 
-def delete_repository(call: Call) -> Json:
+def delete_repository(call: ApiCall) -> Json:
     """Delete a repository on this machine; its namespace stays."""
     with call.acting() as repository:
         repo.delete(repository.lake, call.name)
+    call.context.served.forget(call.name)
     return None
 
 
-def get_metadata(call: Call) -> Json:
+def get_metadata(call: ApiCall) -> Json:
     """Return the metadata of a repository: there is none."""
     call.repository()
     return {}
@@ -112,14 +113,14 @@ def _etag(patterns: list[str]) -> str:
     return sha256("\0".join(patterns).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def get_branch_protection(call: Call) -> Response:
+def get_branch_protection(call: ApiCall) -> Response:
     """List the patterns of branches that take merges only."""
     patterns = branch_protect.patterns(call.repository())
     found = [{"pattern": each} for each in patterns]
     return json_response(found, headers={"ETag": f'"{_etag(patterns)}"'})
 
 
-def set_branch_protection(call: Call) -> Json:
+def set_branch_protection(call: ApiCall) -> Json:
     """Replace the patterns."""
     found = list_of(lambda each: read_fields(each, _RULE)["pattern"], _MOST_RULES)(call.document())
     wanted = set(found)
@@ -135,21 +136,21 @@ def set_branch_protection(call: Call) -> Json:
     return None
 
 
-def add_branch_protection(call: Call) -> Json:
+def add_branch_protection(call: ApiCall) -> Json:
     """Protect the branches of one more pattern."""
     with call.acting() as repository:
         branch_protect.add(repository, call.read(_RULE)["pattern"], who=call.committer())
     return None
 
 
-def delete_branch_protection(call: Call) -> Json:
+def delete_branch_protection(call: ApiCall) -> Json:
     """Remove one pattern."""
     with call.acting() as repository:
         branch_protect.delete(repository, call.read(_RULE)["pattern"], who=call.committer())
     return None
 
 
-def preflight(call: Call) -> Json:
+def preflight(call: ApiCall) -> Json:
     """Answer whether a change would be allowed."""
     call.context.served.check_writable(call.name)
     call.repository()
@@ -169,7 +170,7 @@ _REFS: Final = Record(
 )
 
 
-def dump_refs(call: Call) -> Json:
+def dump_refs(call: ApiCall) -> Json:
     """Write a refs dump; as lakeFS's, it lacks what is staged."""
     with call.acting() as repository:
         dumped = refs_dump.refs_dump(repository, leave_out={refs_dump.Loss.UNCOMMITTED})
@@ -180,7 +181,7 @@ def dump_refs(call: Call) -> Json:
     }
 
 
-def restore_from_dump(call: Call) -> Json:
+def restore_from_dump(call: ApiCall) -> Json:
     """Fill an empty repository from a dump."""
     wanted = call.read(_REFS)
     trees = (wanted[f"{each}_meta_range_id"] for each in ("commits", "branches", "tags"))
@@ -189,37 +190,37 @@ def restore_from_dump(call: Call) -> Json:
     return None
 
 
-def submit_dump(call: Call) -> Json:
+def submit_dump(call: ApiCall) -> Json:
     """Write a refs dump, whose result is asked for later."""
     return _finished(call, refs=dump_refs(call))
 
 
-def submit_restore(call: Call) -> Json:
+def submit_restore(call: ApiCall) -> Json:
     """Fill an empty repository, and let the client ask for the result later."""
     restore_from_dump(call)
     return _finished(call)
 
 
-def _finished(call: Call, **result: Any) -> Json:  # noqa: ANN401 - JSON
+def _finished(call: ApiCall, **result: Any) -> Json:  # noqa: ANN401 - JSON
     task = call.context.served.lake.runtime.new_id().hex()
     at = call.context.clock().astimezone(UTC).isoformat()
-    call.kept.put_task(task, {"id": task, "done": True, "update_time": at, **result})
+    call.remembered.put_task(task, {"id": task, "done": True, "update_time": at, **result})
     return {"id": task}
 
 
-def get_task(call: Call) -> Json:
+def get_task(call: ApiCall) -> Json:
     """Return the status of a dump or a restoration."""
     call.repository()
-    return call.kept.task(call.text("task_id"))
+    return call.remembered.task(call.text("task_id"))
 
 
-def list_runs(call: Call) -> Json:
+def list_runs(call: ApiCall) -> Json:
     """List runs of actions: there are none."""
     call.repository()
     return page(call, [], dict, str)
 
 
-def get_run(call: Call) -> Json:
+def get_run(call: ApiCall) -> Json:
     """Refuse to describe a run of actions: there are none."""
     raise NotFound(f"no run of actions in {call.repository().uri}")
 
@@ -229,38 +230,38 @@ _RULES: Final = _ONE + "/branch_protection"
 _NO_CONTENT: Final = HTTPStatus.NO_CONTENT
 
 OPERATIONS: Final = (
-    Operation("listRepositories", "GET", "/repositories", list_repositories),
-    Operation("createRepository", "POST", "/repositories", create_repository, 201),
-    Operation("getRepository", "GET", _ONE, get_repository),
-    Operation("deleteRepository", "DELETE", _ONE, delete_repository, _NO_CONTENT),
-    Operation("getRepositoryMetadata", "GET", _ONE + "/metadata", get_metadata),
-    Operation(
+    ApiOperation("listRepositories", "GET", "/repositories", list_repositories),
+    ApiOperation("createRepository", "POST", "/repositories", create_repository, 201),
+    ApiOperation("getRepository", "GET", _ONE, get_repository),
+    ApiOperation("deleteRepository", "DELETE", _ONE, delete_repository, _NO_CONTENT),
+    ApiOperation("getRepositoryMetadata", "GET", _ONE + "/metadata", get_metadata),
+    ApiOperation(
         "getBranchProtectionRules", "GET", _ONE + "/settings/branch_protection",
         get_branch_protection,
     ),
-    Operation(
+    ApiOperation(
         "setBranchProtectionRules", "PUT", _ONE + "/settings/branch_protection",
         set_branch_protection, _NO_CONTENT,
     ),
-    Operation("internalGetBranchProtectionRules", "GET", _RULES, get_branch_protection),
-    Operation(
+    ApiOperation("internalGetBranchProtectionRules", "GET", _RULES, get_branch_protection),
+    ApiOperation(
         "internalCreateBranchProtectionRule", "POST", _RULES, add_branch_protection, _NO_CONTENT
     ),
-    Operation(
+    ApiOperation(
         "internalDeleteBranchProtectionRule", "DELETE", _RULES, delete_branch_protection,
         _NO_CONTENT,
     ),
-    Operation(
+    ApiOperation(
         "createBranchProtectionRulePreflight", "GET", _RULES + "/set_allowed", preflight,
         _NO_CONTENT,
     ),
-    Operation("dumpRefs", "PUT", _ONE + "/refs/dump", dump_refs, 201),
-    Operation("restoreRefs", "PUT", _ONE + "/refs/restore", restore_from_dump),
-    Operation("dumpSubmit", "POST", _ONE + "/dump", submit_dump, 202),
-    Operation("dumpStatus", "GET", _ONE + "/dump", get_task),
-    Operation("restoreSubmit", "POST", _ONE + "/restore", submit_restore, 202),
-    Operation("restoreStatus", "GET", _ONE + "/restore", get_task),
-    Operation("listRepositoryRuns", "GET", _ONE + "/actions/runs", list_runs),
-    Operation("getRun", "GET", _ONE + "/actions/runs/{run_id}", get_run),
-    Operation("listRunHooks", "GET", _ONE + "/actions/runs/{run_id}/hooks", get_run),
+    ApiOperation("dumpRefs", "PUT", _ONE + "/refs/dump", dump_refs, 201),
+    ApiOperation("restoreRefs", "PUT", _ONE + "/refs/restore", restore_from_dump),
+    ApiOperation("dumpSubmit", "POST", _ONE + "/dump", submit_dump, 202),
+    ApiOperation("dumpStatus", "GET", _ONE + "/dump", get_task),
+    ApiOperation("restoreSubmit", "POST", _ONE + "/restore", submit_restore, 202),
+    ApiOperation("restoreStatus", "GET", _ONE + "/restore", get_task),
+    ApiOperation("listRepositoryRuns", "GET", _ONE + "/actions/runs", list_runs),
+    ApiOperation("getRun", "GET", _ONE + "/actions/runs/{run_id}", get_run),
+    ApiOperation("listRunHooks", "GET", _ONE + "/actions/runs/{run_id}/hooks", get_run),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Requests of lakeFS's REST API: parameters, bodies, errors and pages.
 
-A handler is an ordinary function in a thread. It gets a `Call`, and returns what JSON can express,
-``None`` for an empty body, or a whole response. Each operation is declared once, by `Operation`.
+A handler is an ordinary function in a thread. It gets an `ApiCall`, and returns what JSON can
+express, ``None`` for an empty body, or a whole response. An `ApiOperation` declares each operation.
 """
 
 from __future__ import annotations
@@ -117,19 +117,7 @@ def of_lake_error(error: errors.LakeError) -> ApiError:
     return ApiError(status, error.message + hint)
 
 
-class Body(NamedTuple):
-    """The body of a request that is not JSON; it is read while it arrives.
-
-    Attributes:
-        pieces: yields the body; only the thread of the handler may iterate, once.
-        size: the value of ``Content-Length``, if it is given.
-    """
-
-    pieces: Iterator[bytes]
-    size: int | None
-
-
-class Kept:
+class Remembered:
     """What an endpoint remembers until it stops: hidden branches, and the results of tasks."""
 
     MOST: Final = 10_000
@@ -176,24 +164,25 @@ class Kept:
 
 
 @dataclass
-class Call:
+class ApiCall:
     """A request for an operation.
 
     Attributes:
         parameters: the parts of the path that the operation names, decoded.
         query: the raw query.
         headers: the headers, by names in lower case.
-        body: the body: bytes of JSON, or a `Body`.
+        body: JSON; or for a raw body an iterator for the thread of the handler, which yields the
+            body while it arrives.
     """
 
     context: Context
-    kept: Kept
+    remembered: Remembered
     client: Client
     action: str
     parameters: Mapping[str, str]
     query: str
     headers: Mapping[str, str]
-    body: bytes | Body
+    body: bytes | Iterator[bytes]
 
     @property
     def name(self) -> str:
@@ -321,10 +310,10 @@ def read_fields(found: object, record: Record) -> dict[str, Any]:
     return record.read(found)
 
 
-Handler: TypeAlias = Callable[[Call], Json | Response]
+Handler: TypeAlias = Callable[[ApiCall], Json | Response]
 
 
-class Operation(NamedTuple):
+class ApiOperation(NamedTuple):
     """An operation of lakeFS's REST API.
 
     Attributes:
@@ -362,7 +351,7 @@ def parameters_of(segments: list[str], template: str) -> Mapping[str, str] | Non
 
 
 def page(
-    call: Call,
+    call: ApiCall,
     items: Iterable[T],
     record: Callable[[T], Json],
     key: Callable[[T], str],

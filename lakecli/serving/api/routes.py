@@ -18,11 +18,10 @@ from lakecli.serving.access import COOKIE
 from lakecli.serving.api import configuration, objects, refs, repositories, staging
 from lakecli.serving.api.requests import (
     LARGEST_BODY,
+    ApiCall,
     ApiError,
-    Body,
-    Call,
-    Kept,
-    Operation,
+    ApiOperation,
+    Remembered,
     json_response,
     of_lake_error,
     parameters_of,
@@ -59,9 +58,9 @@ _READING: Final = frozenset({"GET", "HEAD"})
 
 
 @lru_cache(maxsize=8)
-def _kept_for(served: Served) -> Kept:
+def _remembered_for(served: Served) -> Remembered:
     del served
-    return Kept()
+    return Remembered()
 
 
 async def handle(request: Request, context: Context) -> Response:
@@ -97,16 +96,10 @@ async def _answer(request: Request, context: Context) -> Response:
             context.served.check_writable(parameters.get("repository", ""))
         except Refused as error:
             raise ApiError(HTTPStatus.FORBIDDEN, error.message) from None
-    body: bytes | Body
-    if operation.is_raw:
-        length = request.headers.get("content-length", "")
-        size = int(length) if length.isascii() and length.isdecimal() else None
-        body = Body(pieces_of(request.stream()), size)
-    else:
-        body = await _read(request)
-    call = Call(
+    body = pieces_of(request.stream()) if operation.is_raw else await _read(request)
+    call = ApiCall(
         context,
-        _kept_for(context.served),
+        _remembered_for(context.served),
         client_of(request, "api"),
         operation.name,
         parameters,
@@ -122,7 +115,7 @@ async def _answer(request: Request, context: Context) -> Response:
     return json_response(found, operation.status)
 
 
-def _find(method: str, segments: list[str]) -> tuple[Operation | None, Mapping[str, str]]:
+def _find(method: str, segments: list[str]) -> tuple[ApiOperation | None, Mapping[str, str]]:
     for operation in OPERATIONS:
         if operation.method == method:
             parameters = parameters_of(segments, operation.path)

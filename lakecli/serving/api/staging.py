@@ -22,7 +22,7 @@ from lakecli.base.validation import (
 )
 from lakecli.committed.values import encode_entry
 from lakecli.engine.runner import LocalRunner
-from lakecli.errors import LakeError
+from lakecli.errors import IntegrityError, LakeError
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
@@ -37,10 +37,10 @@ from lakecli.serving.api.records import (
 )
 from lakecli.serving.api.refs import COMMIT
 from lakecli.serving.api.requests import (
+    ApiCall,
     ApiError,
-    Call,
+    ApiOperation,
     Json,
-    Operation,
     free_text,
     metadata,
     of_lake_error,
@@ -62,7 +62,7 @@ def _place(repository: Repository) -> str:
     return f"{as_url(repository.record.storage_namespace)}/"
 
 
-def get_physical_address(call: Call) -> Json:
+def get_physical_address(call: ApiCall) -> Json:
     """Return an address for an object, and with ``presign`` a URL that writes it."""
     call.path()
     call.writer()
@@ -89,7 +89,7 @@ _LINK: Final = Record(
 )
 
 
-def link_physical_address(call: Call) -> Json:
+def link_physical_address(call: ApiCall) -> Json:
     """Stage an object that was written to an address of `get_physical_address`.
 
     The object is copied to its content address, and read once for that, so that nobody can change
@@ -105,15 +105,18 @@ def link_physical_address(call: Call) -> Json:
     except MalformedId:
         raise ApiError(HTTPStatus.BAD_REQUEST, "not a staging address of this repository") from None
     version = repository.store.head(key).version
-    with call.acting() as acting:
-        entry = bring_in(
-            acting,
-            path,
-            found,
-            content_type=wanted["content_type"],
-            metadata=wanted["user_metadata"],
-            size=wanted["size_bytes"],
-        )
+    try:
+        with call.acting() as acting:
+            entry = bring_in(
+                acting,
+                path,
+                found,
+                content_type=wanted["content_type"],
+                metadata=wanted["user_metadata"],
+                size=wanted["size_bytes"],
+            )
+    except IntegrityError as error:
+        raise ApiError(HTTPStatus.BAD_REQUEST, error.message) from error
     staged = call.apply(path, conditional(call, encode_entry(entry)))
     clear(repository, found, version)
     return object_json(repository, path, staged)
@@ -139,7 +142,7 @@ _IMPORT: Final = Record(
 _PARALLELISM: Final = 8
 
 
-def start_import(call: Call) -> Json:
+def start_import(call: ApiCall) -> Json:
     """Begin to import one prefix, in one commit; the client asks for the result later."""
     wanted = call.read(_IMPORT)
     locations = wanted["paths"]
@@ -147,7 +150,7 @@ def start_import(call: Call) -> Json:
         message = "an import has one location, a common_prefix; import several one by one"
         raise ApiError(HTTPStatus.NOT_IMPLEMENTED, message)
     call.writer()
-    if not call.kept.imports.acquire(blocking=False):
+    if not call.remembered.imports.acquire(blocking=False):
         raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, "other imports are running")
     task = call.context.served.lake.runtime.new_id().hex()
     _note(call, task, completed=False)
@@ -155,7 +158,9 @@ def start_import(call: Call) -> Json:
     return {"id": task}
 
 
-def _import(call: Call, task: str, location: Mapping[str, str], wanted: Mapping[str, Any]) -> None:
+def _import(
+    call: ApiCall, task: str, location: Mapping[str, str], wanted: Mapping[str, Any]
+) -> None:
     try:
         with call.acting() as repository, LocalRunner(parallelism=_PARALLELISM) as runner:
             report = import_objects(
@@ -189,27 +194,27 @@ def _import(call: Call, task: str, location: Mapping[str, str], wanted: Mapping[
         _note(call, task, error={"message": "the import failed unexpectedly"})
         raise
     finally:
-        call.kept.imports.release()
+        call.remembered.imports.release()
 
 
-def _note(call: Call, task: str, *, completed: bool = True, **result: Any) -> None:  # noqa: ANN401
+def _note(call: ApiCall, task: str, *, completed: bool = True, **result: Any) -> None:  # noqa: ANN401
     at = call.context.clock().astimezone(UTC).isoformat()
     is_done = completed and "error" not in result
-    call.kept.put_task(task, {"completed": is_done, "update_time": at, **result})
+    call.remembered.put_task(task, {"completed": is_done, "update_time": at, **result})
 
 
-def get_import(call: Call) -> Json:
+def get_import(call: ApiCall) -> Json:
     """Return the status of an import."""
     call.repository()
-    return call.kept.task(call.text("id"))
+    return call.remembered.task(call.text("id"))
 
 
 _BACKING: Final = "/repositories/{repository}/branches/{branch}/staging/backing"
 _IMPORTS: Final = "/repositories/{repository}/branches/{branch}/import"
 
 OPERATIONS: Final = (
-    Operation("getPhysicalAddress", "GET", _BACKING, get_physical_address),
-    Operation("linkPhysicalAddress", "PUT", _BACKING, link_physical_address),
-    Operation("importStart", "POST", _IMPORTS, start_import, 202),
-    Operation("importStatus", "GET", _IMPORTS, get_import),
+    ApiOperation("getPhysicalAddress", "GET", _BACKING, get_physical_address),
+    ApiOperation("linkPhysicalAddress", "PUT", _BACKING, link_physical_address),
+    ApiOperation("importStart", "POST", _IMPORTS, start_import, 202),
+    ApiOperation("importStatus", "GET", _IMPORTS, get_import),
 )

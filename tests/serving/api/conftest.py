@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
-    pytest.importorskip("lakefs_sdk")
     monkeypatch.setenv("LAKECLI_USER_NAME", "Ada")
     monkeypatch.setenv("LAKECLI_USER_EMAIL", "ada@example.com")
     with open_lake(tmp_path) as opened:

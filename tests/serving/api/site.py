@@ -8,6 +8,7 @@ import json
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
+from importlib.util import find_spec
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
@@ -72,6 +73,9 @@ WITHOUT_MODEL = {
     "getRepositoryMetadata", "getBranchProtectionRules", "internalGetBranchProtectionRules",
 }  # fmt: skip
 """Operations whose answers are maps or lists."""
+
+
+HAS_MODELS = find_spec("lakefs_sdk") is not None
 
 
 @cache
@@ -144,7 +148,8 @@ class Site:
             "server": ("localhost", 80), "scheme": "http", "http_version": "1.1",
         }  # fmt: skip
         answer = asyncio.run(_answer(scope, self.context, data))
-        self._check(method, target, answer)
+        if HAS_MODELS:
+            self._check(method, target, answer)
         return answer
 
     def _check(self, method: str, path: str, answer: Answer) -> None:

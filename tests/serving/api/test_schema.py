@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakecli.serving.api.refused import REFUSED
+from lakecli.serving.api.requests import ApiOperation
 from lakecli.serving.api.routes import OPERATIONS
 from tests.serving.api.site import MODELS, WITHOUT_MODEL
 
@@ -43,7 +44,7 @@ def test_every_operation_is_answered_or_refused() -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
-def test_operation_is_that_of_the_document(operation) -> None:  # type: ignore[no-untyped-def]
+def test_operation_is_that_of_the_document(operation: ApiOperation) -> None:
     method, path, statuses = document()[operation.name.lower()]
     assert (operation.method, re.sub(r"\{.*?\}", "{}", operation.path)) == (
         method,
