@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class ClientKind(StrEnum):
@@ -17,6 +17,19 @@ class ClientKind(StrEnum):
     SPARK = "spark"
     RCLONE = "rclone"
     LAKECTL = "lakectl"
+
+
+USES: Final = {
+    ClientKind.ENV: "variables of a shell, for programs that use an SDK of AWS",
+    ClientKind.AWS: "a profile for the AWS CLI and the SDKs",
+    ClientKind.BOTO3: "a client in Python",
+    ClientKind.DUCKDB: "a secret for DuckDB's httpfs",
+    ClientKind.POLARS: "options for Polars; delta-rs takes the same",
+    ClientKind.SPARK: "settings for Spark and Hadoop, for URLs with s3a://",
+    ClientKind.RCLONE: "a remote for rclone",
+    ClientKind.LAKECTL: "a configuration for lakectl and other programs for lakeFS",
+}
+"""What the lines for each client are."""
 
 
 class Connection(NamedTuple):
@@ -61,7 +74,7 @@ def lines_for(kind: ClientKind, to: Connection) -> list[str]:
     return template.split("\n")
 
 
-_TEMPLATES = {
+_TEMPLATES: Final = {
     ClientKind.ENV: """
 export AWS_ENDPOINT_URL_S3={to.url}
 export AWS_ACCESS_KEY_ID={to.access_key}

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from lakecli.cli.exit_codes import MEANINGS, ExitCode
 from lakecli.cli.manual.topics.lakectl_gaps import command_items, option_items
 from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
+from lakecli.serving.clients import USES
 
 _DIRECTORY = Path(__file__).parent
 _CODE = "    "
@@ -118,6 +119,7 @@ TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "@lakectl-commands": command_items,
     "@lakectl-options": option_items,
     "@records": _records,
+    "@serve-clients": partial(_meanings, USES),
     "@types": partial(_meanings, TYPES),
 }
 """The functions that yield the items of a table, by the line that the table replaces."""
