@@ -304,7 +304,7 @@ def split_key(key: bytes) -> tuple[str, bytes]:
 
 def text_headers(headers: Iterable[tuple[str, str]]) -> Headers:
     """Return headers as they are sent."""
-    return [(name.encode("latin-1"), text.encode("latin-1", "replace")) for name, text in headers]
+    return [(name.lower().encode("latin-1"), text.encode("latin-1", "replace")) for name, text in headers]
 
 
 def xml_answer(document: bytes, *, status: int = 200, headers: Headers | None = None) -> Answer:

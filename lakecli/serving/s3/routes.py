@@ -14,11 +14,9 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
-from starlette.requests import ClientDisconnect
-
 from lakecli.errors import LakeError
 from lakecli.serving.s3 import buckets, listing, multipart, objects
-from lakecli.serving.s3.call import Answer, Call, empty_answer, text_headers, xml_answer
+from lakecli.serving.s3.call import Answer, Call, text_headers, xml_answer
 from lakecli.serving.s3.errors import S3Error, of_lake_error, to_xml
 from lakecli.serving.s3.signature import query_of, verify
 
@@ -100,8 +98,6 @@ async def handle(request: Request, context: Context) -> Response:
         answer = _error_answer(of_lake_error(error), request, call, request_id)
     except S3Error as error:
         answer = _error_answer(error, request, call, request_id)
-    except ClientDisconnect:
-        return empty_answer(400)
     if call is not None and answer.status_code >= FAILED:
         await call.drain()
     answer.raw_headers.append((b"x-amz-request-id", request_id.encode()))
