@@ -223,7 +223,8 @@ def _of_parquet(store: ObjectStore, key: str, size: int) -> Preview:
         how = install_command("executor")
         return Preview("Parquet: to see its rows here, pyarrow has to be installed.", hint=how)
     try:
-        file = parquet.ParquetFile(_Window(store, key, size), buffer_size=64 << 10)
+        file = parquet.ParquetFile(_Window(store, key, size), buffer_size=64 << 10,
+                                   pre_buffer=False)  # fmt: skip
         total, schema = file.metadata.num_rows, file.schema_arrow
         names = schema.names[:MOST_COLUMNS]
         found = file.iter_batches(MOST_ROWS, row_groups=range(file.num_row_groups)[:1],

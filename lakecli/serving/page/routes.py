@@ -74,7 +74,7 @@ async def handle(request: Request, context: Context) -> Response:
         headers = _HEADERS | {"Cache-Control": "private, max-age=300"}
         return Response(_file(file), headers=headers, media_type=_FILES[file])
     if not path.startswith(ROOT):
-        return RedirectResponse(ROOT, 303, _HEADERS)
+        return RedirectResponse(str(request.url.replace(path=ROOT)), 303, _HEADERS)
     try:
         query = read_query(request.scope.get("query_string", b""))
         if "token" in query and not context.access.allows_session(request.cookies.get(COOKIE)):
@@ -122,8 +122,9 @@ def _error(status: int, message: str, hint: str | None, **headers: str) -> Respo
 
 
 def _page(template: str, status: int, shown: Shown, *, name: str = "") -> Response:
-    ref = shown.values.get("ref")
-    sections = [(verb, text, link(name, verb, ref=ref)) for verb, text in _SECTIONS if name]
+    refs = {verb: shown.values.get("ref") for verb, _ in _SECTIONS}
+    refs["staged"] = shown.values.get("branch")
+    sections = [(verb, text, link(name, verb, ref=refs[verb])) for verb, text in _SECTIONS if name]
     text = _templates().get_template(f"{template}.html").render(
         shown.values, title=shown.title, crumbs=shown.crumbs, name=name, sections=sections,
         section={"object": "tree", "commit": "log"}.get(template, template),
@@ -175,7 +176,13 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"name": _name, "plain": _plain, "hint": _hint, "size": shown_size, "time": _time}
+    found.filters |= {
+        "name": _name,
+        "plain": _plain,
+        "hint": _hint,
+        "size": shown_size,
+        "time": _time,
+    }
     found.globals |= {"link": link}
     return found
 

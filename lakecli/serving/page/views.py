@@ -160,7 +160,13 @@ def log(asked: Asked) -> Shown:
         if skip + COMMITS > DEEPEST:
             more = link(asked.name, "log", ref=found[COMMITS].commit.id)
     found = found[:COMMITS]
-    values = {"rows": found, "lanes": graph.width(found), "next": more, "graph": graph, "skip": skip}
+    values = {
+        "rows": found,
+        "lanes": graph.width(found),
+        "next": more,
+        "graph": graph,
+        "skip": skip,
+    }
     values |= {"names": _names(repository), "restarts": skip + COMMITS > DEEPEST}
     return _of_ref(asked, ref, Shown("log", f"History of {ref}", [], values))
 
@@ -169,7 +175,10 @@ def _names(repository: Repository) -> Mapping[CommitId, list[tuple[RefKind, str]
     names: dict[CommitId, list[tuple[RefKind, str]]] = {}
     with repository.lake.kv.read() as txn:
         store = RefStore(txn, repository.key)
-        for kind, found in ((RefKind.BRANCH, store.iter_branches()), (RefKind.TAG, store.iter_tags())):
+        for kind, found in (
+            (RefKind.BRANCH, store.iter_branches()),
+            (RefKind.TAG, store.iter_tags()),
+        ):
             for each in islice(found, MOST_NAMED):
                 names.setdefault(each.commit_id, []).append((kind, each.name))
     return names
@@ -262,7 +271,10 @@ def staged(asked: Asked) -> Shown:
     with repository.lake.kv.read() as txn:
         view = view_of_branch(repository, txn, ref)
         found = _changes(
-            asked, lambda start: uncommitted(view, prefix=prefix, start=start), verb="staged", ref=ref
+            asked,
+            lambda start: uncommitted(view, prefix=prefix, start=start),
+            verb="staged",
+            ref=ref,
         )
         head = view.commit.id
     values = {**found, "left": head, "right": ref, "upload": command(
@@ -299,9 +311,7 @@ def _between(repository: Repository, trees: TreesToCompare, start: bytes) -> Ite
     base, left, right, prefix = trees
     if base is None:
         return diff(repository.trees, left, right, prefix=prefix, start=start)
-    return compare(
-        repository.trees, base=base, left=left, right=right, prefix=prefix, start=start
-    )
+    return compare(repository.trees, base=base, left=left, right=right, prefix=prefix, start=start)
 
 
 def _changes(
@@ -365,4 +375,8 @@ def _of_ref(asked: Asked, ref: str, shown: Shown, path: bytes = b"") -> Shown:
         crumbs += [(parts[-1], "")] if parts[-1] else []
     else:
         crumbs.append((shown.title, ""))
-    return shown._replace(crumbs=crumbs, values={**shown.values, "ref": ref})
+    repository = asked.served.repository(asked.name)
+    with repository.lake.kv.read() as txn:
+        is_branch = RefStore(txn, repository.key).find_branch(ref) is not None
+    values = {**shown.values, "ref": ref, "branch": ref if is_branch else None}
+    return shown._replace(crumbs=crumbs, values=values)

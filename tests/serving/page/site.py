@@ -6,33 +6,28 @@ import asyncio
 import base64
 import io
 import os
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from concurrent.futures import ThreadPoolExecutor
 from starlette.requests import Request
 
-from lakecli.errors import NotFound
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.reading.view import open_view
 from lakecli.serving.access import COOKIE, Access
-from lakecli.serving.context import Context, Options
+from lakecli.serving.context import Context, Options, new_threads
 from lakecli.serving.page.routes import handle
-from lakecli.serving.served import Served
+from lakecli.serving.served import Opening, Served
 from tests.support import lakes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from starlette.responses import Response
 
     from lakecli.repository.contract import Repository
     from lakecli.repository.handle.lake import Lake
-    from lakecli.repository.reading.view import View
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FABJADveWkH6oAAAA"
@@ -55,23 +50,16 @@ HOSTILE = (
 )
 
 
-class Shared(Served):
-    """The repositories of a lake."""
-
-    def __init__(self, lake: Lake) -> None:
-        self.lake = lake
-        self.read_only, self.committed = True, False
-
-    def names(self) -> list[str]:
-        return [record.name for record in self.lake.repositories()]
-
-    def repository(self, name: str) -> Repository:
-        return self.lake.repository(name)
-
-    @contextmanager
-    def view(self, name: str, ref: str) -> Iterator[View]:
-        with open_view(self.lake.repository(name), ref) as view:
-            yield view
+def served(lake: Lake) -> Served:
+    """Return the repositories of a lake, without sharing."""
+    opening = Opening(
+        repository=lake.repository,
+        namespace=lake.repository,
+        mover=lambda _repository: None,
+        catch_up=lambda _repository: None,
+        notify=lambda _notice: None,
+    )
+    return Served(lake, opening)
 
 
 class Answer(NamedTuple):
@@ -92,14 +80,12 @@ class Site:
     def __init__(self, lake: Lake) -> None:
         self.access = Access("KEY", "secret")
         clock = lake.runtime.now
-        self.context = Context(Shared(lake), self.access, clock, Options(), ThreadPoolExecutor(4))
+        self.context = Context(served(lake), self.access, clock, Options(), new_threads())
         session = self.access.begin_session(self.access.new_link_token())
         assert session is not None
         self.session = session
 
-    def __call__(
-        self, address: str, *, method: str = "GET", cookie: str | None = None
-    ) -> Answer:
+    def __call__(self, address: str, *, method: str = "GET", cookie: str | None = None) -> Answer:
         """Return the answer to a request; without a cookie of its own, with the session's."""
         parts = urlsplit(address)
         headers = [(b"host", b"127.0.0.1:8000")]
