@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -116,20 +117,21 @@ class Visit:
         assert self.problems == []
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
-def test_pages_fit(url: tuple[str, Site], chromium: Any, width: int, scheme: str) -> None:
+def test_pages_fit(url: tuple[str, Site], chromium: Any) -> None:
     """No page is wider than its window; ``SCREENSHOTS`` in the environment keeps pictures."""
-    visit = Visit(chromium, *url, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    visit = Visit(chromium, *url)
     kept = os.environ.get("SCREENSHOTS")
     for name, address in PAGES.items():
         page = visit.go(address)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         assert page.locator("h1").count() == 1
-        back = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (back == "rgb(255, 255, 255)") == (scheme == "light")
-        if kept:
-            page.screenshot(path=Path(kept) / f"{name}-{width}-{scheme}.png", full_page=True)
+        for width, scheme in product(WIDTHS, SCHEMES):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+            back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (back == "rgb(255, 255, 255)") == (scheme == "light")
+            if kept:
+                page.screenshot(path=Path(kept) / f"{name}-{width}-{scheme}.png", full_page=True)
     visit.close()
 
 
@@ -146,10 +148,10 @@ def test_every_link_is_followed(url: tuple[str, Site], chromium: Any) -> None:
             to = found.get_attribute("href")
             verb = to.partition("?")[0]
             # Of each kind of page, some: the tests in process see all of them.
-            if to not in seen and sum(each.startswith(verb) for each in seen) < 8:
+            if to not in seen and sum(each.startswith(verb) for each in seen) < 4:
                 seen.add(to)
                 waiting.append(to)
-    assert len(seen) > 40
+    assert len(seen) > 20
     visit.close()
 
 
@@ -196,7 +198,7 @@ def test_the_keyboard_is_enough(url: tuple[str, Site], chromium: Any) -> None:
         seen.add(page.evaluate("document.activeElement.innerText"))
     assert {"raw/", "empty", "History", "Compare"} <= seen
     page = visit.go(PAGES["csv"])
-    page.get_by_role("region", name="Preview").focus()
+    page.get_by_role("region", name="Rows").focus()
     page.keyboard.press("End")
     page.wait_for_function("document.querySelector('.scroll').scrollTop > 100")
     page = visit.go(link("demo", "diff"))
@@ -218,7 +220,7 @@ def test_a_spent_link_and_a_page_elsewhere_open_nothing(
     file = tmp_path / "elsewhere.html"
     file.write_text(f'<iframe src="{url[0]}/-/"></iframe><a href="{url[0]}/-/">there</a>')
     visit.page.goto(f"file://{file}")
-    assert visit.page.frames[1].url.startswith("chrome-error:")
+    assert visit.page.frame_locator("iframe").get_by_text("lakecli").count() == 0
     visit.page.get_by_role("link").click()
     visit.page.wait_for_url(f"{url[0]}/-/")
     visit.context.close()
