@@ -87,15 +87,13 @@ def post_statistics(_call: ApiCall) -> Json:
     return None
 
 
-_NO_CONTENT: Final = HTTPStatus.NO_CONTENT
-
 OPERATIONS: Final = (
-    ApiOperation("healthCheck", "GET", "/healthcheck", check_health, _NO_CONTENT),
+    ApiOperation("healthCheck", "GET", "/healthcheck", check_health, 204),
     ApiOperation("getLakeFSVersion", "GET", "/config/version", get_version),
     ApiOperation("getStorageConfig", "GET", "/config/storage", get_storage),
     ApiOperation("getConfig", "GET", "/config", get_config),
     ApiOperation("getSetupState", "GET", "/setup_lakefs", get_setup_state),
     ApiOperation("getCurrentUser", "GET", "/user", get_user),
     ApiOperation("login", "POST", "/auth/login", log_in),
-    ApiOperation("postStatsEvents", "POST", "/statistics", post_statistics, _NO_CONTENT),
+    ApiOperation("postStatsEvents", "POST", "/statistics", post_statistics, 204),
 )

@@ -147,12 +147,6 @@ def stat_object(call: ApiCall) -> Json:
     )
 
 
-def get_underlying_properties(call: ApiCall) -> Json:
-    """Return the storage class of an object: it is not known."""
-    _entry(call)
-    return {}
-
-
 def list_objects(call: ApiCall) -> Json:
     """List objects, or the common prefixes of their paths."""
     repository, prefix = call.repository(), call.raw("prefix")
@@ -213,13 +207,6 @@ def upload_object(call: ApiCall) -> Json:
     )
     decide = conditional(call, encode_entry(entry))
     return object_json(call.repository(), path, call.apply(path, decide, [deposited]))
-
-
-def check_upload(call: ApiCall) -> Json:
-    """Answer whether an object could be written."""
-    call.path()
-    call.writer()
-    return None
 
 
 def delete_object(call: ApiCall) -> Json:
@@ -313,25 +300,17 @@ def stage_object(call: ApiCall) -> Json:
 
 _REF: Final = "/repositories/{repository}/refs/{ref}/objects"
 _BRANCH: Final = "/repositories/{repository}/branches/{branch}/objects"
-_NO_CONTENT: Final = HTTPStatus.NO_CONTENT
+_OWN: Final = _BRANCH + "/stat/user_metadata"
 
 OPERATIONS: Final = (
     ApiOperation("getObject", "GET", _REF, get_object),
     ApiOperation("headObject", "HEAD", _REF, get_object),
     ApiOperation("statObject", "GET", _REF + "/stat", stat_object),
     ApiOperation("listObjects", "GET", _REF + "/ls", list_objects),
-    ApiOperation(
-        "getUnderlyingProperties", "GET", _REF + "/underlyingProperties", get_underlying_properties
-    ),
     ApiOperation("uploadObject", "POST", _BRANCH, upload_object, 201, is_raw=True),
-    ApiOperation(
-        "uploadObjectPreflight", "GET", _BRANCH + "/stage_allowed", check_upload, _NO_CONTENT
-    ),
-    ApiOperation("deleteObject", "DELETE", _BRANCH, delete_object, _NO_CONTENT),
+    ApiOperation("deleteObject", "DELETE", _BRANCH, delete_object, 204),
     ApiOperation("deleteObjects", "POST", _BRANCH + "/delete", delete_objects),
     ApiOperation("copyObject", "POST", _BRANCH + "/copy", copy_object, 201),
     ApiOperation("stageObject", "PUT", _BRANCH, stage_object, 201),
-    ApiOperation(
-        "updateObjectUserMetadata", "PUT", _BRANCH + "/stat/user_metadata", update_metadata, 201
-    ),
+    ApiOperation("updateObjectUserMetadata", "PUT", _OWN, update_metadata, 201),
 )

@@ -374,22 +374,19 @@ def delete_tag(call: ApiCall) -> Json:
 
 
 _ONE: Final = "/repositories/{repository}"
-_BRANCHES: Final = _ONE + "/branches"
-_BRANCH_PATH: Final = _BRANCHES + "/{branch}"
+_ALL: Final = _ONE + "/branches"
+_BRANCH_PATH: Final = _ALL + "/{branch}"
 _MERGES: Final = _ONE + "/refs/{sourceRef}/merge/{destinationBranch}"
 _TAGS: Final = _ONE + "/tags"
-_NO_CONTENT: Final = HTTPStatus.NO_CONTENT
 
 OPERATIONS: Final = (
-    ApiOperation("listBranches", "GET", _BRANCHES, list_branches),
-    ApiOperation("createBranch", "POST", _BRANCHES, create_branch, 201),
+    ApiOperation("listBranches", "GET", _ALL, list_branches),
+    ApiOperation("createBranch", "POST", _ALL, create_branch, 201),
     ApiOperation("getBranch", "GET", _BRANCH_PATH, get_branch),
-    ApiOperation("deleteBranch", "DELETE", _BRANCH_PATH, delete_branch, _NO_CONTENT),
-    ApiOperation("resetBranch", "PUT", _BRANCH_PATH, reset_branch, _NO_CONTENT),
-    ApiOperation(
-        "hardResetBranch", "PUT", _BRANCH_PATH + "/hard_reset", hard_reset_branch, _NO_CONTENT
-    ),
-    ApiOperation("revertBranch", "POST", _BRANCH_PATH + "/revert", revert_branch, _NO_CONTENT),
+    ApiOperation("deleteBranch", "DELETE", _BRANCH_PATH, delete_branch, 204),
+    ApiOperation("resetBranch", "PUT", _BRANCH_PATH, reset_branch, 204),
+    ApiOperation("hardResetBranch", "PUT", _BRANCH_PATH + "/hard_reset", hard_reset_branch, 204),
+    ApiOperation("revertBranch", "POST", _BRANCH_PATH + "/revert", revert_branch, 204),
     ApiOperation("cherryPick", "POST", _BRANCH_PATH + "/cherry-pick", cherry_pick_on, 201),
     ApiOperation("diffBranch", "GET", _BRANCH_PATH + "/diff", diff_branch),
     ApiOperation("commit", "POST", _BRANCH_PATH + "/commits", create_commit, 201),
@@ -401,5 +398,5 @@ OPERATIONS: Final = (
     ApiOperation("listTags", "GET", _TAGS, list_tags),
     ApiOperation("createTag", "POST", _TAGS, create_tag, 201),
     ApiOperation("getTag", "GET", _TAGS + "/{tag}", get_tag),
-    ApiOperation("deleteTag", "DELETE", _TAGS + "/{tag}", delete_tag, _NO_CONTENT),
+    ApiOperation("deleteTag", "DELETE", _TAGS + "/{tag}", delete_tag, 204),
 )

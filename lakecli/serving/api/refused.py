@@ -28,7 +28,12 @@ REFUSED: Final[Mapping[str, str]] = {
     "metadata of repositories": "deleteRepositoryMetadata setRepositoryMetadata",
     "trees of lakeFS's Spark client": "getMetaRange getMetadataObject getRange",
     "commits and symlinks of lakeFS's jobs": "createCommitRecord createSymlinkFile",
-    "actions: hooks are those of this machine": "getRunHookOutput",
+    "actions: hooks are those of this machine": "getRun getRunHookOutput listRunHooks",
+    "questions of lakeFS's pages": """
+        createBranchProtectionRulePreflight getUnderlyingProperties uploadObjectPreflight""",
+    "old forms of getBranchProtectionRules and setBranchProtectionRules": """
+        internalCreateBranchProtectionRule internalDeleteBranchProtectionRule
+        internalGetBranchProtectionRules""",
     "imports that run cannot be stopped": "importCancel",
     "the server itself": "getUsageReportSummary setup setupCommPrefs",
 }

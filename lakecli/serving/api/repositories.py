@@ -18,7 +18,6 @@ from lakecli.base.validation import (
     or_empty,
     text_that,
 )
-from lakecli.errors import NotFound
 from lakecli.refs.names import is_branch_name
 from lakecli.repository import branch_protect, refs_dump, repo
 from lakecli.repository.handle.lake import Lake
@@ -136,27 +135,6 @@ def set_branch_protection(call: ApiCall) -> Json:
     return None
 
 
-def add_branch_protection(call: ApiCall) -> Json:
-    """Protect the branches of one more pattern."""
-    with call.acting() as repository:
-        branch_protect.add(repository, call.read(_RULE)["pattern"], who=call.committer())
-    return None
-
-
-def delete_branch_protection(call: ApiCall) -> Json:
-    """Remove one pattern."""
-    with call.acting() as repository:
-        branch_protect.delete(repository, call.read(_RULE)["pattern"], who=call.committer())
-    return None
-
-
-def preflight(call: ApiCall) -> Json:
-    """Answer whether a change would be allowed."""
-    call.context.served.check_writable(call.name)
-    call.repository()
-    return None
-
-
 # Refs dumps ----------------------------------------------------------------------------------
 
 _tree = or_empty(identifier(MetarangeId))
@@ -220,41 +198,17 @@ def list_runs(call: ApiCall) -> Json:
     return page(call, [], dict, str)
 
 
-def get_run(call: ApiCall) -> Json:
-    """Refuse to describe a run of actions: there are none."""
-    raise NotFound(f"no run of actions in {call.repository().uri}")
-
-
 _ONE: Final = "/repositories/{repository}"
-_RULES: Final = _ONE + "/branch_protection"
-_NO_CONTENT: Final = HTTPStatus.NO_CONTENT
+_RULES: Final = _ONE + "/settings/branch_protection"
 
 OPERATIONS: Final = (
     ApiOperation("listRepositories", "GET", "/repositories", list_repositories),
     ApiOperation("createRepository", "POST", "/repositories", create_repository, 201),
     ApiOperation("getRepository", "GET", _ONE, get_repository),
-    ApiOperation("deleteRepository", "DELETE", _ONE, delete_repository, _NO_CONTENT),
+    ApiOperation("deleteRepository", "DELETE", _ONE, delete_repository, 204),
     ApiOperation("getRepositoryMetadata", "GET", _ONE + "/metadata", get_metadata),
-    ApiOperation(
-        "getBranchProtectionRules", "GET", _ONE + "/settings/branch_protection",
-        get_branch_protection,
-    ),
-    ApiOperation(
-        "setBranchProtectionRules", "PUT", _ONE + "/settings/branch_protection",
-        set_branch_protection, _NO_CONTENT,
-    ),
-    ApiOperation("internalGetBranchProtectionRules", "GET", _RULES, get_branch_protection),
-    ApiOperation(
-        "internalCreateBranchProtectionRule", "POST", _RULES, add_branch_protection, _NO_CONTENT
-    ),
-    ApiOperation(
-        "internalDeleteBranchProtectionRule", "DELETE", _RULES, delete_branch_protection,
-        _NO_CONTENT,
-    ),
-    ApiOperation(
-        "createBranchProtectionRulePreflight", "GET", _RULES + "/set_allowed", preflight,
-        _NO_CONTENT,
-    ),
+    ApiOperation("getBranchProtectionRules", "GET", _RULES, get_branch_protection),
+    ApiOperation("setBranchProtectionRules", "PUT", _RULES, set_branch_protection, 204),
     ApiOperation("dumpRefs", "PUT", _ONE + "/refs/dump", dump_refs, 201),
     ApiOperation("restoreRefs", "PUT", _ONE + "/refs/restore", restore_from_dump),
     ApiOperation("dumpSubmit", "POST", _ONE + "/dump", submit_dump, 202),
@@ -262,6 +216,4 @@ OPERATIONS: Final = (
     ApiOperation("restoreSubmit", "POST", _ONE + "/restore", submit_restore, 202),
     ApiOperation("restoreStatus", "GET", _ONE + "/restore", get_task),
     ApiOperation("listRepositoryRuns", "GET", _ONE + "/actions/runs", list_runs),
-    ApiOperation("getRun", "GET", _ONE + "/actions/runs/{run_id}", get_run),
-    ApiOperation("listRunHooks", "GET", _ONE + "/actions/runs/{run_id}/hooks", get_run),
-)  # fmt: skip
+)

@@ -55,7 +55,6 @@ MODELS = {
     "copyObject": "ObjectStats",
     "stageObject": "ObjectStats",
     "deleteObjects": "ObjectErrorList",
-    "getUnderlyingProperties": "UnderlyingObjectProperties",
     "getPhysicalAddress": "StagingLocation",
     "linkPhysicalAddress": "ObjectStats",
     "importStart": "ImportCreationResponse",
@@ -69,9 +68,7 @@ MODELS = {
 }
 """The model of each answer."""
 
-WITHOUT_MODEL = {
-    "getRepositoryMetadata", "getBranchProtectionRules", "internalGetBranchProtectionRules",
-}  # fmt: skip
+WITHOUT_MODEL = {"getRepositoryMetadata", "getBranchProtectionRules"}
 """Operations whose answers are maps or lists."""
 
 

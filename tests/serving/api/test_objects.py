@@ -29,14 +29,12 @@ def test_upload_and_stat(site: Site) -> None:
     bare = site("GET", READ + "/stat", path="a/b.csv", user_metadata="false", presign="true").json
     assert "metadata" not in bare
     assert bare["physical_address"] == made["physical_address"]
-    assert site("GET", READ + "/underlyingProperties", path="a/b.csv").json == {}
     assert site("GET", READ + "/stat", path="a").status == 404
     assert site("GET", READ + "/stat").status == 400
     assert site("GET", DEMO + "/refs/nope/objects/stat", path="a").status == 404
     assert site("POST", OBJECTS, b"", path="empty").json["size_bytes"] == 0
     assert site("POST", OBJECTS, b"", path="x" * 1025).status == 400
     assert site("POST", DEMO + "/branches/nope/objects", b"", path="x").status == 404
-    assert site("GET", OBJECTS + "/stage_allowed", path="x").status == 204
 
 
 def test_upload_of_a_form(site: Site) -> None:
