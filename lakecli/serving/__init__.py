@@ -11,10 +11,13 @@
     access           key pairs, and sessions of browsers
     served           the repositories, opened for many threads
     writes           writes to branches; those that come at the same time are made together
+    clients          lines that connect well-known clients
 
 Nothing is kept here: all state is where commands keep it, in the local store and in the bucket.
 Starlette, uvicorn and Jinja2 are imported only here. `s3`, `api` and `page` know nothing of each
 other. A handler runs in the event loop; whatever reads or writes the repository runs in a thread
-(`context.Context.in_thread`). A view belongs to one thread, and none stays open while a client is
+(`context.ServingContext.in_thread`). A view belongs to one thread, and none stays open while a client is
 waited for, because an open view keeps the local store from reusing space.
+
+May import `fsck`, `gc`, `exports` and what is below.
 """

@@ -24,7 +24,7 @@ COOKIE: Final = "lakecli_session"
 _KEY_PREFIX: Final = "LAKECLI"
 
 
-class Access:
+class EndpointAccess:
     """The key pair of an endpoint, and its sessions. Safe to share between threads.
 
     Args:
@@ -113,3 +113,6 @@ def new_key_pair() -> tuple[str, str]:
 def _is_equal(left: str, right: str) -> bool:
     # `compare_digest` refuses text that is not ASCII.
     return compare_digest(left.encode("utf-8", "replace"), right.encode("utf-8", "replace"))
+
+
+Access = EndpointAccess

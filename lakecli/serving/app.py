@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
-from lakecli.serving.context import Context, Options
+from lakecli.serving.context import Options, ServingContext
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["Context", "Options", "make_app"]
+__all__ = ["Options", "ServingContext", "make_app"]
 
-Handle = Callable[[Request, Context], Awaitable[Response]]
+Handle = Callable[[Request, ServingContext], Awaitable[Response]]
 """How a surface answers a request."""
 
 _API: Final = "/api/v1"
@@ -41,7 +41,7 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _SAME_SITE: Final = frozenset({"same-origin", "none"})
 
 
-def make_app(context: Context, *, report: Callable[[BaseException], None]) -> ASGIApp:
+def make_app(context: ServingContext, *, report: Callable[[BaseException], None]) -> ASGIApp:
     """Return the application, with the surfaces that the context serves.
 
     Args:

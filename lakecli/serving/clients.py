@@ -32,7 +32,7 @@ USES: Final = {
 """What the lines for each client are."""
 
 
-class Connection(NamedTuple):
+class EndpointAddress(NamedTuple):
     """What a client needs to know of an endpoint.
 
     Attributes:
@@ -59,7 +59,7 @@ class Connection(NamedTuple):
         return self.url.startswith("https:")
 
 
-def lines_for(kind: ClientKind, to: Connection) -> list[str]:
+def lines_for(kind: ClientKind, to: EndpointAddress) -> list[str]:
     """Return the lines for a client; those that begin with a hash are comments."""
     template = (
         _TEMPLATES[kind]
@@ -90,6 +90,7 @@ region = {to.region}
 endpoint_url = {to.url}
 s3 =
   addressing_style = path
+  signature_version = s3v4
 """,
     ClientKind.BOTO3: """
 import boto3

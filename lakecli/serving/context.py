@@ -11,7 +11,7 @@ from threading import local
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
 
 from lakecli.opening import default_committer
-from lakecli.serving.access import Access
+from lakecli.serving.access import EndpointAccess
 from lakecli.serving.served import Served
 from lakecli.serving.writes import Client
 
@@ -31,7 +31,7 @@ _UNNAMED: Final = "unknown"
 _LONGEST_NAME: Final = 40
 
 _thread = local()
-"""The event loop for which a thread of `Context.in_thread` works."""
+"""The event loop for which a thread of `ServingContext.in_thread` works."""
 
 
 class Options(NamedTuple):
@@ -53,7 +53,7 @@ class Options(NamedTuple):
     is_secure: bool = False
 
 
-class Context(NamedTuple):
+class ServingContext(NamedTuple):
     """What the handlers of all surfaces are given.
 
     Attributes:
@@ -63,7 +63,7 @@ class Context(NamedTuple):
     """
 
     served: Served
-    access: Access
+    access: EndpointAccess
     clock: Callable[[], datetime]
     options: Options
     threads: ThreadPoolExecutor
@@ -99,7 +99,7 @@ def client_of(request: Request, surface: str) -> Client:
 def pieces_of(body: AsyncIterator[bytes]) -> Iterator[bytes]:
     """Return an iterator for a thread over what arrives in the event loop.
 
-    Call this in the event loop, or in a thread of `Context.in_thread`.
+    Call this in the event loop, or in a thread of `ServingContext.in_thread`.
     """
     try:
         loop = asyncio.get_running_loop()
@@ -115,3 +115,6 @@ def _pieces_of(body: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> I
     while (piece := asyncio.run_coroutine_threadsafe(following(), loop).result()) is not None:
         if piece:
             yield piece
+
+
+Context = ServingContext

@@ -30,7 +30,7 @@ from lakecli.serving.app import make_app
 from lakecli.serving.context import THREAD_NAME
 
 if TYPE_CHECKING:
-    from lakecli.serving.context import Context
+    from lakecli.serving.context import ServingContext
 
 LOOPBACK: Final = "127.0.0.1"
 PORT: Final = 8000
@@ -137,7 +137,7 @@ def url_of(host: str, bound: socket.socket, *, secure: bool) -> str:
     return f"{'https' if secure else 'http'}://{shown}:{port}"
 
 
-class Connection(HttpToolsProtocol):
+class WatchedConnection(HttpToolsProtocol):
     """A connection whose client may neither be slow nor send endless heads."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -221,7 +221,7 @@ class Endpoint(uvicorn.Server):
 
     def __init__(
         self,
-        context: Context,
+        context: ServingContext,
         bound: socket.socket,
         *,
         tls: Tls | None = None,
@@ -231,7 +231,7 @@ class Endpoint(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 make_app(context, report=report),
-                http=Connection,
+                http=WatchedConnection,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -272,7 +272,7 @@ class Endpoint(uvicorn.Server):
         while True:
             await asyncio.sleep(_TICK)
             for each in list(self.server_state.connections):
-                cast("Connection", each).check()
+                cast("WatchedConnection", each).check()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End all connections, soon."""
@@ -280,7 +280,7 @@ class Endpoint(uvicorn.Server):
         with suppress(asyncio.CancelledError):
             await super().shutdown(sockets)
         for each in list(self.server_state.connections):
-            cast("Connection", each).transport.abort()
+            cast("WatchedConnection", each).transport.abort()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

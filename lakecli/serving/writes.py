@@ -191,7 +191,7 @@ class Deposited(NamedTuple):
     is_new: bool = False
 
 
-class Change(NamedTuple):
+class PathChange(NamedTuple):
     """A change of one path.
 
     Attributes:
@@ -215,7 +215,7 @@ Outcome = bytes | LakeError | None
 class _Request:
     """The changes of one call of `BranchWriter.apply`, and what became of them."""
 
-    def __init__(self, changes: Sequence[Change], client: Client, action: str) -> None:
+    def __init__(self, changes: Sequence[PathChange], client: Client, action: str) -> None:
         self.changes = changes
         self.client = client
         self.action = action
@@ -303,7 +303,7 @@ class BranchWriter:
                 self._intake = Intake(self._acting(""))
             return self._intake
 
-    def apply(self, changes: Sequence[Change], *, client: Client, action: str) -> list[Outcome]:
+    def apply(self, changes: Sequence[PathChange], *, client: Client, action: str) -> list[Outcome]:
         """Make changes in their order, all in one transaction; return the outcome of each.
 
         Args:
@@ -401,7 +401,7 @@ class _Judged:
         before: dict[bytes, bytes | None] = {}
         after: dict[bytes, bytes | None] = {}
 
-        def make(change: Change) -> Outcome:
+        def make(change: PathChange) -> Outcome:
             path = change.path
             try:
                 if path not in before:
@@ -422,7 +422,7 @@ class _Judged:
                 changed.append((path, TOMBSTONE))
         return [(self._branch, uploaded_changes(changed))], outcomes
 
-    def _decide(self, change: Change, present: bytes | None) -> bytes | None:
+    def _decide(self, change: PathChange, present: bytes | None) -> bytes | None:
         """Return the encoded entry that a path has after a change; its object is claimed."""
         value = change.decide(present)
         if value is None:
@@ -435,3 +435,6 @@ class _Judged:
 def new_memory() -> Memory:
     """Return the limit on the bytes that all writers have in memory on their way to buckets."""
     return Memory(_MEMORY)
+
+
+Change = PathChange

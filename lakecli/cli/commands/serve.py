@@ -16,7 +16,7 @@ from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.parsers import each
 from lakecli.errors import Unsupported, UsageError, install_command
-from lakecli.serving.clients import ClientKind, Connection, lines_for
+from lakecli.serving.clients import ClientKind, EndpointAddress, lines_for
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import BranchMover, Notice
@@ -118,9 +118,8 @@ def serve(
         raise Unsupported(
             f"serving needs more packages: {error.name} is missing", hint=install_command("serve")
         ) from error
-    from lakecli.serving.access import Access, new_key_pair
-    from lakecli.serving.context import Context as Serving
-    from lakecli.serving.context import Options, new_threads
+    from lakecli.serving.access import EndpointAccess, new_key_pair
+    from lakecli.serving.context import Options, ServingContext, new_threads
 
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("a certificate needs its key: --tls-cert and --tls-key")
@@ -130,7 +129,7 @@ def serve(
             hint="give a certificate and its key: --tls-cert FILE --tls-key FILE",
         )
     served = _served(context, repositories, read_only=read_only, committed=committed)
-    access = Access(*(fixed or _new_pair(access_key, new_key_pair())))
+    access = EndpointAccess(*(fixed or _new_pair(access_key, new_key_pair())))
     bound = server.bind(host, port)
     url = server.url_of(host, bound, secure=tls_cert is not None)
     page = f"{url}/?token={access.new_link_token()}"
@@ -152,7 +151,7 @@ def serve(
             webbrowser.open(page)
 
     endpoint = server.Endpoint(
-        Serving(served, access, context.now, options, new_threads(), context.committer),
+        ServingContext(served, access, context.now, options, new_threads(), context.committer),
         bound,
         tls=None if tls_cert is None else server.Tls(str(tls_cert), str(tls_key)),
         report=partial(_report, context),
@@ -186,14 +185,14 @@ def _first(context: Context, repositories: Sequence[LakeUri]) -> str:
     return "" if record is None else record.name
 
 
-def _connection(url: str, keys: tuple[str, str], bucket: str) -> Connection:
-    connection = Connection(url, *keys)
+def _connection(url: str, keys: tuple[str, str], bucket: str) -> EndpointAddress:
+    connection = EndpointAddress(url, *keys)
     return connection._replace(bucket=bucket) if bucket else connection
 
 
 def _print(
     context: Context,
-    connection: Connection,
+    connection: EndpointAddress,
     repositories: Sequence[str],
     *,
     page: str,
