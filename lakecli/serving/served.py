@@ -13,10 +13,13 @@ from copy import copy
 from threading import Lock
 from typing import Final
 
+from lakecli.base.model import StagingToken
 from lakecli.errors import NotFound, Refused, Unreachable
+from lakecli.kv.local_store import ReadTransaction
+from lakecli.refs.resolve import Resolved
 from lakecli.repository.contract import BranchMover, Notice, Repository
 from lakecli.repository.handle.lake import Lake, LocalRepository, find_repository
-from lakecli.repository.reading.view import View, check_branch, open_view, resolve_ref
+from lakecli.repository.reading.view import View, check_branch, resolve_ref
 from lakecli.serving.writes import BranchWriter, Client, new_memory
 
 CATCH_UP: Final = 5.0
@@ -30,6 +33,9 @@ TIDY: Final = 60.0
 
 MOST_WRITERS: Final = 256
 """The most branches whose writers are kept."""
+
+MOST_RESOLVED: Final = 1_000
+"""The most ref expressions whose meaning is remembered."""
 
 
 class Opening:
@@ -109,6 +115,7 @@ class Served:
         self._tidying = _Turn()
         self._lock = Lock()  # of the attributes below
         self._held: dict[str, _Held] = {}
+        self._known: dict[tuple[bytes, str], tuple[int, Resolved]] = {}
         self._writers: dict[tuple[str, str], tuple[_Held, BranchWriter]] = {}
 
     def names(self) -> list[str]:
@@ -239,13 +246,29 @@ class Served:
             UsageError: the expression is malformed.
         """
         repository = self.repository(name)
-        if not self.committed:
-            with open_view(repository, ref) as view:
-                yield view
-            return
         with repository.lake.kv.read() as txn:
-            commit = resolve_ref(repository, txn, ref).commit
-            yield View(repository, txn, commit, (), ref)
+            resolved = self._resolved(name, repository, txn, ref)
+            tokens: tuple[StagingToken, ...] = ()
+            if resolved.staging and resolved.branch is not None and not self.committed:
+                tokens = (resolved.branch.staging_token, *resolved.branch.sealed_tokens)
+            yield View(repository, txn, resolved.commit, tokens, ref)
+
+    def _resolved(
+        self, name: str, repository: Repository, txn: ReadTransaction, ref: str
+    ) -> Resolved:
+        """Resolve a ref expression, unless that was done in the same state of the local store."""
+        if name in self._namespaces or "{" in ref:  # another store after a while; a time passes
+            return resolve_ref(repository, txn, ref)
+        key = repository.key, ref
+        known = self._known.get(key)
+        if known is not None and known[0] == txn.state:
+            return known[1]
+        resolved = resolve_ref(repository, txn, ref)
+        with self._lock:
+            if len(self._known) >= MOST_RESOLVED:
+                self._known.clear()
+            self._known[key] = txn.state, resolved
+        return resolved
 
     def writer(self, name: str, branch: str) -> BranchWriter:
         """Return the writer of a branch.
