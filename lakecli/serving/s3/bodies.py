@@ -46,6 +46,7 @@ _CHUNK: Final = re.compile(
 _TRAILER: Final = re.compile(r"([A-Za-z0-9-]+)[ \t]*:[ \t]*([!-~]*)[ \t]*", re.ASCII)
 _TRAILER_SIGNATURE: Final = "x-amz-trailer-signature"
 _NOTHING: Final = sha256().hexdigest()
+_MD5: Final = "md5"
 
 
 class Finished(NamedTuple):
@@ -55,12 +56,10 @@ class Finished(NamedTuple):
         size: number of decoded bytes.
         checksums: base64 by algorithm (`checksums.ALGORITHMS`): those that the client sent, and
             those that were asked for.
-        md5: in hex, if the client sent ``Content-MD5``; else ``""``.
     """
 
     size: int
     checksums: dict[str, str]
-    md5: str
 
 
 class _State(Enum):
@@ -109,12 +108,13 @@ class Body:
             raise _too_large(limit)
         self._taken = self._decoded = 0
         self._sha256 = None if is_chunked or signed.payload == UNSIGNED else sha256()
-        self._md5_sent = _md5_of(headers)
-        self._md5 = md5(usedforsecurity=False) if self._md5_sent else None
         self._expected = {} if completes_upload else checksums.sent(headers)
         self._announced = _trailers_of(headers) if is_chunked else frozenset()
         named = {*self._expected, *self._announced, *also}
         self._hashers = {name: checksums.ALGORITHMS[name]() for name in named}
+        self._md5 = _md5_of(headers)
+        if self._md5:
+            self._hashers[_MD5] = md5(usedforsecurity=False)
         self._line = bytearray()
         self._left = self._lines = 0
         self._chunk_signature: str | None = None
@@ -148,7 +148,7 @@ class Body:
             end = data.find(b"\n", position)
             self._line += data[position : len(data) if end < 0 else end]
             if len(self._line) > _LONGEST_LINE:
-                raise _malformed("a line between chunks is too long")
+                raise _incomplete("a line between chunks is too long")
             if end < 0:
                 break
             position = end + 1
@@ -162,7 +162,7 @@ class Body:
             raise _too_large(self._limit)
         if self._size is not None and self._decoded > self._size:
             raise _incomplete("more bytes were sent than announced")
-        for hasher in (self._sha256, self._md5, self._chunk, *self._hashers.values()):
+        for hasher in (self._sha256, self._chunk, *self._hashers.values()):
             if hasher is not None:
                 hasher.update(data)
 
@@ -171,20 +171,20 @@ class Body:
         line = whole.removesuffix(b"\r")
         self._line.clear()
         if line == whole and self._state is not _State.TRAILERS:
-            raise _malformed("a line does not end with CRLF")
+            raise _incomplete("a line does not end with CRLF")
         if self._state is _State.SIZE:
             self._begin_chunk(line)
         elif self._state is _State.TRAILERS:
             self._read_trailer(line)
         elif line:
-            raise _malformed("a chunk is longer than announced")
+            raise _incomplete("a chunk is longer than announced")
         else:
             self._state = _State.SIZE
 
     def _begin_chunk(self, line: bytes) -> None:
         found = _CHUNK.fullmatch(line)
         if found is None:
-            raise _malformed("the size of a chunk is malformed")
+            raise _incomplete("the size of a chunk is malformed")
         self._left = int(found[1], 16)
         signature = found[2].decode() if found[2] else None
         if self._chunk is not None and signature is None:
@@ -244,20 +244,18 @@ class Body:
                 "XAmzContentSHA256Mismatch",
                 "The x-amz-content-sha256 that was signed is not the SHA-256 of the body.",
             )
-        computed_md5 = self._md5.hexdigest() if self._md5 else ""
-        if computed_md5 != self._md5_sent:
-            raise S3Error("BadDigest", "The Content-MD5 is not the MD5 of the body.")
-        expected = [*self._expected.items(), *self._checked_trailers().items()]
+        expected = [*self._md5, *self._expected.items(), *self._checked_trailers()]
         computed = {
             name: checksums.encoded(hasher.digest()) for name, hasher in self._hashers.items()
         }
         for name, text in expected:
             if computed[name] != text:
                 raise S3Error("BadDigest", f"The {name.upper()} is not the one of the body.")
-        return Finished(self._decoded, computed, computed_md5)
+        computed.pop(_MD5, None)
+        return Finished(self._decoded, computed)
 
-    def _checked_trailers(self) -> dict[str, str]:
-        """Verify the trailers themselves, and return the checksums in them by algorithm."""
+    def _checked_trailers(self) -> list[tuple[str, str]]:
+        """Verify the trailers themselves, and return the checksums in them."""
         signature = self._trailers.pop(_TRAILER_SIGNATURE, None)
         if self._signed.payload == SIGNED_TRAILER:
             written = "".join(f"{name}:{value}\n" for name, value in self._trailers.items())
@@ -268,10 +266,10 @@ class Body:
             raise _bad_trailer("the trailer is signed, but not announced as signed")
         if self._trailers.keys() != {checksums.PREFIX + name for name in self._announced}:
             raise _bad_trailer("the trailers are not those that x-amz-trailer announces")
-        return {
-            name: checksums.checked(name, self._trailers[checksums.PREFIX + name])
+        return [
+            (name, checksums.checked(name, self._trailers[checksums.PREFIX + name]))
             for name in self._announced
-        }
+        ]
 
 
 def announced_size(signed: Signed, headers: Mapping[str, str]) -> int | None:
@@ -299,18 +297,18 @@ def _number(headers: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _md5_of(headers: Mapping[str, str]) -> str:
-    """Return the MD5 that a client sent, in hex; ``""`` for none."""
+def _md5_of(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the MD5 that a client sent, as one pair of its name and base64."""
     text = headers.get("content-md5")
     if text is None:
-        return ""
+        return []
     try:
         found = b64decode(text.strip(), validate=True)
     except (Error, ValueError):
         found = b""
     if len(found) != md5(usedforsecurity=False).digest_size:
         raise S3Error("InvalidDigest", "The Content-MD5 is not an MD5 in base64.")
-    return found.hex()
+    return [(_MD5, checksums.encoded(found))]
 
 
 def _trailers_of(headers: Mapping[str, str]) -> frozenset[str]:
@@ -331,11 +329,9 @@ def _too_large(limit: int) -> S3Error:
 
 
 def _incomplete(problem: str) -> S3Error:
-    return S3Error("IncompleteBody", f"The body is not complete: {problem}.")
-
-
-def _malformed(problem: str) -> S3Error:
-    return S3Error("IncompleteBody", f"The chunks of the body are malformed: {problem}.")
+    return S3Error(
+        "IncompleteBody", f"The body is not complete, or its chunks are malformed: {problem}."
+    )
 
 
 def _bad_trailer(problem: str) -> S3Error:

@@ -12,76 +12,45 @@ from types import MappingProxyType
 from typing import Final
 from xml.sax.saxutils import escape
 
-from lakecli.errors import (
-    AlreadyExists,
-    CheckFailed,
-    ConflictError,
-    Forbidden,
-    HookFailed,
-    IntegrityError,
-    LakeError,
-    LostRace,
-    NotFound,
-    NothingToDo,
-    OutcomeUnknown,
-    PermissionDenied,
-    Refused,
-    Unreachable,
-    Unsupported,
-    UsageError,
-)
+from lakecli import errors
+from lakecli.errors import LakeError
 from lakecli.stores.contract import ObjectArchived
 
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
+_USUAL: Final = 400
+_NOT_MODIFIED: Final = 304
+
 _STATUS: Final = {
     "AccessDenied": 403,
-    "AuthorizationHeaderMalformed": 400,
-    "AuthorizationQueryParametersError": 400,
-    "BadDigest": 400,
     "BucketAlreadyExists": 409,
     "BucketAlreadyOwnedByYou": 409,
-    "BucketNotEmpty": 409,
-    "EntityTooLarge": 400,
-    "EntityTooSmall": 400,
-    "IncompleteBody": 400,
     "InternalError": 500,
     "InvalidAccessKeyId": 403,
-    "InvalidArgument": 400,
-    "InvalidBucketName": 400,
-    "InvalidDigest": 400,
-    "InvalidPart": 400,
-    "InvalidPartOrder": 400,
     "InvalidObjectState": 403,
     "InvalidRange": 416,
-    "InvalidRequest": 400,
-    "KeyTooLongError": 400,
-    "MalformedTrailerError": 400,
-    "MalformedXML": 400,
-    "MetadataTooLarge": 400,
     "MethodNotAllowed": 405,
     "MissingContentLength": 411,
     "NoSuchBucket": 404,
     "NoSuchKey": 404,
     "NoSuchUpload": 404,
     "NotImplemented": 501,
-    "NotModified": 304,
+    "NotModified": _NOT_MODIFIED,
     "OperationAborted": 409,
     "PreconditionFailed": 412,
     "RequestTimeTooSkewed": 403,
-    "RequestTimeout": 400,
     "ServiceUnavailable": 503,
     "SignatureDoesNotMatch": 403,
     "SlowDown": 503,
-    "XAmzContentSHA256Mismatch": 400,
 }
+"""The statuses of S3's codes that do not have the usual one."""
 
 
 class S3Error(Exception):
     """An error as S3 answers it.
 
     Args:
-        code: one of S3's codes; its status is known.
+        code: one of S3's codes; it decides about the status.
         message: what happened and what helps, as one sentence.
         resource: the path of the bucket or object, as the client named it.
         headers: further headers of the answer.
@@ -100,29 +69,29 @@ class S3Error(Exception):
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
-        self.status = _STATUS[code]
+        self.status = _STATUS.get(code, _USUAL)
         self.resource = resource
         self.headers = headers
         self.details = details
 
 
 _CODES: Final[Mapping[type[LakeError], str]] = {
-    AlreadyExists: "BucketAlreadyExists",
-    Forbidden: "AccessDenied",
+    errors.AlreadyExists: "BucketAlreadyExists",
+    errors.Forbidden: "AccessDenied",
     ObjectArchived: "InvalidObjectState",
-    Unsupported: "NotImplemented",
-    Refused: "MethodNotAllowed",
-    CheckFailed: "AccessDenied",
-    ConflictError: "OperationAborted",
-    HookFailed: "AccessDenied",
-    IntegrityError: "InternalError",
-    LostRace: "SlowDown",
-    NotFound: "NoSuchKey",
-    NothingToDo: "InvalidRequest",
-    OutcomeUnknown: "InternalError",
-    PermissionDenied: "AccessDenied",
-    Unreachable: "ServiceUnavailable",
-    UsageError: "InvalidArgument",
+    errors.Unsupported: "NotImplemented",
+    errors.Refused: "MethodNotAllowed",
+    errors.CheckFailed: "AccessDenied",
+    errors.ConflictError: "OperationAborted",
+    errors.HookFailed: "AccessDenied",
+    errors.IntegrityError: "InternalError",
+    errors.LostRace: "SlowDown",
+    errors.NotFound: "NoSuchKey",
+    errors.NothingToDo: "InvalidRequest",
+    errors.OutcomeUnknown: "InternalError",
+    errors.PermissionDenied: "AccessDenied",
+    errors.Unreachable: "ServiceUnavailable",
+    errors.UsageError: "InvalidArgument",
 }
 """By the class of the error or its nearest base."""
 
@@ -145,7 +114,7 @@ def of_lake_error(error: LakeError) -> S3Error:
 
 def to_xml(error: S3Error, request_id: str) -> bytes:
     """Return the document of an error; ``b""`` for a status without a body (304)."""
-    if error.status == _STATUS["NotModified"]:
+    if error.status == _NOT_MODIFIED:
         return b""
     fields = {
         "Code": error.code,

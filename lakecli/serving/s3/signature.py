@@ -37,8 +37,7 @@ LONGEST_SKEW: Final = timedelta(minutes=15)
 
 _PAYLOAD: Final = "x-amz-content-sha256"
 _FORMS: Final = frozenset({UNSIGNED, UNSIGNED_TRAILER, SIGNED_CHUNKS, SIGNED_TRAILER})
-_SHA256: Final = re.compile("[0-9a-f]{64}", re.ASCII)
-_SIGNATURE: Final = re.compile("[0-9a-f]{64}", re.ASCII)
+_HEX: Final = re.compile("[0-9a-f]{64}", re.ASCII)
 _MOMENT: Final = re.compile("[0-9]{8}T[0-9]{6}Z", re.ASCII)
 _SCOPE: Final = re.compile("[0-9]{8}/[A-Za-z0-9_.-]{1,64}/s3/aws4_request", re.ASCII)
 _SECONDS: Final = re.compile("[0-9]{1,9}", re.ASCII)
@@ -111,7 +110,7 @@ def verify(
     access_key, _, scope = claim.credential.partition("/")
     if _SCOPE.fullmatch(scope) is None:
         raise malformed("the Credential must be KEY/DATE/REGION/s3/aws4_request")
-    if _SIGNATURE.fullmatch(claim.signature) is None:
+    if _HEX.fullmatch(claim.signature) is None:
         raise malformed("the Signature must be 64 hexadecimal digits")
     _check_date(claim, scope, now, malformed)
     named_region = scope.split("/")[1]
@@ -253,7 +252,7 @@ def _moment_of(date: str) -> datetime | None:
 def _check_payload(payload: str) -> None:
     if payload.startswith("STREAMING-AWS4-ECDSA"):
         raise S3Error("NotImplemented", "Signatures by ECDSA are not supported.")
-    if payload not in _FORMS and _SHA256.fullmatch(payload) is None:
+    if payload not in _FORMS and _HEX.fullmatch(payload) is None:
         raise S3Error(
             "InvalidArgument", f"{_PAYLOAD} must be one of {', '.join(sorted(_FORMS))}, or SHA-256."
         )
