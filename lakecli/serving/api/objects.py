@@ -64,6 +64,9 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
 
 _PIECE: Final = 4 << 20
+_SMALL: Final = 1 << 20
+"""The most bytes that are sent at once."""
+
 _META: Final = "x-lakefs-meta-"
 """Headers of uploads that begin like this are user metadata."""
 
@@ -108,13 +111,23 @@ def get_object(call: ApiCall) -> Response:
     content_type = entry.content_type or "application/octet-stream"
     if call.action == "headObject":
         return Response(status_code=status, headers=headers, media_type=content_type)
-    pieces = (
-        read_object(repository, entry)
-        if wanted is None
-        else _read_range(repository, entry, start, end)
-    )
-    first = next(pieces, b"")  # what is missing is noticed before the answer begins
+    if wanted is None:
+        pieces = _whole(read_object(repository, entry))
+    else:
+        pieces = _read_range(repository, entry, start, end)
+    if end - start <= _SMALL:
+        return Response(b"".join(pieces), status, headers, content_type)
+    first = next(pieces)  # what is missing is noticed before the answer begins
     return StreamingResponse(chain([first], pieces), status, headers, content_type)
+
+
+def _whole(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the last piece only after all are verified, so that a damaged object is cut short."""
+    held = next(pieces, b"")
+    for piece in pieces:
+        yield held
+        held = piece
+    yield held
 
 
 def _read_range(repository: Repository, entry: Entry, start: int, end: int) -> Iterator[bytes]:
@@ -189,7 +202,7 @@ def conditional(call: ApiCall, value: bytes) -> Callable[[bytes | None], bytes]:
 
 def upload_object(call: ApiCall) -> Json:
     """Write an object."""
-    path, writer = call.path(), call.writer()
+    path, writer = call.path(), call.writer
     assert not isinstance(call.body, bytes)
     upload = open_upload(call.headers.get("content-type", ""), call.body)
     deposited = writer.deposit(upload.pieces)
@@ -226,7 +239,7 @@ def delete_objects(call: ApiCall) -> Json:
 
 def _delete(call: ApiCall, paths: list[bytes]) -> list[Json]:
     changes = [Change(path, lambda _present: TOMBSTONE) for path in paths]
-    outcomes = call.writer().apply(changes, client=call.client, action=call.action)
+    outcomes = call.writer.apply(changes, client=call.client, action=call.action)
     failed: list[Json] = []
     for path, outcome in zip(paths, outcomes, strict=True):
         if isinstance(outcome, LakeError):

@@ -202,8 +202,9 @@ class ApiCall:
         """Return a context manager with the repository, for a verb that changes something."""
         return self.context.served.acting(self.name, client=self.client, action=self.action)
 
+    @cached_property
     def writer(self) -> BranchWriter:
-        """Return the writer of the branch."""
+        """The writer of the branch."""
         return self.context.served.writer(self.name, self.branch)
 
     def apply(
@@ -214,7 +215,7 @@ class ApiCall:
     ) -> Entry:
         """Change one path of the branch; return the entry that the path has then."""
         change = Change(path, decide, tuple(deposited))
-        (outcome,) = self.writer().apply([change], client=self.client, action=self.action)
+        (outcome,) = self.writer.apply([change], client=self.client, action=self.action)
         if isinstance(outcome, errors.LakeError):
             raise outcome
         assert outcome is not None

@@ -27,6 +27,7 @@ from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
 from lakecli.repository.handoff.incoming import bring_in, clear
+from lakecli.repository.reading.view import check_branch
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.serving.api.objects import conditional
 from lakecli.serving.api.records import (
@@ -65,8 +66,8 @@ def _place(repository: Repository) -> str:
 def get_physical_address(call: ApiCall) -> Json:
     """Return an address for an object, and with ``presign`` a URL that writes it."""
     call.path()
-    call.writer()
     repository = call.repository()
+    check_branch(repository, call.branch)
     runtime = repository.lake.runtime
     key = incoming_key(runtime.new_id().hex())
     location: dict[str, Any] = {"physical_address": _place(repository) + key}
@@ -96,8 +97,8 @@ def link_physical_address(call: ApiCall) -> Json:
     it by the URL any more.
     """
     wanted, path = call.read(_LINK), call.path()
-    call.writer()
     repository = call.repository()
+    check_branch(repository, call.branch)
     address = wanted["staging"]["physical_address"]
     found = address.removeprefix(_place(repository) + INCOMING)
     try:
@@ -149,7 +150,7 @@ def start_import(call: ApiCall) -> Json:
     if len(locations) != 1 or locations[0]["type"] != "common_prefix":
         message = "an import has one location, a common_prefix; import several one by one"
         raise ApiError(HTTPStatus.NOT_IMPLEMENTED, message)
-    call.writer()
+    check_branch(call.repository(), call.branch)
     if not call.remembered.imports.acquire(blocking=False):
         raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, "other imports are running")
     task = call.context.served.lake.runtime.new_id().hex()

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from lakecli.errors import IntegrityError
 from tests.serving.api.test_bodies import CONTENT, TYPE, form
 from tests.serving.api.test_refs import DEMO, MAIN, commit, put, results
 
@@ -96,6 +97,20 @@ def test_object_whose_data_is_gone_is_not_found(site: Site, tmp_path: Path) -> N
     Path(address.removeprefix("local://")).unlink()
     assert site("GET", READ, path="a").status == 404
     assert site("GET", READ, None, {"Range": "bytes=0-1"}, path="a").status == 404
+
+
+@pytest.mark.parametrize("size", [100, 3_000_000])
+def test_damaged_object_is_never_sent_whole(site: Site, size: int) -> None:
+    address = put(site, "a", b"x" * size).json["physical_address"]
+    file = Path(address.removeprefix("local://"))
+    file.chmod(0o600)
+    file.write_bytes(b"x" * (size - 1) + b"y")
+    try:
+        answer = site("GET", READ, path="a")
+    except IntegrityError:  # the server closes the connection
+        assert size > 1 << 20
+    else:
+        assert (size, answer.status) == (100, 500)
 
 
 def test_listing(site: Site) -> None:
