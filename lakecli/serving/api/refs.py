@@ -220,8 +220,8 @@ def log_commits(call: ApiCall) -> Json:
         since=call.time("since"),
         after=call.text("after") or None,
         stop_at=call.text("stop_at") or None,
-        objects=[os.fsencode(each) for each in call.texts("objects")],
-        prefixes=[os.fsencode(each) for each in call.texts("prefixes")],
+        objects=call.paths("objects"),
+        prefixes=call.paths("prefixes"),
     )
     with log.log(call.repository(), call.parameters["ref"], options) as commits:
         # With `limit`, no commit after the last one is searched for.

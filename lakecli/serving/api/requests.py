@@ -243,9 +243,9 @@ class ApiCall:
         """Return a parameter of the query; ``""`` if it is absent."""
         return self._query.get(name, [""])[0]
 
-    def texts(self, name: str) -> list[str]:
-        """Return all values of a parameter of the query."""
-        return self._query.get(name, [])
+    def paths(self, name: str) -> list[bytes]:
+        """Return all values of a parameter of the query that are not empty, as paths."""
+        return [os.fsencode(each) for each in self._query.get(name, []) if each]
 
     def raw(self, name: str) -> bytes:
         """Return a parameter of the query that is a path, or a part of one."""
