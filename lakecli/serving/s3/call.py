@@ -7,18 +7,19 @@ the thread that stores it.
 from __future__ import annotations
 
 import os
-from asyncio import Task, create_task, get_running_loop
+from asyncio import Task, create_task, shield, wrap_future
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import aclosing, contextmanager, suppress
-from functools import cached_property, partial
+from functools import cached_property
+from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from lakecli.errors import LakeError, NotFound, UsageError
-from lakecli.serving.context import Context, client_of, pieces_of
+from lakecli.serving.context import THREAD_NAME, Context, client_of, pieces_of
 from lakecli.serving.s3.bodies import Body, Finished, announced_size
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.signature import Signed
@@ -41,7 +42,7 @@ PIECE: Final = 1 << 20
 LARGEST_BODY: Final = 5 << 30
 """The largest object, or part of one, in one request: S3's limit."""
 
-MOST_STREAMS: Final = 128
+MOST_STREAMS: Final = 64
 """The most requests that take long at a time: bodies that arrive, and objects that are joined."""
 
 DRAINED: Final = 8 << 20
@@ -51,8 +52,7 @@ NO_CONTENT: Final = 204
 
 Headers = list[tuple[bytes, bytes]]
 
-_slow = ThreadPoolExecutor(MOST_STREAMS, "serve-slow")
-"""The threads of requests that take long, so that all others need not wait for them."""
+_turns = Semaphore(MOST_STREAMS)
 
 
 class Answer(Response):
@@ -240,8 +240,23 @@ class Call:
         return b"".join(pieces)
 
     async def slowly(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function that may take long, and that may wait for the client."""
-        return await get_running_loop().run_in_executor(_slow, partial(work, *args, **kwargs))
+        """Call a function that may take long, and that may wait for the client.
+
+        It has a thread of its own, so that no other request waits for it, nor the end of the
+        process.
+        """
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                with _turns:
+                    future.set_result(work(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
+                future.set_exception(error)
+
+        Thread(target=run, name=f"{THREAD_NAME}-slow", daemon=True).start()
+        # A request that is cancelled does not stop the thread, which may have changed something.
+        return await shield(wrap_future(future))
 
     async def stored(self, store: Callable[[Iterator[bytes]], T], *, also: Iterable[str] = ()) -> T:
         """Call a function in a thread with the pieces of the body, while they arrive.
@@ -304,7 +319,10 @@ def split_key(key: bytes) -> tuple[str, bytes]:
 
 def text_headers(headers: Iterable[tuple[str, str]]) -> Headers:
     """Return headers as they are sent."""
-    return [(name.lower().encode("latin-1"), text.encode("latin-1", "replace")) for name, text in headers]
+    return [
+        (name.lower().encode("latin-1"), text.encode("latin-1", "replace"))
+        for name, text in headers
+    ]
 
 
 def xml_answer(document: bytes, *, status: int = 200, headers: Headers | None = None) -> Answer:
