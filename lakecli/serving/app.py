@@ -45,7 +45,8 @@ def make_app(context: ServingContext, *, report: Callable[[BaseException], None]
     """Return the application, with the surfaces that the context serves.
 
     Args:
-        report: called with each error that is a mistake of the endpoint itself.
+        report: called with each error that no answer tells: a mistake of the endpoint itself, or an
+            object that turned out to be damaged while it was sent.
     """
 
     async def respond(request: Request) -> Response:
@@ -68,7 +69,10 @@ def make_app(context: ServingContext, *, report: Callable[[BaseException], None]
         except Exception as error:  # noqa: BLE001 - the endpoint goes on
             report(error)
             response = PlainTextResponse("Internal error\n", 500, {"connection": "close"})
-        await response(scope, receive, send)
+        try:
+            await response(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - such as a damaged object: it is cut short
+            report(error)
 
     return app
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -228,6 +229,8 @@ class Endpoint(uvicorn.Server):
         report: Callable[[BaseException], None],
         started: Callable[[], None] = lambda: None,
     ) -> None:
+        # What is to be told passes through `report`.
+        logging.getLogger("uvicorn.error").disabled = True
         super().__init__(
             uvicorn.Config(
                 make_app(context, report=report),

@@ -15,7 +15,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.parsers import each
-from lakecli.errors import Unsupported, UsageError, install_command
+from lakecli.errors import LakeError, Unsupported, UsageError, install_command
 from lakecli.serving.clients import ClientKind, EndpointAddress, lines_for
 
 if TYPE_CHECKING:
@@ -313,7 +313,10 @@ class _Notices:
 
 
 def _report(context: Context, error: BaseException) -> None:
-    """Show an error that is a mistake of the endpoint; requests go on."""
+    """Show an error that no answer tells; requests go on."""
+    if isinstance(error, LakeError):
+        context.out.warn(error.message, error.hint)
+        return
     context.out.warn(f"internal error: {type(error).__name__}: {error}")
     if context.verbose:
         context.out.traceback(error)
