@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Final
 
 from lakecli.base.model import StagingToken
+from lakecli.base.model import RepositoryRecord
 from lakecli.errors import NotFound, Refused, Unreachable
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.resolve import Resolved
@@ -122,6 +123,17 @@ class Served:
         """Return the names of the repositories, ordered; they are the names of the buckets."""
         here = (record.name for record in self.lake.repositories())
         return sorted({*filter(self._is_served, here), *self._namespaces})
+
+    def records(self) -> Iterator[RepositoryRecord]:
+        """Yield the record of each repository, with its name here, ordered by name.
+
+        Repositories of the lake are neither opened nor brought up to date.
+        """
+        here = {record.name: record for record in self.lake.repositories()}
+        for name in self.names():
+            is_here = name in here and name not in self._namespaces
+            record = here[name] if is_here else self.repository(name).record
+            yield record._replace(name=name)
 
     def _is_served(self, name: str) -> bool:
         return name not in self._namespaces and (self._names is None or name in self._names)

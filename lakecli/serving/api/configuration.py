@@ -6,9 +6,8 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from lakecli.base.validation import Record
-from lakecli.serving.api.records import can_presign
 from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, Json, free_text
-from lakecli.stores.uri import parse
+from lakecli.stores.uri import is_local, parse
 
 VERSION: Final = "1.84.0"
 """The version of lakeFS whose API this is; clients decide by it what they may ask for."""
@@ -28,11 +27,9 @@ def get_version(_call: ApiCall) -> Json:
 
 def get_storage(call: ApiCall) -> Json:
     """Return what the stores of the repositories can do; presigned URLs need buckets for all."""
-    served = call.context.served
-    repositories = [served.repository(each) for each in served.names()]
-    places = [parse(each.record.storage_namespace).scheme for each in repositories]
-    kinds = {_TYPES.get(each, "local") for each in places}
-    signs = bool(repositories) and all(map(can_presign, repositories))
+    places = [each.storage_namespace for each in call.context.served.records()]
+    kinds = {_TYPES.get(parse(each).scheme, "local") for each in places}
+    signs = bool(places) and not any(map(is_local, places))
     return {
         "blockstore_type": kinds.pop() if len(kinds) == 1 else "local",
         "blockstore_namespace_example": "s3://example-bucket/",

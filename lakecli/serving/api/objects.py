@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from hashlib import sha256
 from http import HTTPStatus
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
 
 _PIECE: Final = 4 << 20
+_HEADER_TEXT: Final = re.compile(r"[!-~][ -~]{0,254}", re.ASCII)
 _SMALL: Final = 1 << 20
 """The most bytes that are sent at once."""
 
@@ -92,33 +95,33 @@ def get_object(call: ApiCall) -> Response:
     if call.flag("presign") and can_presign(repository):
         signed = presign_entry(repository, entry, call.path(), expires_in=PRESIGNED_FOR)
         return RedirectResponse(signed.url, HTTPStatus.FOUND)
-    etag = f'"{entry.checksum}"'
+    etag = f'"{_etag(entry)}"'
+    is_plain = _HEADER_TEXT.fullmatch(entry.content_type)
     headers = _HEADERS | {
         "ETag": etag,
         "Last-Modified": format_datetime(entry.modified_at, usegmt=True),
+        "Content-Type": entry.content_type if is_plain else "application/octet-stream",
     }
     if _names(call.headers.get("if-none-match", ""), entry):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    etag, known = headers["ETag"], call.headers.get("if-range")
-    range_ = call.headers.get("range") if known in {None, etag} else None
-    wanted = parse_range(range_, entry.size)
+    is_same = call.headers.get("if-range", etag) == etag
+    wanted = parse_range(call.headers.get("range") if is_same else None, entry.size)
     start, end = wanted or (0, entry.size)
     status = HTTPStatus.OK
     if wanted is not None:
         status = HTTPStatus.PARTIAL_CONTENT
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{entry.size}"
     headers["Content-Length"] = str(end - start)
-    content_type = entry.content_type or "application/octet-stream"
     if call.action == "headObject":
-        return Response(status_code=status, headers=headers, media_type=content_type)
+        return Response(status_code=status, headers=headers)
     if wanted is None:
         pieces = _whole(read_object(repository, entry))
     else:
         pieces = _read_range(repository, entry, start, end)
     if end - start <= _SMALL:
-        return Response(b"".join(pieces), status, headers, content_type)
+        return Response(b"".join(pieces), status, headers)
     first = next(pieces)  # what is missing is noticed before the answer begins
-    return StreamingResponse(chain([first], pieces), status, headers, content_type)
+    return StreamingResponse(chain([first], pieces), status, headers)
 
 
 def _whole(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -143,10 +146,18 @@ def _read_range(repository: Repository, entry: Entry, start: int, end: int) -> I
         yield piece
 
 
+def _etag(entry: Entry) -> str:
+    """Return the checksum of an entry, which may be any text, in a form for a header."""
+    checksum = entry.checksum.strip('"')
+    if _HEADER_TEXT.fullmatch(checksum) and not {'"', ","} & set(checksum):
+        return checksum
+    return sha256(os.fsencode(checksum)).hexdigest()
+
+
 def _names(header: str, entry: Entry) -> bool:
     """Return whether a header with ETags names an entry."""
     tags = (each.strip().removeprefix("W/").strip('"') for each in header.split(","))
-    return any(each in {entry.checksum, "*"} for each in tags if each)
+    return any(each in {_etag(entry), "*"} for each in tags if each)
 
 
 def stat_object(call: ApiCall) -> Json:

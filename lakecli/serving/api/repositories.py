@@ -55,12 +55,11 @@ _CREATION: Final = Record(
 def list_repositories(call: ApiCall) -> Json:
     """List the served repositories."""
     prefix, after, search = call.text("prefix"), call.text("after"), call.text("search")
-    names = (
+    records = (
         each
-        for each in call.context.served.names()
-        if each.startswith(prefix) and each > after and search in each
+        for each in call.context.served.records()
+        if each.name.startswith(prefix) and each.name > after and search in each.name
     )
-    records = (call.context.served.repository(each).record for each in names)
     return page(call, records, repository_json, lambda each: each.name)
 
 
@@ -85,7 +84,7 @@ def create_repository(call: ApiCall) -> Json:
 
 def get_repository(call: ApiCall) -> Json:
     """Describe a repository."""
-    return repository_json(call.repository().record)
+    return repository_json(call.repository().record._replace(name=call.name))
 
 
 def delete_repository(call: ApiCall) -> Json:

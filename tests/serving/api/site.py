@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from starlette.requests import Request
 
 from lakecli.repository.handle.lake import Lake, LocalRepository
+from lakecli.repository.open_remote import open_remote
 from lakecli.serving.access import Access
 from lakecli.serving.api import routes
 from lakecli.serving.context import Context, Options, new_threads
@@ -102,7 +103,7 @@ def served(lake: Lake, **options: Any) -> Served:
     """Return the repositories of a lake, without sharing."""
     opening = Opening(
         repository=lake.repository,
-        namespace=lambda _uri: (_ for _ in ()).throw(AssertionError),
+        namespace=lambda uri: open_remote(lake.home, lake.runtime, uri),
         mover=lambda _repository: None,
         catch_up=lambda _repository: None,
         notify=lambda _notice: None,

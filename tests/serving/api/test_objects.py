@@ -72,7 +72,10 @@ def test_reading(site: Site) -> None:
     whole = site("GET", READ, path="a")
     assert whole.body == b"0123456789"
     assert whole.headers["content-length"] == "10"
+    assert whole.headers["content-type"] == "application/octet-stream"
     assert "sandbox" in whole.headers["content-security-policy"]
+    site("POST", OBJECTS, b"x", {"Content-Type": "text/csv"}, path="b")
+    assert site("GET", READ, path="b").headers["content-type"] == "text/csv"
     assert read(range="bytes=2-4") == (206, b"234", "bytes 2-4/10")
     assert read(range="bytes=7-") == (206, b"789", "bytes 7-9/10")
     assert read(range="bytes=-3") == (206, b"789", "bytes 7-9/10")
@@ -175,6 +178,13 @@ def test_stage_an_object_outside(site: Site, tmp_path: Path) -> None:
     }  # fmt: skip
     made = site("PUT", OBJECTS, body, path="out")
     assert (made.status, made.json["mtime"], made.json["metadata"]) == (201, 5, {"k": "v"})
+    odd = {**body, "checksum": 'x"\r\nSet-Cookie: a', "content_type": "a/b\r\nSet-Cookie: a\udcff"}
+    assert site("PUT", OBJECTS, odd, path="odd").status in {201, 400}
+    odd["content_type"] = "a/b\r\nSet-Cookie: a"
+    assert site("PUT", OBJECTS, odd, path="odd").status == 201
+    for headers in (site("HEAD", READ, path="odd").headers, site("GET", READ, path="out").headers):
+        assert "set-cookie" not in headers
+        assert not {"\r", "\n"} & set("".join(headers.values()))
     inside = put(site, "in").json["physical_address"]
     assert site("PUT", OBJECTS, {**body, "physical_address": inside}, path="x").status == 409
 

@@ -89,6 +89,27 @@ def test_writes_are_refused_where_only_reading_is_served(lake: Lake) -> None:
     assert Site(lake, names=["demo"])("POST", "/repositories", body).status == 403
 
 
+def test_namespace_without_a_clone_is_read(lake: Lake, site: Site, tmp_path: Path) -> None:
+    put(site, "a", b"data")
+    made = commit(site)
+    push.push(lake.repository("demo"), "main", options=push.PushOptions(who="Ada"))
+    uri = f"local://{tmp_path}/namespace"
+    there = Site(lake, names=[], namespaces={"remote": uri})
+    assert results(there("GET", "/repositories")) == ["remote"]
+    remote = "/repositories/remote"
+    assert there("GET", remote).json["id"] == "remote"
+    assert there("GET", "/config").status == 200
+    assert results(there("GET", remote + "/branches")) == ["main"]
+    assert results(there("GET", remote + "/refs/main/commits"))[0] == made["id"]
+    assert there("GET", remote + "/refs/main/objects", path="a").body == b"data"
+    assert results(there("GET", remote + "/refs/main/objects/ls"), "path") == ["a"]
+    assert results(there("GET", remote + "/branches/main/diff"), "path") == []
+    found = there("GET", remote + "/refs/main~1/diff/main", type="two_dot")
+    assert results(found, "path") == ["a"]
+    assert there("POST", remote + "/branches/main/objects", b"x", path="b").status == 403
+    assert there("DELETE", remote).status == 403
+
+
 def test_committed_only(lake: Lake, site: Site) -> None:
     put(site, "a")
     commit(site)
