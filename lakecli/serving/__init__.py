@@ -16,8 +16,8 @@
 Nothing is kept here: all state is where commands keep it, in the local store and in the bucket.
 Starlette, uvicorn and Jinja2 are imported only here. `s3`, `api` and `page` know nothing of each
 other. A handler runs in the event loop; whatever reads or writes the repository runs in a thread
-(`context.ServingContext.in_thread`). A view belongs to one thread, and none stays open while a client is
-waited for, because an open view keeps the local store from reusing space.
+(`context.ServingContext.in_thread`). A view belongs to one thread, and none stays open while a
+client is waited for, because an open view keeps the local store from reusing space.
 
 May import `fsck`, `gc`, `exports` and what is below.
 """

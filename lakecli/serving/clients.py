@@ -162,3 +162,6 @@ server:
   endpoint_url: {to.url}/api/v1
 """,
 }
+
+
+Connection = EndpointAddress

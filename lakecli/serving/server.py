@@ -54,6 +54,7 @@ LEAST: Final = 16 << 10
 IDLE_TIME: Final = 75
 """Seconds after which a connection without a request is closed."""
 
+_HIGHEST_PORT: Final = 65_535
 _TICK: Final = 1.0
 _GRACE: Final = 0.3
 _WORKERS: Final = (THREAD_NAME, "AnyIO worker")
@@ -96,6 +97,8 @@ def bind(host: str, port: int | None) -> socket.socket:
         UsageError: this machine does not have the address, or the port is in use.
         PermissionDenied: the port needs privileges.
     """
+    if port is not None and port > _HIGHEST_PORT:
+        raise UsageError(f"cannot listen on {host}: there is no port {port}")
     if port is None:
         try:
             return _bind(host, PORT)
@@ -107,8 +110,8 @@ def bind(host: str, port: int | None) -> socket.socket:
         raise PermissionDenied(
             f"may not listen on port {port}", hint="choose another one: --port 8000"
         ) from error
-    except (OSError, OverflowError) as error:
-        in_use = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+    except OSError as error:
+        in_use = error.errno == errno.EADDRINUSE
         raise UsageError(
             f"cannot listen on {host}, port {port}: {error}",
             hint="another program has the port: choose another one, or leave out --port"
@@ -156,13 +159,17 @@ class WatchedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Count what arrives."""
         self._received += len(data)
-        if self._head_since is None and self._is_idle:
-            self._head_since, self._head = self._now(), 0
         if self._head_since is not None:
             self._head += len(data)
         super().data_received(data)
         if self._head_since is not None and self._head > MOST_HEAD:
             self.transport.abort()
+
+    def on_message_begin(self) -> None:
+        """Note since when the head of a request arrives."""
+        if self._head_since is None:
+            self._head_since, self._head = self._now(), 0
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Note that the head of a request is complete."""

@@ -41,6 +41,7 @@ PLACES = {
     "serving/test_clients.py": "servers",
     "serving/test_more_clients.py": "servers",
     "serving/test_hostile.py": "servers",
+    "serving/test_server.py": "servers",
     "sstable/test_rocksdb.py": "servers",
     "stores/test_versions.py": "servers",
     "exports/test_buckets.py": "servers",
