@@ -60,9 +60,9 @@ class Site:
         self._app = make_app(self.context, report=self.errors.append)
         self._loop = asyncio.Runner()
 
-    def make(self, name: str, namespace: str) -> Repository:
+    def make(self, name: str, namespace: str, *, range_entries: int = 16) -> Repository:
         """Make another repository."""
-        return repo.create(self.lake, name, namespace, range_entries=16)
+        return repo.create(self.lake, name, namespace, range_entries=range_entries)
 
     @property
     def demo(self) -> Repository:
@@ -159,10 +159,10 @@ class Site:
         assert answer.status == 200, answer
         return answer.headers["etag"]
 
-    def keys(self, *, bucket: str = "demo", **query: str) -> list[str]:
+    def keys(self, *, bucket: str = "demo", **query: Any) -> list[str]:
         """Return all keys and common prefixes of a listing, page by page."""
         found: list[str] = []
-        token: dict[str, str] = {}
+        token: dict[str, Any] = {}
         while True:
             answer = self("GET", bucket=bucket, list_type="2", **query, **token)
             assert answer.status == 200, answer

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import gc
-import os
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -36,7 +36,9 @@ def body_of(number: int, size: int = 5 << 10) -> bytes:
 class Uploading:
     """An upload of one object."""
 
-    def __init__(self, site: Site, key: str = "main/a", headers: Mapping[str, str] | None = None):
+    def __init__(
+        self, site: Site, key: str = "main/a", headers: Mapping[str, str] | None = None
+    ) -> None:
         self.site = site
         self.key = key
         answer = site("POST", key, headers=headers, uploads="")
@@ -79,21 +81,17 @@ class Uploading:
         return self.site("DELETE", self.key, uploadId=self.id)
 
 
-def temporary_files(site: Site) -> list[str]:
-    root = site.demo.store.uri.removeprefix("local://")
-    return [
-        os.path.join(directory, name)
-        for directory, _, names in os.walk(f"{root}/_lakecli/tmp")
-        for name in names
-        if name != "lock"
-    ]
+def temporary_files(site: Site) -> list[Path]:
+    root = Path(site.demo.store.uri.removeprefix("local://"))
+    found = (root / "_lakecli" / "tmp").rglob("*")
+    return [each for each in found if each.is_file() and each.name != "lock"]
 
 
 def left(site: Site) -> list[str]:
     """Return what was stored and is nobody's object."""
     store = site.demo.store
     if store.uri.startswith("local:"):
-        return temporary_files(site)
+        return list(map(str, temporary_files(site)))
     unfinished = [each.key for each in store.uploads().iter_unfinished()]  # type: ignore[attr-defined]
     return unfinished + [each.key for each in store.list("_lakecli/incoming/")]
 
@@ -140,14 +138,14 @@ def test_large_parts_are_written_where_they_stay(
     for number in (2, 1, 5, 3, 4):
         assert upload.send(number, BODIES[number - 1]).status == 200
     (file,) = temporary_files(site)
-    inode = os.stat(file).st_ino
+    inode = file.stat().st_ino
 
     assert upload.complete().status == 200
 
     (found,) = site.demo.store.list("data/")
     path = site.demo.store.local_path(found.key)
     assert path is not None
-    assert os.stat(path).st_ino == inode
+    assert Path(path).stat().st_ino == inode
     got = site("GET", "main/a")
     assert sha256(got.body).digest() == sha256(b"".join(BODIES)).digest()
 
@@ -275,18 +273,21 @@ def test_a_whole_object_copied_in_parts_is_an_entry(either: Site) -> None:
     assert left(either) == []
 
 
+def sum_of(body: bytes) -> dict[str, Any]:
+    return {"x-amz-checksum-crc32": digest64("crc32", body)}
+
+
 def test_checksums_of_parts_and_of_the_object(site: Site) -> None:
     upload = Uploading(site, headers={"x-amz-checksum-algorithm": "CRC32"})
     bodies = [body_of(1), b"end"]
     for number, body in enumerate(bodies, 1):
         answer = upload.send(number, body)
         assert answer.headers["x-amz-checksum-crc32"] == digest64("crc32", body)
-    whole = {"x-amz-checksum-type": "FULL_OBJECT"}
+    whole: dict[str, Any] = {"x-amz-checksum-type": "FULL_OBJECT"}
 
-    wrong = upload.complete(**whole, **{"x-amz-checksum-crc32": digest64("crc32", b"x")})
+    wrong = upload.complete(**whole, **sum_of(b"x"))
     assert wrong.code == "BadDigest"
-    right = digest64("crc32", b"".join(bodies))
-    assert upload.complete(**whole, **{"x-amz-checksum-crc32": right}).status == 200
+    assert upload.complete(**whole, **sum_of(b"".join(bodies))).status == 200
 
 
 def test_parts_and_uploads_are_listed(site: Site) -> None:
@@ -303,7 +304,8 @@ def test_parts_and_uploads_are_listed(site: Site) -> None:
     everything = site("GET", uploads="")
     ordered = ["main/a", "main/a", "main/b/1", "main/b/2"]
     assert everything.texts("Upload/Key") == ordered
-    found, marker = [], {}
+    found: list[str] = []
+    marker: dict[str, Any] = {}
     while True:
         page = site("GET", uploads="", max_uploads="1", **marker)
         found += page.texts("Upload/UploadId")
