@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 if TYPE_CHECKING:
     from tests.serving.api.site import Answer, Site
 
@@ -228,7 +226,7 @@ def test_tags(site: Site) -> None:
     assert site("GET", DEMO + "/tags/v1.0").status == 404
 
 
-BAD_BODIES = [
+BAD_BODIES: list[tuple[str, str, Any]] = [
     ("POST", "/branches", {"name": "x"}),
     ("POST", "/branches", {"name": 1, "source": "main"}),
     ("POST", "/branches", {"name": "x", "source": "main", "hidden": "yes"}),
@@ -252,8 +250,8 @@ BAD_BODIES = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "body"), BAD_BODIES)
-def test_malformed_bodies_are_refused(site: Site, method: str, path: str, body: Any) -> None:
-    answer = site(method, DEMO + path, body)
-    assert answer.status == 400, answer.body
-    assert answer.message
+def test_malformed_bodies_are_refused(site: Site) -> None:
+    for method, path, body in BAD_BODIES:
+        answer = site(method, DEMO + path, body)
+        assert answer.status == 400, (method, path, body, answer.body)
+        assert answer.message

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
+from lakecli import errors
 from lakecli.kv import operations
 from lakecli.repository import push
 from lakecli.serving.access import COOKIE
 from lakecli.serving.api.refused import REFUSED
+from lakecli.serving.api.requests import PreconditionFailed, of_lake_error
 from tests.serving.api.site import Site
 from tests.serving.api.test_refs import DEMO, MAIN, commit, put, results
 
@@ -19,17 +19,24 @@ if TYPE_CHECKING:
     from lakecli.repository.handle.lake import Lake
 
 
-@pytest.mark.parametrize(
-    "authorization",
-    ["", "Basic", "Basic !!!", "Basic S0VZOndyb25n", "Bearer x", "Bearer ", "Digest x", "bearer"],
-)
-def test_strangers_are_refused(site: Site, authorization: str) -> None:
-    for method, path in (("GET", "/repositories"), ("POST", "/branches"), ("GET", "/nonsense")):
-        answer = site(method, path, None, {"Authorization": authorization})
-        assert answer.status == 401
-        assert answer.headers["www-authenticate"].startswith("Basic")
-    for path in ("/healthcheck", "/setup_lakefs"):
-        assert site("GET", path, None, {"Authorization": authorization}).status < 300
+FAMILIES = (
+    errors.UsageError, errors.NothingToDo, errors.DirtyBranch, errors.PermissionDenied,
+    errors.Forbidden, errors.NotFound, errors.AlreadyExists, errors.ConflictError, errors.Refused,
+    errors.HookFailed, PreconditionFailed, errors.LostRace, errors.IntegrityError,
+    errors.Unsupported, errors.Unreachable, errors.OutcomeUnknown,
+)  # fmt: skip
+STRANGERS = ("", "Basic", "Basic !!!", "Basic S0VZOndyb25n", "Bearer x", "Bearer ", "Digest x")
+
+
+def test_strangers_are_refused(site: Site) -> None:
+    for authorization in STRANGERS:
+        headers = {"Authorization": authorization}
+        for method, path in (("GET", "/user"), ("POST", DEMO + "/branches"), ("GET", "/nonsense")):
+            answer = site(method, path, None, headers)
+            assert answer.status == 401
+            assert answer.headers["www-authenticate"].startswith("Basic")
+        for path in ("/healthcheck", "/setup_lakefs"):
+            assert site("GET", path, None, headers).status < 300
 
 
 def test_token_of_login_works(site: Site) -> None:
@@ -170,3 +177,14 @@ def test_operation_log_names_client_and_action(lake: Lake, site: Site) -> None:
         "api: commit by test",
         "api: uploadObject by test",
     ]
+
+
+def test_statuses_of_errors() -> None:
+    found = {error.__name__: of_lake_error(error("what", hint="why")).status for error in FAMILIES}
+    assert found == {
+        "UsageError": 400, "NothingToDo": 400, "DirtyBranch": 400, "PermissionDenied": 403,
+        "Forbidden": 403, "NotFound": 404, "AlreadyExists": 409, "ConflictError": 409,
+        "Refused": 409, "HookFailed": 412, "PreconditionFailed": 412, "LostRace": 423,
+        "IntegrityError": 500, "Unsupported": 501, "Unreachable": 503, "OutcomeUnknown": 504,
+    }  # fmt: skip
+    assert of_lake_error(errors.NotFound("what", hint="why")).message == "what (why)"
