@@ -58,7 +58,7 @@ from lakecli.serving.api.requests import (
     page,
     path_text,
 )
-from lakecli.serving.writes import Change
+from lakecli.serving.writes import PathChange
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.contract import ObjectNotFound
 
@@ -249,7 +249,7 @@ def delete_objects(call: ApiCall) -> Json:
 
 
 def _delete(call: ApiCall, paths: list[bytes]) -> list[Json]:
-    changes = [Change(path, lambda _present: TOMBSTONE) for path in paths]
+    changes = [PathChange(path, lambda _present: TOMBSTONE) for path in paths]
     outcomes = call.writer.apply(changes, client=call.client, action=call.action)
     failed: list[Json] = []
     for path, outcome in zip(paths, outcomes, strict=True):

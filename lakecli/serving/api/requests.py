@@ -28,8 +28,8 @@ from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.uri import check_path
 from lakecli.base.validation import Invalid, Record, moment, text
 from lakecli.committed.values import decode_entry
-from lakecli.serving.context import Context
-from lakecli.serving.writes import Change
+from lakecli.serving.context import ServingContext
+from lakecli.serving.writes import PathChange
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -175,7 +175,7 @@ class ApiCall:
             body while it arrives.
     """
 
-    context: Context
+    context: ServingContext
     remembered: Remembered
     client: Client
     action: str
@@ -214,7 +214,7 @@ class ApiCall:
         deposited: Iterable[Deposited] = (),
     ) -> Entry:
         """Change one path of the branch; return the entry that the path has then."""
-        change = Change(path, decide, tuple(deposited))
+        change = PathChange(path, decide, tuple(deposited))
         (outcome,) = self.writer.apply([change], client=self.client, action=self.action)
         if isinstance(outcome, errors.LakeError):
             raise outcome

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from lakecli.serving.access import Access
-    from lakecli.serving.context import Context
+    from lakecli.serving.access import EndpointAccess
+    from lakecli.serving.context import ServingContext
     from lakecli.serving.served import Served
 
 BASE: Final = "/api/v1/"
@@ -63,7 +63,7 @@ def _remembered_for(served: Served) -> Remembered:
     return Remembered()
 
 
-async def handle(request: Request, context: Context) -> Response:
+async def handle(request: Request, context: ServingContext) -> Response:
     """Answer a request."""
     try:
         return await _answer(request, context)
@@ -79,7 +79,7 @@ def _refusal(error: ApiError) -> Response:
     return json_response({"message": error.message, **error.more}, error.status, error.headers)
 
 
-async def _answer(request: Request, context: Context) -> Response:
+async def _answer(request: Request, context: ServingContext) -> Response:
     raw = request.scope.get("raw_path") or request.url.path.encode()
     path = raw.decode("ascii", "replace")
     path = BASE + "healthcheck" if path == HEALTH else path
@@ -134,7 +134,7 @@ async def _read(request: Request) -> bytes:
     return bytes(body)
 
 
-def _check_access(request: Request, access: Access) -> None:
+def _check_access(request: Request, access: EndpointAccess) -> None:
     """Refuse a request without the key pair, or a token of `login`.
 
     The cookie of a browser's session allows reading only, so that no other page can write with it.

@@ -17,9 +17,9 @@ from starlette.requests import Request
 
 from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.open_remote import open_remote
-from lakecli.serving.access import Access
+from lakecli.serving.access import EndpointAccess
 from lakecli.serving.api import routes
-from lakecli.serving.context import Context, Options, new_threads
+from lakecli.serving.context import Options, ServingContext, new_threads
 from lakecli.serving.served import Opening, Served
 from tests.support import lakes
 
@@ -115,9 +115,9 @@ class Site:
     """The API of a lake; each answer is checked."""
 
     def __init__(self, lake: Lake, **options: Any) -> None:
-        self.access = Access("KEY", "secret")
+        self.access = EndpointAccess("KEY", "secret")
         self.lake = lake
-        self.context = Context(
+        self.context = ServingContext(
             served(lake, **options), self.access, lake.runtime.clock, Options(), new_threads()
         )
 
@@ -186,7 +186,7 @@ def _check_known(found: Any, written: Any, where: str) -> None:
             _check_known(each, again, where)
 
 
-async def _answer(scope: dict[str, Any], context: Context, body: bytes) -> Answer:
+async def _answer(scope: dict[str, Any], context: ServingContext, body: bytes) -> Answer:
     pieces = [body[start : start + 1000] for start in range(0, len(body), 1000)] or [b""]
 
     async def receive() -> Any:
@@ -215,9 +215,9 @@ def endpoint(lake: Lake) -> Iterator[str]:
     bound = bind("127.0.0.1", 0)
     url = url_of("127.0.0.1", bound, secure=False)
     options = Options(url=url, hosts=LOCAL_NAMES)
-    context = Context(
+    context = ServingContext(
         served(lake),
-        Access("KEY", "secret"),
+        EndpointAccess("KEY", "secret"),
         lambda: datetime.now(UTC),  # noqa: TID251 - clients sign with the present time
         options,
         new_threads(),
