@@ -34,8 +34,8 @@ from lakecli.serving.s3.objects import (
     properties_of,
     read_range,
     source_of,
+    stage,
     stage_copy,
-    stage_deposited,
 )
 from lakecli.serving.s3.parts import Storage, Stored, storage_of
 from lakecli.stores.local.batch import LocalBatch
@@ -323,7 +323,8 @@ def _staged(
     elif upload.joined[0] != tags:
         raise S3Error("InvalidPart", "the upload was completed before, with other parts")
     deposited = upload.joined[1]
-    return stage_deposited(call, writer, path, deposited, action=action, properties=properties)
+    entry = properties.entry(deposited, call.context.clock())
+    return stage(call, writer, path, entry, action, deposited)
 
 
 def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[Part]:

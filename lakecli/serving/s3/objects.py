@@ -96,18 +96,10 @@ class Properties(NamedTuple):
     content_type: str
     metadata: Mapping[str, str]
 
-    def entry(self, deposited: Deposited, at: datetime) -> bytes:
-        """Return the encoded entry of an object that was deposited."""
-        return encode_entry(
-            Entry(
-                deposited.address,
-                deposited.size,
-                deposited.digest,
-                at.replace(microsecond=0),
-                self.content_type,
-                self.metadata,
-            )
-        )
+    def entry(self, deposited: Deposited, at: datetime) -> Entry:
+        """Return the entry of an object that was deposited."""
+        place = deposited.address, deposited.size, deposited.digest
+        return Entry(*place, at.replace(microsecond=0), self.content_type, self.metadata)
 
 
 def etag_of(entry: Entry) -> str:
@@ -234,7 +226,7 @@ def read_range(repository: Repository, entry: Entry, start: int, size: int) -> I
 def _redirection(call: Call, found: _Found) -> str:
     """Return a URL of the bucket from which the client can get the object; ``""``: none."""
     agent = call.headers.get("user-agent", "")
-    if not call.context.options.redirect or not _FOLLOWS.search(agent):
+    if not call.context.options.redirect or not _FOLLOWS.match(agent):
         return ""
     if any(parameter in call.query for parameter, _ in _OVERRIDES):
         return ""
@@ -332,7 +324,7 @@ def check_key(call: Call) -> tuple[str, bytes]:
     return ref, path
 
 
-def is_unmet(headers: Mapping[str, str], present: bytes | None) -> None:
+def check_conditions(headers: Mapping[str, str], present: bytes | None) -> None:
     """Raise an error if a condition of a write does not hold.
 
     Args:
@@ -355,27 +347,21 @@ def check_early(call: Call, ref: str, path: bytes) -> None:
     """Check conditions before a body is received; they are checked again when it is staged."""
     if "if-match" in call.headers or "if-none-match" in call.headers:
         with call.view(ref) as view:
-            is_unmet(call.headers, view.find(path))
+            check_conditions(call.headers, view.find(path))
 
 
-def stage_deposited(
-    call: Call,
-    writer: BranchWriter,
-    path: bytes,
-    deposited: Deposited,
-    *,
-    action: str,
-    properties: Properties,
+def stage(
+    call: Call, writer: BranchWriter, path: bytes, entry: Entry, action: str, *deposited: Deposited
 ) -> Entry:
-    """Stage an object that was deposited, in a thread; return its entry."""
-    value = properties.entry(deposited, call.context.clock())
+    """Stage an entry if the conditions of the request hold, in a thread; return it."""
+    value = encode_entry(entry)
 
     def decide(present: bytes | None) -> bytes:
-        is_unmet(call.headers, present)
+        check_conditions(call.headers, present)
         return value
 
-    call.apply_one(writer, Change(path, decide, (deposited,)), action)
-    return decode_entry(value)
+    call.apply_one(writer, Change(path, decide, deposited), action)
+    return entry
 
 
 async def put_object(call: Call) -> Answer:
@@ -389,9 +375,8 @@ async def put_object(call: Call) -> Answer:
 
     def store(source: bytes | Iterator[bytes], writer: BranchWriter) -> Entry:
         deposited = writer.deposit(source, size=call.body_size)
-        return stage_deposited(
-            call, writer, path, deposited, action="PutObject", properties=properties
-        )
+        entry = properties.entry(deposited, call.context.clock())
+        return stage(call, writer, path, entry, "PutObject", deposited)
 
     def begin() -> BranchWriter:
         writer = call.writer(ref)
@@ -472,7 +457,7 @@ async def copy_object(call: Call) -> Answer:
     directive = call.headers.get("x-amz-metadata-directive", "COPY").upper()
     if directive not in {"COPY", "REPLACE"}:
         raise S3Error("InvalidArgument", f"no such directive about metadata: {directive}")
-    entry = await call.in_thread(_copy, call, ref, path, replaces=directive == "REPLACE")
+    entry = await call.slowly(_copy, call, ref, path, replaces=directive == "REPLACE")
     children = [
         xml.leaf("LastModified", iso_date(entry.modified_at)),
         xml.leaf("ETag", f'"{etag_of(entry)}"'),
@@ -507,24 +492,15 @@ def stage_copy(
     Args:
         properties: the new properties; ``None``: those of the source.
     """
-    value = source.value
-    if source.bucket != call.bucket:
-        value = _brought(call, source)
-    entry = decode_entry(value)._replace(modified_at=call.context.clock().replace(microsecond=0))
+    entry = source.entry if source.bucket == call.bucket else _brought(call, source)
+    entry = entry._replace(modified_at=call.context.clock().replace(microsecond=0))
     if properties is not None:
         entry = entry._replace(**properties._asdict())
-    copied = encode_entry(entry)
-
-    def decide(present: bytes | None) -> bytes:
-        is_unmet(call.headers, present)
-        return copied
-
-    call.apply_one(writer, Change(path, decide), action)
-    return entry
+    return stage(call, writer, path, entry, action)
 
 
-def _brought(call: Call, source: Source) -> bytes:
-    """Copy the bytes of an object into another repository; return the encoded entry there."""
+def _brought(call: Call, source: Source) -> Entry:
+    """Copy the bytes of an object into another repository; return the entry there."""
     from lakecli.base.progress import NO_PROGRESS
     from lakecli.repository.cp_between_repositories import Across
 
@@ -532,12 +508,12 @@ def _brought(call: Call, source: Source) -> bytes:
     across = Across(source.repository, target, 1, NO_PROGRESS)
     own, ingested = across.bring_one(source.value)
     across.flush([] if ingested is None else [ingested])
-    return own
+    return decode_entry(own)
 
 
 def _removal(headers: Mapping[str, str], path: bytes) -> Change:
     def decide(present: bytes | None) -> bytes | None:
-        is_unmet(headers, present)
+        check_conditions(headers, present)
         return None if present is None else TOMBSTONE
 
     return Change(path, decide)
