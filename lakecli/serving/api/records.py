@@ -7,7 +7,7 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from lakecli.base.model import ChangeType, Commit, Difference, Entry, RepositoryRecord
+from lakecli.base.model import Branch, ChangeType, Commit, Difference, Entry, RepositoryRecord, Tag
 from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 from lakecli.repository.handoff.links import presign_entry
@@ -39,9 +39,9 @@ def repository_json(record: RepositoryRecord) -> dict[str, Any]:
     }
 
 
-def ref_json(name: str, commit_id: str) -> dict[str, Any]:
+def ref_json(ref: Branch | Tag) -> dict[str, Any]:
     """Return lakeFS's ``Ref``."""
-    return {"id": name, "commit_id": commit_id}
+    return {"id": ref.name, "commit_id": ref.commit_id}
 
 
 def commit_json(commit: Commit) -> dict[str, Any]:

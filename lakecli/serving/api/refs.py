@@ -65,9 +65,7 @@ def list_branches(call: ApiCall) -> Json:
     shown = (
         each for each in found if shows_all or not call.remembered.is_hidden(call.name, each.name)
     )
-    return page(
-        call, shown, lambda each: ref_json(each.name, each.commit_id), lambda each: each.name
-    )
+    return page(call, shown, ref_json, lambda each: each.name)
 
 
 _BRANCH: Final = Record({"name": name_text, "source": name_text, "hidden": _FALSE})
@@ -85,8 +83,7 @@ def create_branch(call: ApiCall) -> Response:
 
 def get_branch(call: ApiCall) -> Json:
     """Describe a branch."""
-    found = branch.show(call.repository(), call.branch)
-    return ref_json(found.name, found.commit_id)
+    return ref_json(branch.show(call.repository(), call.branch))
 
 
 def delete_branch(call: ApiCall) -> Json:
@@ -344,9 +341,7 @@ def get_merge_base(call: ApiCall) -> Json:
 def list_tags(call: ApiCall) -> Json:
     """List tags."""
     found = tag.iter_tags(call.repository(), prefix=call.text("prefix"), after=call.text("after"))
-    return page(
-        call, found, lambda each: ref_json(each.name, each.commit_id), lambda each: each.name
-    )
+    return page(call, found, ref_json, lambda each: each.name)
 
 
 _TAG: Final = Record({"id": name_text, "ref": name_text, "force": _FALSE})
@@ -356,14 +351,12 @@ def create_tag(call: ApiCall) -> Json:
     """Create a tag."""
     wanted = call.read(_TAG)
     with call.acting() as repository:
-        made = tag.create(repository, wanted["id"], wanted["ref"])
-    return ref_json(made.name, made.commit_id)
+        return ref_json(tag.create(repository, wanted["id"], wanted["ref"]))
 
 
 def get_tag(call: ApiCall) -> Json:
     """Describe a tag."""
-    found = tag.show(call.repository(), call.parameters["tag"])
-    return ref_json(found.name, found.commit_id)
+    return ref_json(tag.show(call.repository(), call.parameters["tag"]))
 
 
 def delete_tag(call: ApiCall) -> Json:
