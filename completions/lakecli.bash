@@ -373,7 +373,7 @@ __lakecli_value() {
     'serve --access-key') REPLY='nothing' ;;
     'serve --host') REPLY='nothing' ;;
     'serve --port') REPLY='nothing' ;;
-    'serve --print') REPLY='=env aws boto3 duckdb polars spark rclone lakectl' ;;
+    'serve --print') REPLY='=env aws boto3 duckdb polars spark rclone delta pyarrow obstore s5cmd lakectl' ;;
     'serve --tls-cert') REPLY='file' ;;
     'serve --tls-key') REPLY='file' ;;
     'show commit --at-op') REPLY='operation' ;;

@@ -1251,7 +1251,7 @@ function __lakecli_value
         case 'serve --port'
             echo 'nothing'
         case 'serve --print'
-            echo '=env aws boto3 duckdb polars spark rclone lakectl'
+            echo '=env aws boto3 duckdb polars spark rclone delta pyarrow obstore s5cmd lakectl'
         case 'serve --tls-cert'
             echo 'file'
         case 'serve --tls-key'

@@ -16,17 +16,25 @@ class ClientKind(StrEnum):
     POLARS = "polars"
     SPARK = "spark"
     RCLONE = "rclone"
+    DELTA = "delta"
+    PYARROW = "pyarrow"
+    OBSTORE = "obstore"
+    S5CMD = "s5cmd"
     LAKECTL = "lakectl"
 
 
 USES: Final = {
-    ClientKind.ENV: "variables of a shell, for programs that use an SDK of AWS",
+    ClientKind.ENV: "variables of a shell, for SDKs of AWS, and for s3fs and so pandas and Dask",
     ClientKind.AWS: "a profile for the AWS CLI and the SDKs",
     ClientKind.BOTO3: "a client in Python",
     ClientKind.DUCKDB: "a secret for DuckDB's httpfs",
-    ClientKind.POLARS: "options for Polars; delta-rs takes the same",
+    ClientKind.POLARS: "options for Polars",
     ClientKind.SPARK: "settings for Spark and Hadoop, for URLs with s3a://",
     ClientKind.RCLONE: "a remote for rclone",
+    ClientKind.DELTA: "options for delta-rs; writers at the same time lose no commit",
+    ClientKind.PYARROW: "a file system of PyArrow",
+    ClientKind.OBSTORE: "a store of obstore",
+    ClientKind.S5CMD: "variables for s5cmd",
     ClientKind.LAKECTL: "a configuration for lakectl and other programs for lakeFS",
 }
 """What the lines for each client are."""
@@ -68,6 +76,8 @@ def lines_for(kind: ClientKind, to: EndpointAddress) -> list[str]:
             to=to,
             plain=str(not to.is_secure).lower(),
             secure=str(to.is_secure).lower(),
+            scheme="https" if to.is_secure else "http",
+            allowed=not to.is_secure,
             where=f"s3://{to.bucket}/{to.branch}",
         )
     )
@@ -153,6 +163,52 @@ region = {to.region}
 endpoint = {to.url}
 force_path_style = true
 """,
+    ClientKind.DELTA: """
+import deltalake
+
+options = {{
+    "AWS_ENDPOINT_URL": "{to.url}",
+    "AWS_ACCESS_KEY_ID": "{to.access_key}",
+    "AWS_SECRET_ACCESS_KEY": "{to.secret_key}",
+    "AWS_REGION": "{to.region}",
+    "AWS_ALLOW_HTTP": "{plain}",
+    "aws_conditional_put": "etag",
+}}
+deltalake.DeltaTable("{where}/TABLE", storage_options=options)
+""",
+    ClientKind.PYARROW: """
+from pyarrow import dataset, fs
+
+s3 = fs.S3FileSystem(
+    access_key="{to.access_key}",
+    secret_key="{to.secret_key}",
+    endpoint_override="{to.host}",
+    scheme="{scheme}",
+    region="{to.region}",
+)
+dataset.dataset("{to.bucket}/{to.branch}/TABLE", filesystem=s3)
+""",
+    ClientKind.OBSTORE: """
+from obstore.store import S3Store
+
+store = S3Store(
+    "{to.bucket}",
+    prefix="{to.branch}",
+    endpoint="{to.url}",
+    access_key_id="{to.access_key}",
+    secret_access_key="{to.secret_key}",
+    region="{to.region}",
+    virtual_hosted_style_request=False,
+    client_options={{"allow_http": {allowed}}},
+)
+store.list().collect()
+""",
+    ClientKind.S5CMD: """
+export S3_ENDPOINT_URL={to.url}
+export AWS_ACCESS_KEY_ID={to.access_key}
+export AWS_SECRET_ACCESS_KEY={to.secret_key}
+export AWS_REGION={to.region}
+""",
     ClientKind.LAKECTL: """
 # in ~/.lakectl.yaml; then: lakectl branch list lakefs://{to.bucket}
 credentials:
@@ -162,6 +218,3 @@ server:
   endpoint_url: {to.url}/api/v1
 """,
 }
-
-
-Connection = EndpointAddress

@@ -19,7 +19,6 @@ from typing import Any
 import obstore
 import pytest
 from obstore.exceptions import AlreadyExistsError, PreconditionError
-from obstore.store import S3Store
 
 from lakecli.serving.clients import ClientKind, lines_for
 from tests.support.serving import ROOT, Endpoint, serving
@@ -45,28 +44,16 @@ def large() -> bytes:
 @contextmanager
 def boto3_client(endpoint: Endpoint) -> Iterator[Any]:
     """Return the client that the lines for boto3 make."""
-    lines = [
-        line for line in lines_for(ClientKind.BOTO3, endpoint.to) if "list_objects" not in line
-    ]
+    client = made_by(ClientKind.BOTO3, endpoint)["s3"]
+    yield client
+    client.close()
+
+
+def made_by(kind: ClientKind, endpoint: Endpoint) -> dict[str, Any]:
+    """Return the names that the lines for a client in Python define; the last one is an example."""
     names: dict[str, Any] = {}
-    exec("\n".join(lines), names)
-    yield names["s3"]
-    names["s3"].close()
-
-
-def obstore_of(endpoint: Endpoint, prefix: str) -> S3Store:
-    """Return a store below a prefix of the branch."""
-    to = endpoint.to
-    return S3Store(
-        to.bucket,
-        prefix=f"{to.branch}/{prefix}",
-        endpoint=to.url,
-        region=to.region,
-        access_key_id=to.access_key,
-        secret_access_key=to.secret_key,
-        virtual_hosted_style_request=False,
-        client_options={"allow_http": True},
-    )
+    exec("\n".join(lines_for(kind, endpoint.to)[:-1]), names)
+    return names
 
 
 def tree(directory: Path) -> dict[str, bytes]:
@@ -133,27 +120,27 @@ def test_boto3_reads_refs(endpoint: Endpoint, s3: Any) -> None:
 
 
 def test_obstore(endpoint: Endpoint) -> None:
-    store, whole = obstore_of(endpoint, "o"), large()
-    made = obstore.put(store, "d/small", BODY)
-    obstore.put(store, "d/large", whole, chunk_size=5 << 20, use_multipart=True)
+    store, whole = made_by(ClientKind.OBSTORE, endpoint)["store"], large()
+    made = obstore.put(store, "o/d/small", BODY)
+    obstore.put(store, "o/d/large", whole, chunk_size=5 << 20, use_multipart=True)
 
-    assert obstore.get(store, "d/large").bytes() == whole
-    ranges = obstore.get_ranges(store, "d/large", starts=[0, 9 << 20], lengths=[8, 8])
+    assert obstore.get(store, "o/d/large").bytes() == whole
+    ranges = obstore.get_ranges(store, "o/d/large", starts=[0, 9 << 20], lengths=[8, 8])
     assert [bytes(each) for each in ranges] == [whole[:8], whole[9 << 20 :][:8]]
-    assert obstore.head(store, "d/small")["e_tag"] == made["e_tag"]
+    assert obstore.head(store, "o/d/small")["e_tag"] == made["e_tag"]
     with pytest.raises(AlreadyExistsError):
-        obstore.put(store, "d/small", b"x", mode="create")
-    obstore.put(store, "d/small", b"next", mode={"e_tag": made["e_tag"]})
+        obstore.put(store, "o/d/small", b"x", mode="create")
+    obstore.put(store, "o/d/small", b"next", mode={"e_tag": made["e_tag"]})
     with pytest.raises(PreconditionError):
-        obstore.put(store, "d/small", b"x", mode={"e_tag": made["e_tag"]})
-    obstore.copy(store, "d/small", "copy")
-    obstore.rename(store, "copy", "renamed")
-    listed = [each["path"] for batch in obstore.list(store, chunk_size=2) for each in batch]
-    assert sorted(listed) == ["d/large", "d/small", "renamed"]
-    found = obstore.list_with_delimiter(store)
-    assert list(found["common_prefixes"]) == ["d"]
+        obstore.put(store, "o/d/small", b"x", mode={"e_tag": made["e_tag"]})
+    obstore.copy(store, "o/d/small", "o/copy")
+    obstore.rename(store, "o/copy", "o/renamed")
+    listed = [each["path"] for batch in obstore.list(store, "o", chunk_size=2) for each in batch]
+    assert sorted(listed) == ["o/d/large", "o/d/small", "o/renamed"]
+    found = obstore.list_with_delimiter(store, "o")
+    assert list(found["common_prefixes"]) == ["o/d"]
     obstore.delete(store, listed)
-    assert not obstore.list(store).collect()
+    assert not obstore.list(store, "o").collect()
 
 
 def test_duckdb_through_fsspec(endpoint: Endpoint) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lakecli.serving.clients import Connection
+from lakecli.serving.clients import EndpointAddress
 from tests.serving.s3_wire import Keys, Wire
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ class Endpoint(NamedTuple):
         environment: of commands.
     """
 
-    to: Connection
+    to: EndpointAddress
     home: Path
     pid: int
     page: str
@@ -129,7 +129,7 @@ def serving(
         line = process.stdout.readline()
         assert line, log.read_text(errors="replace")[-3_000:]
         said = json.loads(line)
-        to = Connection(
+        to = EndpointAddress(
             said["url"],
             said["access_key"],
             said["secret_key"],

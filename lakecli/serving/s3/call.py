@@ -7,7 +7,7 @@ the thread that stores it.
 from __future__ import annotations
 
 import os
-from asyncio import Task, create_task, shield, wrap_future
+from asyncio import Task, create_task, shield, timeout, wrap_future
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing, contextmanager, suppress
@@ -47,6 +47,9 @@ MOST_STREAMS: Final = 64
 
 DRAINED: Final = 8 << 20
 """Bytes of a body that are read and dropped, so that its sender reads the error."""
+
+DRAIN_TIME: Final = 2.0
+"""Seconds after which the error is sent to a client that does not send the body it announced."""
 
 NO_CONTENT: Final = 204
 
@@ -289,11 +292,12 @@ class Call:
         if not self._has_read and self.headers.get("expect", "").lower() == "100-continue":
             return
         left = DRAINED
-        with suppress(ClientDisconnect, RuntimeError):  # it was read already
-            async for data in self.request.stream():
-                left -= len(data)
-                if left < 0:
-                    return
+        with suppress(ClientDisconnect, TimeoutError, RuntimeError):  # it was read already
+            async with timeout(DRAIN_TIME):
+                async for data in self.request.stream():
+                    left -= len(data)
+                    if left < 0:
+                        return
 
 
 async def _ahead(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
