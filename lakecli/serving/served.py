@@ -13,8 +13,7 @@ from copy import copy
 from threading import Lock
 from typing import Final
 
-from lakecli.base.model import StagingToken
-from lakecli.base.model import RepositoryRecord
+from lakecli.base.model import RepositoryRecord, StagingToken
 from lakecli.errors import NotFound, Refused, Unreachable
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.resolve import Resolved
