@@ -440,7 +440,7 @@ KEYS: Final = (
         "secret key that belongs to serve.access-key",
         parse_secret,
         None,
-        "16 or more characters",
+        "at-least-16-characters",
         is_secret=True,
     ),
     Key(

@@ -51,6 +51,9 @@ SPARK_WRITE: Final = ("spark-write", f"{REPOSITORY}/main/t/", "overwrite", "{fil
 BLOCK_WRITE: Final = ("block-write", f"{REPOSITORY}/main/t/", "{files}/new")
 """A block of `fs.committing`, which `tests.meetings.block_write` makes a command."""
 
+SERVE_PUT: Final = ("serve-put", f"{REPOSITORY}/main/t/1", "{files}/new")
+"""A PUT of S3 through ``lakecli serve``, which `tests.meetings.serve_put` makes a command."""
+
 SPECIAL: Final[dict[str, list[list[str]]]] = {
     "approve": [["approve", f"{REPOSITORY}/dev", "--for", f"{REPOSITORY}/main"]],
     "check run": [
@@ -141,7 +144,9 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "repo create": [["repo", "create", "lakefs://other", "memory://meetings/other"]],
     "repo delete": [["repo", "delete", REPOSITORY, "-y"]],
     BLOCK_WRITE[0]: [[*BLOCK_WRITE]],
+    SERVE_PUT[0]: [[*SERVE_PUT]],
     SPARK_WRITE[0]: [[*SPARK_WRITE]],
+    "serve": [],  # it does what its clients ask for, as `SERVE_PUT`
     "run": [],  # several commands one after the other: `tests.repository.test_run` kills it
     **{f"run {word}": [] for word in ("abort", "resume")},  # likewise
     "tag create": [["tag", "create", f"{REPOSITORY}/v2", f"{REPOSITORY}/main"]],

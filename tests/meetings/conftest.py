@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.meetings import block_write, spark_write
+from tests.meetings import block_write, serve_put, spark_write
 from tests.meetings.hook import Hook
 from tests.meetings.matrix import Matrix
 from tests.meetings.recorder import Recorder
@@ -44,6 +44,7 @@ def matrix(_world: tuple[Matrix, Hook], monkeypatch: pytest.MonkeyPatch) -> Matr
     skip_waits(monkeypatch)
     spark_write.install(monkeypatch)
     block_write.install(monkeypatch)
+    serve_put.install(monkeypatch)
     hook.build_once(monkeypatch)
     hook.use_one_thread(monkeypatch)
     return matrix
