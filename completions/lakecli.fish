@@ -738,7 +738,7 @@ function __lakecli_options
                 '--host' 'Address to listen on; one other machines reach needs TLS' \
                 '--open' 'Open the pages in the browser' \
                 '--port' 'Port; 0: any free one; default: 8000 if it is free, else any' \
-                '--print' 'Print the lines for one client only; with keys in the settings, do not serve' \
+                '--print' 'Print the lines for one client only (see `help serve`); with keys in the settings, do not serve' \
                 '--read-only' 'Refuse all writes' \
                 '--redirect' 'Send clients that follow it to the bucket itself for large objects' \
                 '--tls-cert' 'Certificate, with its chain, in PEM' \

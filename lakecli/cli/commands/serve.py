@@ -79,8 +79,9 @@ def serve(
     tls_key: Path | None = option("FILE", "Key of the certificate, in PEM", kind=Kind.FILE),
     open_: bool = flag("Open the pages in the browser", "--open"),
     print_: ClientKind | None = option(
-        None,
-        "Print the lines for one client only; with keys in the settings, do not serve",
+        "CLIENT",
+        "Print the lines for one client only (see `help serve`); with keys in the settings, do not "
+        "serve",
         "--print",
     ),
 ) -> None:
