@@ -26,10 +26,16 @@ def get_version(_call: ApiCall) -> Json:
 
 
 def get_storage(call: ApiCall) -> Json:
-    """Return what the stores of the repositories can do; presigned URLs need buckets for all."""
+    """Return what the stores of the repositories can do.
+
+    Clients use presigned URLs by themselves if these are announced. An upload by a presigned URL is
+    read once by the endpoint, has at most 5 GiB, and lacks headers that some buckets demand. So
+    they are announced only with ``--redirect``, and if all repositories are in buckets. A client
+    that asks for such a URL gets one in any case, if the repository is in a bucket.
+    """
     places = [each.storage_namespace for each in call.context.served.records()]
     kinds = {_TYPES.get(parse(each).scheme, "local") for each in places}
-    signs = bool(places) and not any(map(is_local, places))
+    signs = call.context.options.redirect and bool(places) and not any(map(is_local, places))
     return {
         "blockstore_type": kinds.pop() if len(kinds) == 1 else "local",
         "blockstore_namespace_example": "s3://example-bucket/",

@@ -10,6 +10,7 @@ from lakecli.repository import push
 from lakecli.serving.access import COOKIE
 from lakecli.serving.api.refused import REFUSED
 from lakecli.serving.api.requests import PreconditionFailed, of_lake_error
+from lakecli.serving.context import Options
 from tests.serving.api.site import Site
 from tests.serving.api.test_refs import DEMO, MAIN, commit, put, results
 
@@ -64,6 +65,17 @@ def test_configuration(site: Site) -> None:
     user = site("GET", "/user").json["user"]
     assert (user["id"], user["email"]) == ("Ada <ada@example.com>", "ada@example.com")
     assert site("POST", "/statistics", {"events": []}).status == 204
+
+
+def test_presigned_urls_are_announced_with_redirect(lake: Lake) -> None:
+    site = Site(lake)
+    options = Options(redirect=True)
+    site.context = site.context._replace(options=options)
+    assert not site("GET", "/config").json["storage_config"]["pre_sign_support"]
+    record = lake.repository("demo").record._replace(storage_namespace="s3://bucket/demo")
+    site.context.served.records = lambda: iter([record])  # type: ignore[method-assign]
+    found = site("GET", "/config").json["storage_config"]
+    assert (found["blockstore_type"], found["pre_sign_support"]) == ("s3", True)
 
 
 def test_repositories(site: Site, tmp_path: Path) -> None:
