@@ -7,7 +7,7 @@ the thread that stores it.
 from __future__ import annotations
 
 import os
-from asyncio import Task, create_task, shield, timeout, wrap_future
+from asyncio import Task, create_task, shield, timeout, wait, wrap_future
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing, contextmanager, suppress
@@ -106,9 +106,7 @@ class StreamedAnswer(Answer):
                 )
                 pending = following
         finally:
-            if not reading.done():
-                with suppress(Exception):
-                    await reading
+            await _ended(reading)
 
     def _read(self) -> Task[bytes | None]:
         return create_task(self._call.context.in_thread(next, self._rest, None))
@@ -309,6 +307,14 @@ async def _ahead(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
             yield piece
     finally:
         reading.cancel()
+        await _ended(reading)
+
+
+async def _ended(task: Task[bytes | None]) -> None:
+    """Wait for the end of a task whose result nobody needs."""
+    await wait([task])
+    if not task.cancelled():
+        task.exception()  # otherwise asyncio complains that nobody has seen it
 
 
 async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:

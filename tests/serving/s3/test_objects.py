@@ -3,21 +3,30 @@ from __future__ import annotations
 from datetime import timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
+from lakecli.errors import Unreachable
 from lakecli.repository import tag
 from lakecli.repository.handoff.incoming import record_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.serving.context import Options
+from lakecli.serving.s3 import objects
 from lakecli.serving.s3.objects import etag_of
+from lakecli.serving.writes import BranchWriter
 from lakecli.stores.contract import ANY
+from lakecli.stores.presigned_urls import PresignedUrl
 from tests.serving.s3.site import Site
+from tests.serving.s3_wire import now
 from tests.support import lakes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LARGE = bytes(range(251)) * 20_000  # five pieces
 
@@ -211,6 +220,19 @@ def test_a_body_that_ends_early_leaves_nothing(either: Site) -> None:
     assert [each.key for each in either.demo.store.list("data/")] == []
 
 
+def test_a_full_disk_is_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deposit(_writer: object, source: Iterator[bytes], *, size: int | None) -> None:
+        assert len(next(source)) < (size or 0)
+        raise Unreachable("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BranchWriter, "deposit", deposit)
+        got = site("PUT", "main/a", LARGE)
+
+    assert (got.status, got.code) == (503, "ServiceUnavailable")
+    assert site("PUT", "main/a", LARGE).status == 200
+
+
 def test_directories_as_hadoop_marks_them(site: Site) -> None:
     site.put("main/dir/", b"")
     site.put("main/", b"")
@@ -363,6 +385,28 @@ def test_what_cannot_be_kept_is_refused(site: Site) -> None:
     assert site("PUT", "main/a", b"x", {"x-amz-meta-k": "v" * 2048}).code == "MetadataTooLarge"
     assert site("PUT", "main/" + "k" * 1025, b"x").code == "KeyTooLongError"
     assert site("PUT", "main/" + "k" * 1024, b"x").status == 200
+
+
+def test_clients_that_follow_are_sent_to_the_bucket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(tmp_path, options=Options(redirect=True))
+    site.put("main/large", LARGE)
+    site.put("main/small")
+    signed = PresignedUrl("https://bucket.test/x?signed", now())
+    monkeypatch.setattr(objects, "presign_entry", lambda *_, **__: signed)
+
+    for agent in ("curl/8.5.0", "rclone/v1.70", "duckdb/v1.4", "object_store/0.12"):
+        got = site("GET", "main/large", headers={"User-Agent": agent})
+        assert (got.status, got.headers["location"], got.body) == (307, signed.url, b"")
+    curl = {"User-Agent": "curl/8.5.0"}
+    assert site("GET", "main/small", headers=curl).status == 200
+    assert site("HEAD", "main/large", headers=curl).status == 200
+    assert site("GET", "main/large", headers=curl, response_expires="x").status == 200
+    assert site("GET", "main/large", headers=curl | {"If-Match": '"x"'}).status == 412
+    for agent in ("Boto3/1.40", "aws-sdk-java/2", "s3fs/1.9 (libcurl)"):
+        assert site("GET", "main/large", headers={"User-Agent": agent}).status == 200
+    site.close()
 
 
 def test_directories_have_no_urls_to_send_clients_to(tmp_path: Path) -> None:
