@@ -10,5 +10,13 @@ The protocol itself does no I/O::
     conditions.py  If-Match and its like, and ranges
     pages.py       parameters and tokens of listings
 
-The operations (routes.py, buckets.py, listing.py, objects.py, multipart.py) stand on them.
+The operations stand on them::
+
+    routes.py      finds the operation of a request; errors become documents
+    listing.py     listings of objects
+    multipart.py   uploads in parts, while they are unfinished
+    objects.py     objects are read, written, copied and deleted
+    buckets.py     repositories as buckets, and fixed answers
+    parts.py       where parts are until they are joined
+    call.py        a request while it is answered, its body, and the form of answers
 """

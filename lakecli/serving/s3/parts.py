@@ -201,7 +201,11 @@ class FileParts:
 
     @contextmanager
     def _open(self, name: str) -> Iterator[BinaryIO]:
-        with self._batch.reopen(name) as file:
+        try:
+            opened = self._batch.reopen(name)
+        except ValueError:  # an error came after it had got its final name
+            raise Unreachable("a part of the upload is gone", hint="begin it again") from None
+        with opened as file:
             try:
                 yield file
             except OSError as error:
@@ -222,7 +226,7 @@ class FileParts:
             while left:
                 piece = file.read(min(PIECE, left))
                 if not piece:
-                    raise Unreachable("a part of the upload is gone", hint="send it again")
+                    raise Unreachable("a part of the upload is gone", hint="begin it again")
                 left -= len(piece)
                 yield piece
 
@@ -328,9 +332,10 @@ class BucketParts:
     def join(self, parts: Sequence[Stored], writer: BranchWriter) -> Deposited:
         """See `Storage.join`."""
         assert self._upload is not None
-        sent = [part.sent for part in parts if part.sent is not None]
-        self._uploads.complete(self._key, self._upload, sent, ANY)
-        self._is_joined = True
+        if not self._is_joined:  # taking it over may have failed after that
+            sent = [part.sent for part in parts if part.sent is not None]
+            self._uploads.complete(self._key, self._upload, sent, ANY)
+            self._is_joined = True
         digest = self._digest.of(parts)
         if digest is None:
             hasher = blake3()

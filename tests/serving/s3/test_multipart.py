@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base.layout import data_key
+from lakecli.errors import Unreachable
 from lakecli.repository.reading.view import open_view
 from lakecli.serving.s3 import multipart, parts
 from lakecli.serving.s3.multipart import uploads_of
+from lakecli.serving.writes import BranchWriter
 from tests.serving.s3_wire import digest64
 
 if TYPE_CHECKING:
@@ -332,6 +334,28 @@ def test_too_many_parts_that_wait_are_read_again(
 
     assert upload.complete().status == 200
     assert either("GET", "main/a").body == b"".join(map(body_of, range(1, 9)))
+
+
+def test_a_completion_that_failed_is_repeated(
+    either: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = Uploading(either)
+    upload.send(1, body_of(1))
+    upload.send(2, b"end")
+
+    def fail(*_: object, **__: object) -> None:
+        raise Unreachable("away")
+
+    for name in ("take_over", "apply"):
+        with monkeypatch.context() as patch:
+            patch.setattr(BranchWriter, name, fail)
+            if name == "apply" or either.demo.store.uri.startswith("memory:"):
+                assert upload.complete().code == "ServiceUnavailable"
+
+    assert upload.complete(1).code == "InvalidPart"
+    assert upload.complete().status == 200
+    assert either("GET", "main/a").body == body_of(1) + b"end"
+    assert left(either) == []
 
 
 def test_unfinished_uploads_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
