@@ -5,29 +5,40 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from functools import cached_property
+from typing import Final
 from urllib.parse import parse_qsl, quote
 
 from lakecli.base.uri import check_path
 from lakecli.base.visibility import is_visible
 from lakecli.errors import UsageError
+from lakecli.repository.contract import Repository
 from lakecli.serving.served import Served
 
 ROOT: Final = "/-/"
 _MOST_PARAMETERS: Final = 16
 
 
-class Asked(NamedTuple):
-    """A request for a page of a repository.
+class Asked:
+    """A request for a page.
 
     Attributes:
         name: the name of the repository; ``""`` for pages about all of them.
         query: the parameters, as bytes.
     """
 
-    served: Served
-    name: str
-    query: Mapping[str, bytes]
+    def __init__(self, served: Served, name: str, query: Mapping[str, bytes]) -> None:
+        self.served, self.name, self.query = served, name, query
+
+    @cached_property
+    def repository(self) -> Repository:
+        """The repository, up to date."""
+        return self.served.repository(self.name)
+
+    @cached_property
+    def ref(self) -> str:
+        """The ref expression that was asked for, or the default branch."""
+        return self.text("ref", self.repository.record.default_branch)
 
     def text(self, key: str, default: str = "") -> str:
         """Return a parameter as text without spaces around it, or the default if it is empty."""
@@ -50,9 +61,8 @@ class Asked(NamedTuple):
             UsageError: it is not a number, or it is too large.
         """
         digits = self.text(key, "0")
-        if not (digits.isascii() and digits.isdecimal() and len(digits) < len(str(most)) + 1):
-            raise UsageError(f"not a number below {most:,}: {digits!r}")
-        if int(digits) > most:
+        is_number = digits.isascii() and digits.isdecimal() and len(digits) <= len(str(most))
+        if not is_number or int(digits) > most:
             raise UsageError(f"not a number up to {most:,}: {digits!r}")
         return int(digits)
 

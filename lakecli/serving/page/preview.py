@@ -217,7 +217,7 @@ class _Window(io.RawIOBase):
 
 def _of_parquet(store: ObjectStore, key: str, size: int) -> Preview:
     try:
-        import pyarrow
+        import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
         how = install_command("executor")
@@ -234,7 +234,7 @@ def _of_parquet(store: ObjectStore, key: str, size: int) -> Preview:
         rows = [list(schema.names), *(list(row) for row in zip(*columns, strict=True))]
     except _TooMuchError:
         return Preview("Parquet, with pages too large for a preview.")
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         return Preview(f"Parquet that cannot be read: {error}.")
     is_all = len(rows) - 1 == total
     return _table(rows, is_all=is_all, of=f" of {total:,}") or Preview("Parquet without columns.")

@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from lakecli.base.visibility import escape_hidden
-from lakecli.errors import ErrorKind, LakeError
+from lakecli.errors import ErrorKind, LakeError, NotFound
 from lakecli.repository.handoff.links import readable
 from lakecli.repository.handoff.page import shown_size, utc
 from lakecli.repository.reading.contents import read_object
@@ -77,23 +77,39 @@ async def handle(request: Request, context: Context) -> Response:
         return RedirectResponse(str(request.url.replace(path=ROOT)), 303, _HEADERS)
     try:
         query = read_query(request.scope.get("query_string", b""))
-        if "token" in query and not context.access.allows_session(request.cookies.get(COOKIE)):
-            return _begin(request, context, os.fsdecode(query["token"]))
-        if not context.access.allows_session(request.cookies.get(COOKIE)):
-            return _error(403, "these pages need the link that the endpoint printed",
-                          "it works once; for another one: `serve --open`")  # fmt: skip
-        if "token" in query:
-            return RedirectResponse(path, 303, _HEADERS)
+        if (instead := _before_entry(request, context, query)) is not None:
+            return instead
         name, _, verb = path.removeprefix(ROOT).partition("/")
-        asked = Asked(context.served, name, query)
-        if verb == "raw" and name:
-            return await _raw(asked, context)
-        found = views.PAGES.get(verb) if name else views.repositories
-        if found is None:
-            return _error(404, "there is no such page", None)
-        return await context.in_thread(_show, asked, found)
+        return await _find(Asked(context.served, name, query), verb, context)
     except LakeError as error:
         return _error(_STATUS.get(error.kind, 500), error.message, error.hint)
+
+
+async def _find(asked: Asked, verb: str, context: Context) -> Response:
+    if verb == "raw" and asked.name:
+        return await _raw(asked, context)
+    found = views.PAGES.get(verb) if asked.name else views.repositories
+    if found is None:
+        raise NotFound("there is no such page")
+    return await context.in_thread(_show, asked, found)
+
+
+def _before_entry(
+    request: Request, context: Context, query: Mapping[str, bytes]
+) -> Response | None:
+    """Return what a browser gets that has no session, or that still shows a token."""
+    is_known = context.access.allows_session(request.cookies.get(COOKIE))
+    if "token" in query:
+        if is_known:
+            return RedirectResponse(request.url.path, 303, _HEADERS)
+        return _begin(request, context, os.fsdecode(query["token"]))
+    if is_known:
+        return None
+    return _error(
+        403,
+        "these pages need the link that the endpoint printed",
+        "it works once; for another one: `serve --open`",
+    )
 
 
 def _begin(request: Request, context: Context, token: str) -> Response:
@@ -102,7 +118,7 @@ def _begin(request: Request, context: Context, token: str) -> Response:
     if session is None:
         return _error(403, "this link was used already, or is another run's",
                       "for another one: `serve --open`")  # fmt: skip
-    response = _page("begin", 200, Shown("begin", "Welcome", [], {"to": request.url.path}))
+    response = _page("begin", 200, Shown("begin", "Welcome", (), {"to": request.url.path}))
     secure = context.options.is_secure
     response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=secure)
     return response
@@ -138,10 +154,8 @@ async def _raw(asked: Asked, context: Context) -> Response:
     path = asked.path()
 
     def begin() -> tuple[int, bytes, Iterator[bytes]]:
-        repository = asked.served.repository(asked.name)
-        ref = asked.text("ref", repository.record.default_branch)
-        entry, _ = views.find(asked, ref, path)
-        pieces = read_object(repository, entry)
+        entry, _ = views.find(asked)
+        pieces = read_object(asked.repository, entry)
         return entry.size, next(pieces, b""), pieces
 
     size, first, rest = await context.in_thread(begin)
@@ -190,6 +204,8 @@ def _templates() -> Environment:
 def _name(value: bytes | str) -> Markup:
     """Return the name of something in a repository, on its own for the direction of writing."""
     text = readable(value if isinstance(value, bytes) else os.fsencode(value))
+    if text != text.strip():  # else a link might have nothing to see or to click
+        text = text.replace(" ", "\\x20")
     return Markup(f"<bdi>{escape(text)}</bdi>")  # noqa: S704 - escaped
 
 

@@ -117,10 +117,10 @@ async def _answer(scope: dict[str, Any], context: Context) -> Answer:
 
 def parquet() -> bytes:
     """Return a small Parquet file."""
-    import pyarrow
+    import pyarrow as pa
     from pyarrow import parquet
 
-    table = pyarrow.table({"city": ["Bern", "Oslo", "<b>x</b>"], "price": [1.5, 22.0, None]})
+    table = pa.table({"city": ["Bern", "Oslo", "<b>x</b>"], "price": [1.5, 22.0, None]})
     target = io.BytesIO()
     parquet.write_table(table, target)
     return target.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 from html.parser import HTMLParser
@@ -289,24 +290,24 @@ def test_of_a_large_object_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch
 
 
 def test_of_a_large_parquet_file_a_part_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    import io
-
-    import pyarrow
+    import pyarrow as pa
     from pyarrow import parquet
 
     target = io.BytesIO()
-    table = pyarrow.table({"n": range(3_000_000), "o": list(map(str, range(3_000_000)))})
+    table = pa.table({"n": range(1_000_000), "o": list(map(str, range(1_000_000)))})
     parquet.write_table(table, target, compression="none", use_dictionary=False)
-    store = _Reads(target.getvalue())
+    data = target.getvalue()
+    store = _Reads(data)
     monkeypatch.setattr(preview, "locate", lambda *_: (store, "key"))
     found = preview.preview(None, b"x", entry(store.data))  # type: ignore[arg-type]
-    assert found.note == "The first 200 rows of 3,000,000."
+    assert found.note == "The first 200 rows of 1,000,000."
     assert list(found.rows[:3]) == [["n", "o"], ["0", "0"], ["1", "1"]]
     assert store.read <= preview.MOST_OF_PARQUET + preview.MOST_READ < len(store.data) / 5
-    for cut in (200, 50_000, len(store.data) - 9):
-        store = _Reads(store.data[:cut] + b"PAR1")
-        monkeypatch.setattr(preview, "read_object", lambda *_: iter([store.data]))
-        found = preview.preview(None, b"x", entry(store.data))  # type: ignore[arg-type]
+    for cut in (200, 50_000, len(data) - 9):
+        start = _Reads(data[:cut] + b"PAR1")
+        monkeypatch.setattr(preview, "locate", lambda *_, start=start: (start, "key"))
+        monkeypatch.setattr(preview, "read_object", lambda *_, start=start: iter([start.data]))
+        found = preview.preview(None, b"x", entry(start.data))  # type: ignore[arg-type]
         assert "cannot be read" in found.note
 
 
@@ -314,6 +315,9 @@ def test_changes_are_counted_by_directory(site: Site) -> None:
     page = site("/-/demo/staged?ref=main").text
     assert "+1" in page
     assert "logo.png" in page
+    below = site("/-/demo/commit?ref=main~1&path=prices/").text
+    assert "april.csv" in below
+    assert below.count('scope="row"') == 1
     inside = site("/-/demo/staged?ref=main&path=raw/").text
     assert "may.csv" in inside
     assert "logo.png" not in inside
