@@ -21,12 +21,23 @@ from lakecli.repository.contract import BranchMover, Notice, Repository
 from lakecli.repository.handle.lake import Lake, LocalRepository, find_repository
 from lakecli.repository.reading.view import View, check_branch, resolve_ref
 from lakecli.serving.writes import BranchWriter, Client, new_memory
+from lakecli.stores.uri import is_local
 
 CATCH_UP: Final = 5.0
 """The seconds for which a repository counts as up to date."""
 
 SEEN: Final = 1.0
 """The seconds for which a repository counts as not deleted."""
+
+RENEWED: Final = 300.0
+"""The seconds after which the store of a bucket is opened again.
+
+A store renews temporary credentials that it knows how to get. Others are written into files by
+other programs, and only a new store reads these files.
+"""
+
+LONGEST_VIEW: Final = 120.0
+"""The seconds after which no view is open any more of a namespace that was opened again."""
 
 TIDY: Final = 60.0
 """The seconds between two deletions of expired records, which follow each operation elsewhere."""
@@ -71,11 +82,13 @@ class _Held:
     Attributes:
         fresh_at: when it was last brought up to date with its bucket.
         seen_at: when this machine last had it under its name.
+        expires: whether it is opened again after a while, since credentials may have changed.
     """
 
     def __init__(self, opened: LocalRepository, now: float) -> None:
         self.opened = opened
-        self.fresh_at = self.seen_at = now
+        self.fresh_at = self.seen_at = self.opened_at = now
+        self.expires = not is_local(opened.record.storage_namespace)
         self.refreshing = Lock()
         # Made once, for all handles that are copied from this one.
         _ = opened.store, opened.trees, opened.guard, opened.addresses
@@ -115,6 +128,7 @@ class Served:
         self._tidying = _Turn()
         self._lock = Lock()  # of the attributes below
         self._held: dict[str, _Held] = {}
+        self._retired: list[tuple[float, LocalRepository]] = []
         self._known: dict[tuple[bytes, str], tuple[int, Resolved]] = {}
         self._writers: dict[tuple[str, str], tuple[_Held, BranchWriter]] = {}
 
@@ -157,7 +171,7 @@ class Served:
         is_namespace = name in self._namespaces
         if held is not None and not is_namespace and now - held.seen_at > SEEN:
             held = self._seen(name, held, now)
-        if held is None:
+        if held is None or (held.expires and now - held.opened_at > RENEWED):
             return self._open(name)
         if now - held.fresh_at < CATCH_UP or not held.refreshing.acquire(blocking=False):
             return held
@@ -197,9 +211,17 @@ class Served:
             self._catch_up(opened)
         else:
             raise NotFound(f"no repository {name!r} is served here")
-        held = _Held(opened, self._elapsed())
+        now = self._elapsed()
+        held = _Held(opened, now)
         with self._lock:
+            before = self._held.get(name)
             self._held[name] = held
+            if before is not None and namespace is not None:
+                self._retired.append((now, before.opened))
+            ended = [each for since, each in self._retired if now - since > LONGEST_VIEW]
+            self._retired = [each for each in self._retired if now - each[0] <= LONGEST_VIEW]
+        for each in ended:
+            each.lake.close()
         self._tell(opened)
         return held
 

@@ -38,7 +38,7 @@ from lakecli.repository.staged.stager import Parts, Stager, is_to_stage
 from lakecli.repository.transfer.ingest import SENT_AT_ONCE, SMALL, Ingest
 from lakecli.repository.transfer.parallel import Memory
 from lakecli.staging.area import TOMBSTONE
-from lakecli.stores.capabilities import PART_SIZE
+from lakecli.stores.capabilities import PART_SIZE, clear_temporaries
 from lakecli.stores.contract import ANY, put_content, size_of
 from lakecli.stores.streams import PieceReader
 from lakecli.stores.uri import is_local
@@ -91,6 +91,7 @@ class Intake:
         self._repository = repository
         self._ingest = Ingest(repository.store, repository.guard)
         self._is_local = is_local(repository.store.uri)
+        clear_temporaries(repository.store)
 
     def take(self, source: Iterable[bytes] | bytes, memory: Memory) -> Deposited:
         """Bring an object into the namespace, durable only after `settle`."""

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from lakecli.errors import NotFound, Refused, Unreachable
+from lakecli.errors import LakeError, NotFound, Refused, Unreachable
 from lakecli.kv.local_store import Table
 from lakecli.repository import branch, commit, push, repo, tag
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.open_remote import open_remote
 from lakecli.repository.push import PushOptions
+from lakecli.repository.reading.view import open_view
 from lakecli.repository.undo.log import iter_log
 from lakecli.serving import served
 from lakecli.serving.served import Opening, Served
@@ -287,3 +288,43 @@ def test_serving_leaves_no_transaction_open(bench: Bench) -> None:
         assert view.txn.get(Table.META, b"none") is None
     with bench.lake.kv.write():
         pass
+
+
+def test_the_store_of_a_bucket_is_opened_again_after_a_while(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program may have written new credentials into a file."""
+    first = bench.served.repository("sales")
+    bench.elapsed.now += 2 * served.RENEWED
+    assert bench.served.repository("sales") is first  # a directory has no credentials
+    monkeypatch.setattr(served, "is_local", lambda _: False)
+    bench.served.forget("sales")
+    second = bench.served.repository("sales")
+    bench.elapsed.now += served.RENEWED / 2
+    assert bench.served.repository("sales") is second
+    writer = bench.served.writer("sales", "main")
+    bench.elapsed.now += served.RENEWED
+    third = bench.served.repository("sales")
+    assert third is not second
+    assert third.store is not second.store
+    assert bench.served.writer("sales", "main") is not writer
+    stage(bench.served, "sales", b"a")
+    assert paths(bench.served, "sales", "main") == [b"a"]
+
+
+def test_stores_of_namespaces_that_were_opened_again_are_closed(tmp_path: Path) -> None:
+    namespace = str(tmp_path / "sales")
+    bench = Bench(tmp_path, names=[], namespaces={"lake": namespace})
+    with bench.lake:
+        push.push(bench.make("sales"), "main", options=PushOptions(who="ada"))
+        opened = []
+        for _ in range(4):
+            opened.append(bench.served.repository("lake"))
+            bench.elapsed.now += served.LONGEST_VIEW / 2 + 1
+        bench.served.repository("lake")
+        for each in opened[:2]:
+            with pytest.raises(LakeError, match="closed"), open_view(each, "main"):
+                pass
+        for each in opened[2:]:
+            with open_view(each, "main") as view:
+                assert view.commit.id

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict
 
 from lakecli.base.model import is_repository_name
 from lakecli.base.uri import LakeUri, is_namespace, parse_repository
@@ -261,13 +261,18 @@ def _served(
 
     lake = context.lake()
 
+    def open_repository(name: str) -> LocalRepository:
+        opened = lake.repository(name)
+        context.add_hooks(opened)  # not kept until the end, since it is opened again and again
+        return opened
+
     def mover(repository: LocalRepository) -> BranchMover | None:
         if repository.record.is_borrowed or not context.settings.sync(repository.name):
             return None
         return SharedMover(context.new_id(), who=context.committer, put_back=put_back)
 
     opening = Opening(
-        repository=lambda name: cast("LocalRepository", context.keep(lake.repository(name))),
+        repository=open_repository,
         namespace=lambda uri: open_remote(context.lake_home(), context.runtime, uri),
         mover=mover,
         catch_up=catch_up,

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from lakecli.cli.exit_codes import MEANINGS, ExitCode
 from lakecli.cli.manual.topics.lakectl_gaps import command_items, option_items
 from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
-from lakecli.serving.clients import USES
+from lakecli.serving.clients import USES, ClientKind
 
 _DIRECTORY = Path(__file__).parent
 _CODE = "    "
@@ -91,7 +91,9 @@ def _text_blocks(lines: list[str]) -> Iterator[PageBlock]:
         yield PageBlock("paragraph", " ".join(line.strip() for line in lines))
 
 
-def _meanings(table: Mapping[str, str] | Mapping[ExitCode, str]) -> Iterator[str]:
+def _meanings(
+    table: Mapping[str, str] | Mapping[ExitCode, str] | Mapping[ClientKind, str],
+) -> Iterator[str]:
     for name, meaning in table.items():
         yield f"{name}: {meaning}."
 
