@@ -28,7 +28,7 @@ Open = Callable[[bytes], Iterator[Difference]]
 """Returns the differences from a path on, in path order."""
 
 
-class Changed(NamedTuple):
+class ChangedItem(NamedTuple):
     """A directory with differences below it, or one path that differs.
 
     Attributes:
@@ -50,14 +50,14 @@ class Changed(NamedTuple):
     after: Entry | None = None
 
 
-def one_page(open_: Open, prefix: bytes, after: bytes) -> tuple[list[Changed], bytes | None]:
+def one_page(open_: Open, prefix: bytes, after: bytes) -> tuple[list[ChangedItem], bytes | None]:
     """Return a page of the differences below a prefix, and the item after which the next begins.
 
     Args:
         open_: opens the differences; they all have the prefix.
         after: the last item of the previous page; ``b""`` for the first page.
     """
-    found: list[Changed] = []
+    found: list[ChangedItem] = []
     left = MOST_COUNTED
     differences = open_(_behind(after) if after else b"")
     while (first := next(differences, None)) is not None:
@@ -65,7 +65,7 @@ def one_page(open_: Open, prefix: bytes, after: bytes) -> tuple[list[Changed], b
             return found, found[-1].path
         slash = first.path.find(b"/", len(prefix))
         path = first.path if slash < 0 else first.path[: slash + 1]
-        item = Changed(path, path[len(prefix) :], ChangeCounts(path))
+        item = ChangedItem(path, path[len(prefix) :], ChangeCounts(path))
         if slash < 0:
             sides = [None if each is None else decode_entry(each) for each in first[2:4]]
             item.counts.add(first)

@@ -39,7 +39,7 @@ MOST_WALKED: Final = 20_000
 """The number of commits that a page reads to count how far branches are apart."""
 
 MOST_NAMED: Final = 2_000
-"""The number of branches and tags whose names are looked for among the commits of a page."""
+"""The number of branches and tags that a page of commits can name."""
 
 Apart = tuple[int, int] | None
 """Numbers of commits, ahead and behind; ``None``: not known, or too many to count."""
@@ -210,7 +210,7 @@ def commit(asked: Asked) -> Shown:
     )  # fmt: skip
 
 
-class Listed(NamedTuple):
+class ListedItem(NamedTuple):
     """A directory, whose entry is ``None``, or an object."""
 
     path: bytes
@@ -237,10 +237,10 @@ def tree(asked: Asked) -> Shown:
                 hint="its page has the same address without the slash",
             )
         items = [
-            Listed(each.path, each.path[len(prefix) :], decode_entry(each.value),
+            ListedItem(each.path, each.path[len(prefix) :], decode_entry(each.value),
                    is_staged=view.staged_at(each.path) is not None)
             if isinstance(each, ListedObject)
-            else Listed(each.path, each.path[len(prefix) :], None, is_staged=False)
+            else ListedItem(each.path, each.path[len(prefix) :], None, is_staged=False)
             for each in found[:PAGE]
         ]  # fmt: skip
     more = None
