@@ -113,6 +113,3 @@ def new_key_pair() -> tuple[str, str]:
 def _is_equal(left: str, right: str) -> bool:
     # `compare_digest` refuses text that is not ASCII.
     return compare_digest(left.encode("utf-8", "replace"), right.encode("utf-8", "replace"))
-
-
-Access = EndpointAccess

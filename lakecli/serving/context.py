@@ -115,6 +115,3 @@ def _pieces_of(body: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> I
     while (piece := asyncio.run_coroutine_threadsafe(following(), loop).result()) is not None:
         if piece:
             yield piece
-
-
-Context = ServingContext

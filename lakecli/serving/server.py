@@ -236,7 +236,7 @@ class Endpoint(uvicorn.Server):
         report: Callable[[BaseException], None],
         started: Callable[[], None] = lambda: None,
     ) -> None:
-        # What is to be told passes through `report`.
+        # Errors pass through `report`.
         logging.getLogger("uvicorn.error").disabled = True
         super().__init__(
             uvicorn.Config(

@@ -436,6 +436,3 @@ class _Judged:
 def new_memory() -> Memory:
     """Return the limit on the bytes that all writers have in memory on their way to buckets."""
     return Memory(_MEMORY)
-
-
-Change = PathChange

@@ -28,7 +28,7 @@ from lakecli.repository.handoff.links import readable
 from lakecli.repository.handoff.page import shown_size, utc
 from lakecli.repository.reading.contents import read_object
 from lakecli.serving.access import COOKIE
-from lakecli.serving.context import Context
+from lakecli.serving.context import ServingContext
 from lakecli.serving.page import views
 from lakecli.serving.page.asked import ROOT, Asked, link, read_query
 from lakecli.serving.page.preview import MAGIC_SIZE, image_type
@@ -65,7 +65,7 @@ _SECTIONS: Final = (
 )
 
 
-async def handle(request: Request, context: Context) -> Response:
+async def handle(request: Request, context: ServingContext) -> Response:
     """Answer a request of a browser."""
     path = request.url.path
     if request.method not in {"GET", "HEAD"}:
@@ -85,7 +85,7 @@ async def handle(request: Request, context: Context) -> Response:
         return _error(_STATUS.get(error.kind, 500), error.message, error.hint)
 
 
-async def _find(asked: Asked, verb: str, context: Context) -> Response:
+async def _find(asked: Asked, verb: str, context: ServingContext) -> Response:
     if verb == "raw" and asked.name:
         return await _raw(asked, context)
     found = views.PAGES.get(verb) if asked.name else views.repositories
@@ -95,7 +95,7 @@ async def _find(asked: Asked, verb: str, context: Context) -> Response:
 
 
 def _before_entry(
-    request: Request, context: Context, query: Mapping[str, bytes]
+    request: Request, context: ServingContext, query: Mapping[str, bytes]
 ) -> Response | None:
     """Return what a browser gets that has no session, or that still shows a token."""
     is_known = context.access.allows_session(request.cookies.get(COOKIE))
@@ -112,7 +112,7 @@ def _before_entry(
     )
 
 
-def _begin(request: Request, context: Context, token: str) -> Response:
+def _begin(request: Request, context: ServingContext, token: str) -> Response:
     """Exchange the token of a link for the cookie of a session."""
     session = context.access.begin_session(token) if request.method == "GET" else None
     if session is None:
@@ -149,7 +149,7 @@ def _page(template: str, status: int, shown: Shown, *, name: str = "") -> Respon
     return Response(body, status, _HEADERS, media_type="text/html; charset=utf-8")
 
 
-async def _raw(asked: Asked, context: Context) -> Response:
+async def _raw(asked: Asked, context: ServingContext) -> Response:
     """Send the bytes of an object: an image to be shown, anything else to be saved."""
     path = asked.path()
 

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from lakecli.errors import LakeError, NotFound, UsageError
-from lakecli.serving.context import THREAD_NAME, Context, client_of, pieces_of
+from lakecli.serving.context import THREAD_NAME, ServingContext, client_of, pieces_of
 from lakecli.serving.s3.bodies import Body, Finished, announced_size
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.signature import Signed
@@ -31,13 +31,16 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from lakecli.repository.reading.view import View
-    from lakecli.serving.writes import BranchWriter, Change, Client, Outcome
+    from lakecli.serving.writes import BranchWriter, Client, Outcome, PathChange
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 PIECE: Final = 1 << 20
-"""Bytes that pass between the event loop and a thread at a time; smaller bodies pass as a whole."""
+"""Bytes that pass from a thread to the event loop at a time; smaller bodies pass as a whole."""
+
+TAKEN: Final = 256 << 10
+"""Bytes of a larger body that pass to a thread at a time; each body has up to three such pieces."""
 
 LARGEST_BODY: Final = 5 << 30
 """The largest object, or part of one, in one request: S3's limit."""
@@ -126,7 +129,7 @@ class Call:
     def __init__(
         self,
         request: Request,
-        context: Context,
+        context: ServingContext,
         signed: Signed,
         *,
         place: tuple[str, bytes],
@@ -205,11 +208,11 @@ class Call:
                 headers={"Allow": "GET, HEAD"},
             ) from error
 
-    def apply(self, writer: BranchWriter, changes: list[Change], action: str) -> list[Outcome]:
+    def apply(self, writer: BranchWriter, changes: list[PathChange], action: str) -> list[Outcome]:
         """Make changes, in a thread."""
         return writer.apply(changes, client=self.client, action=action)
 
-    def apply_one(self, writer: BranchWriter, change: Change, action: str) -> bytes | None:
+    def apply_one(self, writer: BranchWriter, change: PathChange, action: str) -> bytes | None:
         """Make one change, in a thread; return the encoded entry that its path has now."""
         (outcome,) = self.apply(writer, [change], action)
         if isinstance(outcome, LakeError):
@@ -279,7 +282,7 @@ class Call:
             for piece in body.feed(data):
                 gathered.append(piece)
                 size += len(piece)
-            if size >= PIECE:
+            if size >= TAKEN:
                 yield b"".join(gathered)
                 gathered, size = [], 0
         self.finished = body.finish()

@@ -41,7 +41,7 @@ from lakecli.serving.s3.call import (
 )
 from lakecli.serving.s3.conditions import http_date
 from lakecli.serving.s3.errors import S3Error, of_lake_error
-from lakecli.serving.writes import Change
+from lakecli.serving.writes import PathChange
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.contract import ObjectNotFound, plain_tag
 from lakecli.stores.streams import open_range
@@ -360,7 +360,7 @@ def stage(
         check_conditions(call.headers, present)
         return value
 
-    call.apply_one(writer, Change(path, decide, deposited), action)
+    call.apply_one(writer, PathChange(path, decide, deposited), action)
     return entry
 
 
@@ -511,12 +511,12 @@ def _brought(call: Call, source: Source) -> Entry:
     return decode_entry(own)
 
 
-def _removal(headers: Mapping[str, str], path: bytes) -> Change:
+def _removal(headers: Mapping[str, str], path: bytes) -> PathChange:
     def decide(present: bytes | None) -> bytes | None:
         check_conditions(headers, present)
         return None if present is None else TOMBSTONE
 
-    return Change(path, decide)
+    return PathChange(path, decide)
 
 
 async def delete_object(call: Call) -> Answer:
@@ -550,7 +550,7 @@ async def delete_objects(call: Call) -> Answer:
 
 def _delete_all(call: Call, objects: list[xml.ToDelete]) -> list[S3Error | None]:
     errors: list[S3Error | None] = [None] * len(objects)
-    by_ref: dict[str, list[tuple[int, Change]]] = {}
+    by_ref: dict[str, list[tuple[int, PathChange]]] = {}
     for at, each in enumerate(objects):
         ref, path = split_key(each.key.encode("utf-8", "surrogateescape"))
         if each.version_id not in {"", "null"}:

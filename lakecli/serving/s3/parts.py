@@ -34,7 +34,7 @@ from lakecli.stores.local.files import write_all
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
 
-PIECE: Final = 4 << 20
+PIECE: Final = 1 << 20
 """Bytes that are read and hashed at a time."""
 
 MOST_WAITING: Final = 64

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from lakecli.serving.context import Context
+    from lakecli.serving.context import ServingContext
 
 FAILED: Final = 400
 
@@ -85,7 +85,7 @@ _LOSSY: Final = (
 """Headers that ask for what is not kept; without them, a client could believe that it is."""
 
 
-async def handle(request: Request, context: Context) -> Response:
+async def handle(request: Request, context: ServingContext) -> Response:
     """Answer a request that is signed, or should be."""
     request_id = token_hex(8).upper()
     call: Call | None = None
@@ -104,7 +104,7 @@ async def handle(request: Request, context: Context) -> Response:
     return answer
 
 
-def _call_of(request: Request, context: Context) -> Call:
+def _call_of(request: Request, context: ServingContext) -> Call:
     scope = request.scope
     raw_path, raw_query = scope["raw_path"], scope["query_string"]
     signed = verify(

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.serving.access import COOKIE, Access
-from lakecli.serving.context import Context, Options, new_threads
+from lakecli.serving.access import COOKIE, EndpointAccess
+from lakecli.serving.context import Options, ServingContext, new_threads
 from lakecli.serving.page.routes import handle
 from lakecli.serving.served import Opening, Served
 from tests.support import lakes
@@ -78,9 +78,9 @@ class Site:
     """Pages over a lake; every request has a session unless it says otherwise."""
 
     def __init__(self, lake: Lake) -> None:
-        self.access = Access("KEY", "secret")
+        self.access = EndpointAccess("KEY", "secret")
         clock = lake.runtime.now
-        self.context = Context(served(lake), self.access, clock, Options(), new_threads())
+        self.context = ServingContext(served(lake), self.access, clock, Options(), new_threads())
         session = self.access.begin_session(self.access.new_link_token())
         assert session is not None
         self.session = session
@@ -99,7 +99,7 @@ class Site:
         return asyncio.run(_answer(scope, self.context))
 
 
-async def _answer(scope: dict[str, Any], context: Context) -> Answer:
+async def _answer(scope: dict[str, Any], context: ServingContext) -> Answer:
     response: Response = await handle(Request(scope), context)
     sent: list[Any] = []
 

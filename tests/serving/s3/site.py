@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakecli.repository import commit, repo
-from lakecli.serving.access import Access
+from lakecli.serving.access import EndpointAccess
 from lakecli.serving.app import make_app
-from lakecli.serving.context import Context, Options, new_threads
+from lakecli.serving.context import Options, new_threads
 from lakecli.serving.served import Opening, Served
 from tests.serving.s3_wire import Answer, Keys, encode, now, query_of, sign
 from tests.support import lakes
@@ -50,9 +50,9 @@ class Site:
         self.served = Served(self.lake, opening, **how)
         self.errors: list[BaseException] = []
         given = options or Options()
-        self.context = Context(
+        self.context = ServingContext(
             self.served,
-            Access(*KEYS[:2]),
+            EndpointAccess(*KEYS[:2]),
             now,
             given._replace(hosts=frozenset({"127.0.0.1"})),
             new_threads(),
