@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from lakecli.repository import commit, repo
 from lakecli.serving.access import EndpointAccess
 from lakecli.serving.app import make_app
-from lakecli.serving.context import Options, new_threads
+from lakecli.serving.context import Options, ServingContext, new_threads
 from lakecli.serving.served import Opening, Served
 from tests.serving.s3_wire import Answer, Keys, encode, now, query_of, sign
 from tests.support import lakes
