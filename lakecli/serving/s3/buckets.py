@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from lakecli.serving.s3 import xml
-from lakecli.serving.s3.call import Answer, Call, empty_answer, xml_answer
+from lakecli.serving.s3.call import Call, S3Answer, empty_answer, xml_answer
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import find_entry, iso_date
 
@@ -40,7 +40,7 @@ def check_bucket(call: Call) -> None:
         raise S3Error("NoSuchBucket", f"no repository {call.bucket!r} is served here")
 
 
-async def list_buckets(call: Call) -> Answer:
+async def list_buckets(call: Call) -> S3Answer:
     """Answer ListBuckets."""
     found = await call.in_thread(_names, call.context.served)
     prefix = call.query.get("prefix", "")
@@ -64,20 +64,20 @@ def _names(served: Served) -> list[tuple[str, datetime]]:
     return [(name, created.get(name, _UNKNOWN)) for name in served.names()]
 
 
-async def head_bucket(call: Call) -> Answer:
+async def head_bucket(call: Call) -> S3Answer:
     """Answer HeadBucket."""
     await call.in_thread(check_bucket, call)
     return empty_answer(200, [(b"x-amz-bucket-region", call.context.options.region.encode())])
 
 
-async def create_bucket(call: Call) -> Answer:
+async def create_bucket(call: Call) -> S3Answer:
     """Answer CreateBucket: a repository is made by another command."""
     if call.bucket in await call.in_thread(call.context.served.names):
         raise S3Error("BucketAlreadyOwnedByYou", f"the repository {call.bucket!r} exists already")
     raise S3Error("NotImplemented", "create the repository: `lakecli repo create`")
 
 
-async def get_location(call: Call) -> Answer:
+async def get_location(call: Call) -> S3Answer:
     """Answer GetBucketLocation."""
     await call.in_thread(check_bucket, call)
     region = call.context.options.region
@@ -85,25 +85,25 @@ async def get_location(call: Call) -> Answer:
     return xml_answer(xml.document("LocationConstraint", [xml.Markup(text)]))
 
 
-async def get_versioning(call: Call) -> Answer:
+async def get_versioning(call: Call) -> S3Answer:
     """Answer GetBucketVersioning: there was never any, because commits are the versions."""
     await call.in_thread(check_bucket, call)
     return xml_answer(xml.document("VersioningConfiguration", []))
 
 
-async def get_acl(call: Call) -> Answer:
+async def get_acl(call: Call) -> S3Answer:
     """Answer GetBucketAcl."""
     await call.in_thread(check_bucket, call)
     return xml_answer(_ACL)
 
 
-async def get_object_acl(call: Call) -> Answer:
+async def get_object_acl(call: Call) -> S3Answer:
     """Answer GetObjectAcl."""
     await call.in_thread(find_entry, call)
     return xml_answer(_ACL)
 
 
-async def get_object_tagging(call: Call) -> Answer:
+async def get_object_tagging(call: Call) -> S3Answer:
     """Answer GetObjectTagging."""
     await call.in_thread(find_entry, call)
     return xml_answer(xml.document("Tagging", [xml.branch("TagSet", [])]))

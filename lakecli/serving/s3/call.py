@@ -61,7 +61,7 @@ Headers = list[tuple[bytes, bytes]]
 _turns = Semaphore(MOST_STREAMS)
 
 
-class Answer(Response):
+class S3Answer(Response):
     """An answer with headers as they are; Starlette's own takes longer to make."""
 
     def __init__(self, status: int, headers: Headers, body: bytes = b"") -> None:
@@ -71,7 +71,7 @@ class Answer(Response):
         self.background = None
 
 
-class StreamedAnswer(Answer):
+class StreamedAnswer(S3Answer):
     """An answer whose body is read while it is sent.
 
     Its last piece is sent only after the iterator has ended, because the iterator raises an error
@@ -338,17 +338,17 @@ def text_headers(headers: Iterable[tuple[str, str]]) -> Headers:
     ]
 
 
-def xml_answer(document: bytes, *, status: int = 200, headers: Headers | None = None) -> Answer:
+def xml_answer(document: bytes, *, status: int = 200, headers: Headers | None = None) -> S3Answer:
     """Return an answer with a document."""
     own = [
         (b"content-type", b"application/xml"),
         (b"content-length", b"%d" % len(document)),
         *(headers or []),
     ]
-    return Answer(status, own, document)
+    return S3Answer(status, own, document)
 
 
-def empty_answer(status: int = 200, headers: Headers | None = None) -> Answer:
+def empty_answer(status: int = 200, headers: Headers | None = None) -> S3Answer:
     """Return an answer without a body."""
     own = headers or []
-    return Answer(status, own if status == NO_CONTENT else [*own, (b"content-length", b"0")])
+    return S3Answer(status, own if status == NO_CONTENT else [*own, (b"content-length", b"0")])

@@ -21,7 +21,7 @@ from lakecli import native
 from lakecli.serving.s3.errors import S3Error
 
 
-class Hasher(Protocol):
+class ChecksumHasher(Protocol):
     """A checksum that is computed piece by piece."""
 
     def update(self, data: bytes, /) -> object:
@@ -93,7 +93,7 @@ class _CrcHasher:
 
 PREFIX: Final = "x-amz-checksum-"
 
-ALGORITHMS: Final[Mapping[str, Callable[[], Hasher]]] = {
+ALGORITHMS: Final[Mapping[str, Callable[[], ChecksumHasher]]] = {
     **{algorithm: partial(_CrcHasher, algorithm) for algorithm in _CRCS},
     "sha1": partial(sha1, usedforsecurity=False),
     "sha256": sha256,

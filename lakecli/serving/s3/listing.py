@@ -20,7 +20,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
 from lakecli.serving.s3 import pages, xml
 from lakecli.serving.s3.buckets import OWNER, check_bucket
-from lakecli.serving.s3.call import Answer, Call, xml_answer
+from lakecli.serving.s3.call import Call, S3Answer, xml_answer
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import etag_of, iso_date
 
@@ -30,7 +30,7 @@ Listed = tuple[bytes, ListedObject | ListedPrefix]
 """What stands before a name, such as its ref and a slash, and the rest of it."""
 
 
-class Page(NamedTuple):
+class ListingPage(NamedTuple):
     """What a client asks to be listed, and how.
 
     Attributes:
@@ -46,7 +46,7 @@ class Page(NamedTuple):
     encoding: str
 
     @classmethod
-    def of(cls, call: Call, after: bytes) -> Page:
+    def of(cls, call: Call, after: bytes) -> ListingPage:
         """Return what the parameters of a request ask for."""
         query = call.query
         return cls(
@@ -74,10 +74,10 @@ class Page(NamedTuple):
         ]
 
 
-async def list_objects(call: Call) -> Answer:
+async def list_objects(call: Call) -> S3Answer:
     """Answer ListObjects, the first version."""
     marker = _bytes(call.query.get("marker", ""))
-    page = Page.of(call, marker)
+    page = ListingPage.of(call, marker)
     items, last, is_truncated = await call.in_thread(_listed, call, page, has_owner=True)
     follows = [page.leaf("NextMarker", last)] if is_truncated and page.delimiter else []
     children = [
@@ -90,7 +90,7 @@ async def list_objects(call: Call) -> Answer:
     return xml_answer(xml.document("ListBucketResult", children))
 
 
-async def list_objects_v2(call: Call) -> Answer:
+async def list_objects_v2(call: Call) -> S3Answer:
     """Answer ListObjects, the second version."""
     query = call.query
     if query["list-type"] != "2":
@@ -99,7 +99,9 @@ async def list_objects_v2(call: Call) -> Answer:
     token = query.get("continuation-token")
     start = _bytes(query.get("start-after", ""))
     listing = (call.bucket, query.get("prefix", ""), query.get("delimiter", ""))
-    page = Page.of(call, start if token is None else pages.position_of(secret, listing, token))
+    page = ListingPage.of(
+        call, start if token is None else pages.position_of(secret, listing, token)
+    )
     has_owner = query.get("fetch-owner") == "true"
     items, last, is_truncated = await call.in_thread(_listed, call, page, has_owner=has_owner)
     children = [*page.echoed(call), xml.leaf("KeyCount", len(items))]
@@ -113,7 +115,9 @@ async def list_objects_v2(call: Call) -> Answer:
     return xml_answer(xml.document("ListBucketResult", [*children, *items]))
 
 
-def _listed(call: Call, page: Page, *, has_owner: bool) -> tuple[list[xml.Markup], bytes, bool]:
+def _listed(
+    call: Call, page: ListingPage, *, has_owner: bool
+) -> tuple[list[xml.Markup], bytes, bool]:
     """Return the elements of a page, its last name, and whether more follow."""
     if not page.most:
         check_bucket(call)
@@ -140,7 +144,7 @@ def _listed(call: Call, page: Page, *, has_owner: bool) -> tuple[list[xml.Markup
     return items + prefixes, last, False
 
 
-def _walk(call: Call, page: Page) -> Iterator[Listed]:
+def _walk(call: Call, page: ListingPage) -> Iterator[Listed]:
     """Yield objects and common prefixes in order, from the first one of the page."""
     ref, slash, below = page.prefix.partition(SLASH)
     if slash:
@@ -170,7 +174,7 @@ def _walk(call: Call, page: Page) -> Iterator[Listed]:
                 yield b"", ListedPrefix(common)
 
 
-def _common(name: bytes, page: Page) -> bytes | None:
+def _common(name: bytes, page: ListingPage) -> bytes | None:
     """Return the common prefix within the name of a ref and its slash, or ``None``."""
     at = name.find(page.delimiter, len(page.prefix)) if page.delimiter else -1
     return None if at < 0 else name[: at + len(page.delimiter)]
@@ -185,7 +189,7 @@ def _refs(call: Call, prefix: bytes) -> list[bytes]:
     return sorted(name + SLASH for name in names if name.startswith(prefix))
 
 
-def _of_ref(call: Call, ref: bytes, below: bytes, page: Page) -> Iterator[Listed]:
+def _of_ref(call: Call, ref: bytes, below: bytes, page: ListingPage) -> Iterator[Listed]:
     """Yield the objects and common prefixes of one ref."""
     own = ref + SLASH
     after = b""

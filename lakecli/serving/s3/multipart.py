@@ -21,11 +21,11 @@ from lakecli.base.model import Entry
 from lakecli.repository.contract import Repository
 from lakecli.serving.s3 import checksums, conditions, pages, xml
 from lakecli.serving.s3.buckets import OWNER, check_bucket
-from lakecli.serving.s3.call import Answer, Call, empty_answer, xml_answer
+from lakecli.serving.s3.call import Call, S3Answer, empty_answer, xml_answer
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import (
+    CopySource,
     Properties,
-    Source,
     check_early,
     check_key,
     checksum_headers,
@@ -37,7 +37,7 @@ from lakecli.serving.s3.objects import (
     stage,
     stage_copy,
 )
-from lakecli.serving.s3.parts import Storage, Stored, storage_of
+from lakecli.serving.s3.parts import Storage, StoredPart, storage_of
 from lakecli.stores.local.batch import LocalBatch
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Part(NamedTuple):
     size: int
     tag: str
     modified_at: datetime
-    place: Stored | tuple[Source, int]
+    place: StoredPart | tuple[CopySource, int]
     checksums: dict[str, str]
 
 
@@ -101,9 +101,9 @@ class Upload:
         self.changed_at = part.modified_at
         self.storage.advance(self._stored)
 
-    def _stored(self, number: int) -> Stored | None:
+    def _stored(self, number: int) -> StoredPart | None:
         part = self.parts.get(number)
-        return part.place if part is not None and isinstance(part.place, Stored) else None
+        return part.place if part is not None and isinstance(part.place, StoredPart) else None
 
     def end(self) -> None:
         """Remove what was stored."""
@@ -203,7 +203,7 @@ def _number_of(call: Call) -> int:
     return number
 
 
-async def create_upload(call: Call) -> Answer:
+async def create_upload(call: Call) -> S3Answer:
     """Answer CreateMultipartUpload."""
     ref, path = check_key(call)
     if not path:
@@ -230,7 +230,7 @@ def _named(call: Call) -> list[xml.Markup]:
     return [xml.leaf("Bucket", call.bucket), xml.leaf("Key", key)]
 
 
-async def upload_part(call: Call) -> Answer:
+async def upload_part(call: Call) -> S3Answer:
     """Answer UploadPart."""
     number = _number_of(call)
     upload = uploads_of(call.context.served).of(call)
@@ -252,7 +252,7 @@ async def upload_part(call: Call) -> Answer:
     return empty_answer(200, [(b"etag", f'"{tag}"'.encode()), *checksum_headers(call)])
 
 
-async def copy_part(call: Call) -> Answer:
+async def copy_part(call: Call) -> S3Answer:
     """Answer UploadPartCopy."""
     number = _number_of(call)
     upload = uploads_of(call.context.served).of(call)
@@ -278,7 +278,7 @@ async def copy_part(call: Call) -> Answer:
     return xml_answer(xml.document("CopyPartResult", children))
 
 
-async def complete_upload(call: Call) -> Answer:
+async def complete_upload(call: Call) -> S3Answer:
     """Answer CompleteMultipartUpload."""
     body = await call.whole(xml.LARGEST_COMPLETION, completes_upload=True)
     named = xml.read_completion(body)
@@ -369,14 +369,14 @@ def _check_sums(call: Call, parts: Sequence[Part]) -> None:
             raise S3Error("BadDigest", f"the object has another checksum: {name}")
 
 
-def _whole_source(parts: Sequence[Part]) -> Source | None:
+def _whole_source(parts: Sequence[Part]) -> CopySource | None:
     """Return the object that all parts together are a whole copy of, or ``None``."""
     first = parts[0].place
-    if isinstance(first, Stored):
+    if isinstance(first, StoredPart):
         return None
     at = 0
     for part in parts:
-        if isinstance(part.place, Stored) or part.place[1] != at:
+        if isinstance(part.place, StoredPart) or part.place[1] != at:
             return None
         source = part.place[0]
         if (source.bucket, source.value) != (first[0].bucket, first[0].value):
@@ -385,9 +385,9 @@ def _whole_source(parts: Sequence[Part]) -> Source | None:
     return first[0] if at == first[0].entry.size else None
 
 
-def _stored(upload: Upload, part: Part) -> Stored:
+def _stored(upload: Upload, part: Part) -> StoredPart:
     """Return a part that is stored; if it was only recorded as a copy, its bytes are copied now."""
-    if isinstance(part.place, Stored):
+    if isinstance(part.place, StoredPart):
         return part.place
     source, start = part.place
     pieces: Iterator[bytes] = iter(())
@@ -396,7 +396,7 @@ def _stored(upload: Upload, part: Part) -> Stored:
     return upload.storage.add(part.number, part.size, pieces, part.tag)
 
 
-async def abort_upload(call: Call) -> Answer:
+async def abort_upload(call: Call) -> S3Answer:
     """Answer AbortMultipartUpload."""
 
     def abort() -> None:
@@ -409,7 +409,7 @@ async def abort_upload(call: Call) -> Answer:
     return empty_answer(204)
 
 
-async def list_parts(call: Call) -> Answer:
+async def list_parts(call: Call) -> S3Answer:
     """Answer ListParts."""
     upload = uploads_of(call.context.served).of(call)
     most = pages.most_of(call.query.get("max-parts"), "max-parts")
@@ -440,7 +440,7 @@ async def list_parts(call: Call) -> Answer:
     return xml_answer(xml.document("ListPartsResult", children))
 
 
-async def list_uploads(call: Call) -> Answer:
+async def list_uploads(call: Call) -> S3Answer:
     """Answer ListMultipartUploads."""
     await call.in_thread(check_bucket, call)
     query = call.query

@@ -30,9 +30,9 @@ from lakecli.serving.s3 import checksums, conditions, xml
 from lakecli.serving.s3.bodies import stored_encoding
 from lakecli.serving.s3.call import (
     PIECE,
-    Answer,
     Call,
     Headers,
+    S3Answer,
     StreamedAnswer,
     empty_answer,
     split_key,
@@ -129,17 +129,17 @@ def iso_date(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.000Z"
 
 
-async def head_object(call: Call) -> Answer:
+async def head_object(call: Call) -> S3Answer:
     """Answer HeadObject."""
     found = await call.in_thread(_head, call)
-    return Answer(found.status, found.headers)
+    return S3Answer(found.status, found.headers)
 
 
-async def get_object(call: Call) -> Answer:
+async def get_object(call: Call) -> S3Answer:
     """Answer GetObject."""
     found = await call.in_thread(_get, call)
     if found.rest is None:
-        return Answer(found.status, found.headers, found.first)
+        return S3Answer(found.status, found.headers, found.first)
     return StreamedAnswer(call, found.status, found.headers, found.first, found.rest)
 
 
@@ -364,7 +364,7 @@ def stage(
     return entry
 
 
-async def put_object(call: Call) -> Answer:
+async def put_object(call: Call) -> S3Answer:
     """Answer PutObject."""
     ref, path = check_key(call)
     if not path:
@@ -392,7 +392,7 @@ async def put_object(call: Call) -> Answer:
     return empty_answer(200, [*_etag_header(etag_of(entry)), *checksum_headers(call)])
 
 
-async def _put_root(call: Call, ref: str) -> Answer:
+async def _put_root(call: Call, ref: str) -> S3Answer:
     """Answer the marker of a branch as a directory, which is nothing to write."""
     if await call.whole():
         raise S3Error("InvalidArgument", "an object needs a path behind the branch")
@@ -413,7 +413,7 @@ def checksum_headers(call: Call) -> Headers:
     )
 
 
-class Source(NamedTuple):
+class CopySource(NamedTuple):
     """The object that a request copies, as it was found."""
 
     repository: Repository
@@ -428,7 +428,7 @@ class Source(NamedTuple):
         return decode_entry(self.value)
 
 
-def source_of(call: Call) -> Source:
+def source_of(call: Call) -> CopySource:
     """Return the object that ``x-amz-copy-source`` names, in a thread.
 
     Raises:
@@ -448,10 +448,10 @@ def source_of(call: Call) -> Source:
             raise S3Error("NoSuchKey", "there is no object with the key of the source")
         entry = decode_entry(value)
         conditions.check_copy(call.headers, etag_of(entry), entry.modified_at)
-        return Source(view.repository, name, ref, path, value)
+        return CopySource(view.repository, name, ref, path, value)
 
 
-async def copy_object(call: Call) -> Answer:
+async def copy_object(call: Call) -> S3Answer:
     """Answer CopyObject: within a repository no bytes are copied."""
     ref, path = check_key(call)
     directive = call.headers.get("x-amz-metadata-directive", "COPY").upper()
@@ -482,7 +482,7 @@ def stage_copy(
     call: Call,
     writer: BranchWriter,
     path: bytes,
-    source: Source,
+    source: CopySource,
     *,
     action: str,
     properties: Properties | None,
@@ -499,7 +499,7 @@ def stage_copy(
     return stage(call, writer, path, entry, action)
 
 
-def _brought(call: Call, source: Source) -> Entry:
+def _brought(call: Call, source: CopySource) -> Entry:
     """Copy the bytes of an object into another repository; return the entry there."""
     from lakecli.base.progress import NO_PROGRESS
     from lakecli.repository.cp_between_repositories import Across
@@ -519,7 +519,7 @@ def _removal(headers: Mapping[str, str], path: bytes) -> PathChange:
     return PathChange(path, decide)
 
 
-async def delete_object(call: Call) -> Answer:
+async def delete_object(call: Call) -> S3Answer:
     """Answer DeleteObject; a missing object counts as deleted."""
     ref, path = call.place
 
@@ -532,7 +532,7 @@ async def delete_object(call: Call) -> Answer:
     return empty_answer(204)
 
 
-async def delete_objects(call: Call) -> Answer:
+async def delete_objects(call: Call) -> S3Answer:
     """Answer DeleteObjects, with an error for each object that was not deleted."""
     deletion = xml.read_deletion(await call.whole(xml.LARGEST_DELETION))
     errors = await call.in_thread(_delete_all, call, deletion.objects)

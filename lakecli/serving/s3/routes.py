@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 from lakecli.errors import LakeError
 from lakecli.serving.s3 import buckets, listing, multipart, objects
-from lakecli.serving.s3.call import Answer, Call, text_headers, xml_answer
+from lakecli.serving.s3.call import Call, S3Answer, text_headers, xml_answer
 from lakecli.serving.s3.errors import S3Error, of_lake_error, to_xml
 from lakecli.serving.s3.signature import query_of, verify
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FAILED: Final = 400
 
-Operation = Callable[[Call], Awaitable[Answer]]
+Operation = Callable[[Call], Awaitable[S3Answer]]
 
 _SUBRESOURCES: Final = frozenset(
     re.findall(
@@ -154,7 +154,7 @@ def _operation_of(call: Call) -> Operation:
     return operation
 
 
-def _error_answer(error: S3Error, request: Request, call: Call | None, request_id: str) -> Answer:
+def _error_answer(error: S3Error, request: Request, call: Call | None, request_id: str) -> S3Answer:
     if not error.resource and call is not None:
         error.resource = call.resource
     if error.code == "NoSuchKey" and call is not None and call.key:
@@ -162,5 +162,5 @@ def _error_answer(error: S3Error, request: Request, call: Call | None, request_i
     document = to_xml(error, request_id)
     headers = text_headers(error.headers.items())
     if request.method == "HEAD" or not document:
-        return Answer(error.status, headers)
+        return S3Answer(error.status, headers)
     return xml_answer(document, status=error.status, headers=headers)
