@@ -80,18 +80,18 @@ async def handle(request: Request, context: ServingContext) -> Response:
         if (instead := _before_entry(request, context, query)) is not None:
             return instead
         name, _, verb = path.removeprefix(ROOT).partition("/")
-        return await _find(Asked(context.served, name, query), verb, context)
+        asked = Asked(context.served, name, query)
+        is_raw = verb == "raw" and bool(name)
+        found = views.PAGES.get(verb) if name else views.repositories
+        if found is None and not is_raw:
+            raise NotFound("there is no such page")
+        return await (
+            context.in_thread(_show, asked, found)
+            if found
+            else _raw(asked, context, is_head=request.method == "HEAD")
+        )
     except LakeError as error:
         return _error(_STATUS.get(error.kind, 500), error.message, error.hint)
-
-
-async def _find(asked: Asked, verb: str, context: ServingContext) -> Response:
-    if verb == "raw" and asked.name:
-        return await _raw(asked, context)
-    found = views.PAGES.get(verb) if asked.name else views.repositories
-    if found is None:
-        raise NotFound("there is no such page")
-    return await context.in_thread(_show, asked, found)
 
 
 def _before_entry(
@@ -149,7 +149,7 @@ def _page(template: str, status: int, shown: Shown, *, name: str = "") -> Respon
     return Response(body, status, _HEADERS, media_type="text/html; charset=utf-8")
 
 
-async def _raw(asked: Asked, context: ServingContext) -> Response:
+async def _raw(asked: Asked, context: ServingContext, *, is_head: bool) -> Response:
     """Send the bytes of an object: an image to be shown, anything else to be saved."""
     path = asked.path()
 
@@ -161,7 +161,7 @@ async def _raw(asked: Asked, context: ServingContext) -> Response:
     size, first, rest = await context.in_thread(begin)
 
     async def body() -> AsyncIterator[bytes]:
-        piece = first
+        piece = b"" if is_head else first
         while piece:
             yield piece
             piece = await context.in_thread(partial(next, rest, b""))

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Branch, Commit, CommitId, Difference, Entry, RefKind, Tag
-from lakecli.base.uri import as_directory
+from lakecli.base.uri import SCHEME, as_directory
 from lakecli.base.visibility import is_visible
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import compare
@@ -79,6 +79,11 @@ def _page(
         is_branch = RefStore(txn, repository.key).find_branch(ref) is not None
     values |= {"ref": ref, "branch": ref if is_branch else None}
     return Shown(template, title, crumbs, values)
+
+
+def _change(asked: Asked, *words: str) -> str:
+    """Return a command that changes the repository; ``""`` if it is read without a clone."""
+    return command(*words) if asked.repository.uri.startswith(SCHEME) else ""
 
 
 def repositories(asked: Asked) -> Shown:
@@ -161,7 +166,9 @@ def refs(asked: Asked) -> Shown:
     for key, found in rows.items():
         to = link(asked.name, "", **(after | {key: found[PAGE - 1].name})) if found[PAGE:] else None
         values[f"next_{key}"] = to
-    values |= {"record": repository.record, "uri": repository.uri, "after": after}
+    values |= {"record": repository.record, "uri": (uri := repository.uri), "after": after}
+    head = f"{uri}/{repository.record.default_branch}"
+    values["tag"] = _change(asked, "tag", "create", f"{uri}/v1", head)
     crumbs = (("lakecli", link()), (asked.name, ""))
     return Shown("refs", asked.name, crumbs, values)
 
@@ -251,7 +258,7 @@ def tree(asked: Asked) -> Shown:
         asked, "tree", prefix.rstrip(b"/").rpartition(b"/")[2] or f"Files of {ref}", prefix,
         items=items, prefix=prefix, next=more, after=after,
         here=text if is_visible(text) else "",  # a form sends text, and changes other bytes
-        upload=command("fs", "upload", "FILE", asked.repository.at(ref, text)),
+        upload=_change(asked, "fs", "upload", "FILE", asked.repository.at(ref, text)),
     )  # fmt: skip
 
 
@@ -286,8 +293,8 @@ def staged(asked: Asked) -> Shown:
     at = repository.at(ref)
     return _page(
         asked, "staged", f"Uncommitted on {ref}", left=view.commit.id, right=ref, **values,
-        upload=command("fs", "upload", "FILE", at),
-        commit=command("commit", at.rstrip("/"), "-m", "MESSAGE"),
+        upload=_change(asked, "fs", "upload", "FILE", at),
+        commit=_change(asked, "commit", at.rstrip("/"), "-m", "MESSAGE"),
     )  # fmt: skip
 
 
@@ -338,7 +345,7 @@ def operations(asked: Asked) -> Shown:
     return _page(
         asked, "operations", "Operations", operations=found[:PAGE], skip=skip,
         next=link(asked.name, "operations", skip=skip + PAGE) if is_more else None,
-        undo=command("undo", uri), log=command("op", "log", uri),
+        undo=_change(asked, "undo", uri), log=command("op", "log", uri),
     )  # fmt: skip
 
 

@@ -231,6 +231,8 @@ def test_only_images_are_shown_by_the_browser(site: Site) -> None:
     image = site(link("demo", "raw", ref="v1.0", path="logo.png", **{"as": "image"}))
     assert (image.headers["content-type"], image.body) == ("image/png", PNG)
     assert "content-disposition" not in image.headers
+    asked = site(link("demo", "raw", ref="v1.0", path="logo.png"), method="HEAD")
+    assert (asked.headers["content-length"], asked.body) == (str(len(PNG)), b"")
     saved = site(link("demo", "raw", ref="v1.0", path="logo.png"))
     assert saved.headers["content-disposition"] == "attachment; filename*=UTF-8''logo.png"
     drawing = site(link("demo", "raw", ref="v1.0", path="drawing.svg", **{"as": "image"}))
