@@ -37,7 +37,7 @@ from lakecli.serving.s3.objects import (
     stage,
     stage_copy,
 )
-from lakecli.serving.s3.parts import Storage, StoredPart, storage_of
+from lakecli.serving.s3.parts import ArrivedPart, Storage, storage_of
 from lakecli.stores.local.batch import LocalBatch
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Part(NamedTuple):
     size: int
     tag: str
     modified_at: datetime
-    place: StoredPart | tuple[CopySource, int]
+    place: ArrivedPart | tuple[CopySource, int]
     checksums: dict[str, str]
 
 
@@ -101,9 +101,9 @@ class Upload:
         self.changed_at = part.modified_at
         self.storage.advance(self._stored)
 
-    def _stored(self, number: int) -> StoredPart | None:
+    def _stored(self, number: int) -> ArrivedPart | None:
         part = self.parts.get(number)
-        return part.place if part is not None and isinstance(part.place, StoredPart) else None
+        return part.place if part is not None and isinstance(part.place, ArrivedPart) else None
 
     def end(self) -> None:
         """Remove what was stored."""
@@ -372,11 +372,11 @@ def _check_sums(call: Call, parts: Sequence[Part]) -> None:
 def _whole_source(parts: Sequence[Part]) -> CopySource | None:
     """Return the object that all parts together are a whole copy of, or ``None``."""
     first = parts[0].place
-    if isinstance(first, StoredPart):
+    if isinstance(first, ArrivedPart):
         return None
     at = 0
     for part in parts:
-        if isinstance(part.place, StoredPart) or part.place[1] != at:
+        if isinstance(part.place, ArrivedPart) or part.place[1] != at:
             return None
         source = part.place[0]
         if (source.bucket, source.value) != (first[0].bucket, first[0].value):
@@ -385,9 +385,9 @@ def _whole_source(parts: Sequence[Part]) -> CopySource | None:
     return first[0] if at == first[0].entry.size else None
 
 
-def _stored(upload: Upload, part: Part) -> StoredPart:
+def _stored(upload: Upload, part: Part) -> ArrivedPart:
     """Return a part that is stored; if it was only recorded as a copy, its bytes are copied now."""
-    if isinstance(part.place, StoredPart):
+    if isinstance(part.place, ArrivedPart):
         return part.place
     source, start = part.place
     pieces: Iterator[bytes] = iter(())

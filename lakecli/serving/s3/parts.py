@@ -41,7 +41,7 @@ MOST_WAITING: Final = 64
 """The most parts that wait for an earlier one to be hashed; with more, the object is read again."""
 
 
-class StoredPart(NamedTuple):
+class ArrivedPart(NamedTuple):
     """A part that has arrived.
 
     Attributes:
@@ -62,21 +62,21 @@ class StoredPart(NamedTuple):
 class Storage(Protocol):
     """Where the parts of one upload are. Safe to share between threads."""
 
-    def add(self, number: int, size: int, pieces: Iterable[bytes], tag: str) -> StoredPart:
+    def add(self, number: int, size: int, pieces: Iterable[bytes], tag: str) -> ArrivedPart:
         """Store a part.
 
         Args:
             size: the number of bytes; the iterator raises an error if there are more or fewer.
         """
 
-    def advance(self, find: Callable[[int], StoredPart | None]) -> None:
+    def advance(self, find: Callable[[int], ArrivedPart | None]) -> None:
         """Hash the parts that follow each other from the first one on.
 
         Args:
             find: returns the part of a number, if it has arrived.
         """
 
-    def join(self, parts: Sequence[StoredPart], writer: BranchWriter) -> Deposited:
+    def join(self, parts: Sequence[ArrivedPart], writer: BranchWriter) -> Deposited:
         """Join parts in the given order; the storage is used up then."""
 
     def discard(self) -> None:
@@ -98,13 +98,13 @@ def storage_of(repository: Repository, batch_of: Callable[[Repository], LocalBat
 class _Digest:
     """The BLAKE3 of parts in their order, as far as they have arrived."""
 
-    def __init__(self, read: Callable[[StoredPart], Iterator[bytes] | None]) -> None:
+    def __init__(self, read: Callable[[ArrivedPart], Iterator[bytes] | None]) -> None:
         self._read = read
         self._lock = Lock()
         self._hasher = blake3()
         self._tags: list[str] = []
 
-    def advance(self, find: Callable[[int], StoredPart | None]) -> None:
+    def advance(self, find: Callable[[int], ArrivedPart | None]) -> None:
         """Hash what follows, unless another thread does."""
         if not self._lock.acquire(blocking=False):
             return
@@ -114,7 +114,7 @@ class _Digest:
         finally:
             self._lock.release()
 
-    def of(self, parts: Sequence[StoredPart]) -> str | None:
+    def of(self, parts: Sequence[ArrivedPart]) -> str | None:
         """Return the digest of parts, or ``None`` if some of them can no longer be read."""
         with self._lock:
             if [part.tag for part in parts[: len(self._tags)]] != self._tags:
@@ -123,7 +123,7 @@ class _Digest:
                 return self._hasher.hexdigest()
             return None
 
-    def _add(self, part: StoredPart) -> bool:
+    def _add(self, part: ArrivedPart) -> bool:
         pieces = self._read(part)
         if pieces is None:
             return False
@@ -158,7 +158,7 @@ class FileParts:
         self._slots: set[int] = set()
         self._digest = _Digest(self._read)
 
-    def add(self, number: int, size: int, pieces: Iterable[bytes], tag: str) -> StoredPart:
+    def add(self, number: int, size: int, pieces: Iterable[bytes], tag: str) -> ArrivedPart:
         """See `Storage.add`."""
         name, offset = self._place(number, size)
         try:
@@ -169,7 +169,7 @@ class FileParts:
         except BaseException:
             self._give_back(name, number)
             raise
-        return StoredPart(number, size, tag, name, offset)
+        return ArrivedPart(number, size, tag, name, offset)
 
     def _place(self, number: int, size: int) -> tuple[str, int]:
         with self._lock:
@@ -215,11 +215,11 @@ class FileParts:
                     hint="free some space and send the part again",
                 ) from error
 
-    def advance(self, find: Callable[[int], StoredPart | None]) -> None:
+    def advance(self, find: Callable[[int], ArrivedPart | None]) -> None:
         """See `Storage.advance`."""
         self._digest.advance(find)
 
-    def _read(self, part: StoredPart) -> Iterator[bytes]:
+    def _read(self, part: ArrivedPart) -> Iterator[bytes]:
         with self._open(part.file) as file:
             file.seek(part.offset)
             left = part.size
@@ -230,7 +230,7 @@ class FileParts:
                 left -= len(piece)
                 yield piece
 
-    def join(self, parts: Sequence[StoredPart], writer: BranchWriter) -> Deposited:
+    def join(self, parts: Sequence[ArrivedPart], writer: BranchWriter) -> Deposited:
         """See `Storage.join`."""
         del writer
         digest = self._digest.of(parts)
@@ -249,9 +249,9 @@ class FileParts:
         self.discard()
         return Deposited(key, digest, size, _Durable())
 
-    def _assembled(self, parts: Sequence[StoredPart]) -> tuple[str, int]:
+    def _assembled(self, parts: Sequence[ArrivedPart]) -> tuple[str, int]:
         """Return the file that has all parts at their places, and its size."""
-        misplaced: list[tuple[StoredPart, int]] = []
+        misplaced: list[tuple[ArrivedPart, int]] = []
         size = 0
         for part in parts:
             if (part.file, part.offset) != (self._main, size):
@@ -291,7 +291,7 @@ class BucketParts:
         self._waiting: dict[str, BinaryIO] = {}
         self._digest = _Digest(self._read)
 
-    def add(self, number: int, size: int, pieces: Iterable[bytes], tag: str) -> StoredPart:
+    def add(self, number: int, size: int, pieces: Iterable[bytes], tag: str) -> ArrivedPart:
         """See `Storage.add`."""
         with self._lock:
             if self._upload is None:
@@ -318,18 +318,18 @@ class BucketParts:
             self._waiting[tag] = file
             while len(self._waiting) > MOST_WAITING:
                 self._waiting.pop(next(iter(self._waiting))).close()
-        return StoredPart(number, size, tag, sent=sent)
+        return ArrivedPart(number, size, tag, sent=sent)
 
-    def advance(self, find: Callable[[int], StoredPart | None]) -> None:
+    def advance(self, find: Callable[[int], ArrivedPart | None]) -> None:
         """See `Storage.advance`."""
         self._digest.advance(find)
 
-    def _read(self, part: StoredPart) -> Iterator[bytes] | None:
+    def _read(self, part: ArrivedPart) -> Iterator[bytes] | None:
         with self._lock:
             file = self._waiting.pop(part.tag, None)
         return None if file is None else _contents(file)
 
-    def join(self, parts: Sequence[StoredPart], writer: BranchWriter) -> Deposited:
+    def join(self, parts: Sequence[ArrivedPart], writer: BranchWriter) -> Deposited:
         """See `Storage.join`."""
         assert self._upload is not None
         if not self._is_joined:  # taking it over may have failed after that
