@@ -201,7 +201,12 @@ class WatchedConnection(HttpToolsProtocol):
         return self._head_since is not None and now - self._head_since > HEAD_TIME
 
     def _sends_slowly(self, now: float) -> bool:
-        is_awaited = not self._is_idle and self.cycle.more_body and not self.flow.read_paused
+        is_awaited = (
+            not self._is_idle
+            and self.cycle.more_body
+            and not self.cycle.waiting_for_100_continue
+            and not self.flow.read_paused
+        )
         if not is_awaited:
             self._window = None
         elif self._window is None:

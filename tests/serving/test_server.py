@@ -30,6 +30,8 @@ def _surface(monkeypatch: pytest.MonkeyPatch) -> None:
     async def handle(request: Request, context: ServingContext) -> Response:
         if request.url.path == "/wait":
             await context.in_thread(sleep, 30)
+        if request.url.path == "/busy":
+            await context.in_thread(sleep, 2.5)
         if request.url.path == "/large":
             return PlainTextResponse("x" * (64 << 20))
         return PlainTextResponse(f"{len(await request.body())}")
@@ -142,6 +144,18 @@ def test_a_client_must_go_on_sending_its_body(
             assert client.recv(1 << 16).startswith(b"HTTP/1.1 200")
         else:
             assert is_closed(client)
+
+
+def test_a_client_may_wait_until_its_body_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "PATIENCE", 0.5)
+    with running() as (port, _, _), connect(port) as client:
+        client.sendall(
+            b"PUT /busy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
+            b"Expect: 100-continue\r\n\r\n"
+        )
+        assert client.recv(1 << 16) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(b"hello")
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 200")
 
 
 def test_a_client_must_take_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
