@@ -21,17 +21,24 @@ import pytest
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from lakecli.serving.clients import ClientKind, lines_for
-from tests.support.serving import ROOT, Endpoint, serving
+from tests.support.serving import ROOT, Endpoint, serving, serving_a_bucket
 
 pytestmark = pytest.mark.xdist_group("serve_clients")
+NIGHTLY = pytest.mark.nightly
 
 LARGE = 20 << 20
 BODY = bytes(range(256)) * 64
 
 
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+@pytest.fixture(scope="module", params=["directory", pytest.param("bucket", marks=NIGHTLY)])
+def endpoint(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Endpoint]:
     """An endpoint for the tests of this module, each of which has its own prefix."""
+    if request.param == "bucket":
+        with serving_a_bucket(tmp_path_factory) as running:
+            yield running
+        return
     with serving(tmp_path_factory.mktemp("serve") / "home") as running:
         yield running
 

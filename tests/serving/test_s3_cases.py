@@ -16,7 +16,7 @@ from tests.serving.s3_cases import CASES
 from tests.serving.s3_differences import DIFFERENCES
 from tests.serving.s3_wire import Keys, Wire
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, moto, new_bucket
-from tests.support.serving import serving
+from tests.support.serving import serving, serving_a_bucket
 
 HOME = Path.home()
 """Where servers are kept between runs; each test has another home."""
@@ -35,6 +35,12 @@ def _moto(factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, str]]:
 
 
 @contextmanager
+def _ours_over_a_bucket(factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, str]]:
+    with serving_a_bucket(factory) as endpoint:
+        yield endpoint.wire(), endpoint.to.bucket
+
+
+@contextmanager
 def _versitygw(factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, str]]:
     server = next(each for each in SERVERS if each.name == "versitygw")
     with pytest.MonkeyPatch.context() as patch:
@@ -46,6 +52,7 @@ def _versitygw(factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, str]]:
 
 STARTS: dict[str, Callable[[pytest.TempPathFactory], object]] = {
     "lakecli": _ours,
+    "lakecli over a bucket": _ours_over_a_bucket,
     "moto": _moto,
     "versitygw": _versitygw,
 }
@@ -56,6 +63,7 @@ STARTS: dict[str, Callable[[pytest.TempPathFactory], object]] = {
     params=[
         "lakecli",
         "moto",
+        pytest.param("lakecli over a bucket", marks=pytest.mark.nightly),
         pytest.param("versitygw", marks=pytest.mark.nightly),
     ],
 )
@@ -72,7 +80,7 @@ def server(
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.operation}: {case.name}")
 def test_a_server_does_what_s3_does(server: tuple[str, Wire, str], case: Case) -> None:
     name, wire, bucket = server
-    reason = DIFFERENCES[name].get(case.name)
+    reason = DIFFERENCES[name.removesuffix(" over a bucket")].get(case.name)
     prefix = f"main/{uuid4().hex[:4]}/"
     if reason is None:
         run(case, wire, bucket, prefix)

@@ -11,8 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from lakecli.serving.clients import EndpointAddress
 from tests.serving.s3_wire import Keys, Wire
+from tests.support.servers import ACCESS_KEY, SECRET_KEY, moto, new_bucket
 
 ROOT = Path(__file__).parents[2]
 SCRUBBED = ("AWS_", "LAKECLI_", "XDG_")
@@ -146,3 +149,17 @@ def serving(
             process.kill()
             process.wait()
         process.stdout.close()
+
+
+@contextmanager
+def serving_a_bucket(factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    """Make a repository in a bucket of moto, and serve it until the end of the block."""
+    with moto(factory) as url:
+        more = {
+            "AWS_ENDPOINT_URL": url,
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        }
+        home = factory.mktemp("serve") / "home"
+        with serving(home, namespace=f"s3://{new_bucket(url)}/lake", more=more) as endpoint:
+            yield endpoint
