@@ -4,7 +4,7 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='annotate approve bisect blame branch branch-protect cat-sst check check-ignore checkout cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op plugin policy publish pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse run run show status tag undo use version' ;;
+    '') REPLY='annotate approve bisect blame branch branch-protect cat-sst check check-ignore checkout cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op plugin policy publish pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse run run serve show status tag undo use version' ;;
     'bisect') REPLY='bad good log new old reset run skip start view' ;;
     'branch') REPLY='create delete list rename reset revert show' ;;
     'branch-protect') REPLY='add delete list' ;;
@@ -128,6 +128,7 @@ __lakecli_options() {
     'run list') REPLY='' ;;
     'run resume') REPLY='--no-verify' ;;
     'run show') REPLY='' ;;
+    'serve') REPLY='--access-key --committed --host --open --port --print --read-only --redirect --tls-cert --tls-key' ;;
     'show commit') REPLY='--at-op --depth --show-meta-range-id --stat' ;;
     'status') REPLY='--at-op' ;;
     'tag create') REPLY='-f --force' ;;
@@ -369,6 +370,12 @@ __lakecli_value() {
     'run --keep') REPLY='=always on-failure never' ;;
     'run -m') REPLY='nothing' ;;
     'run --message') REPLY='nothing' ;;
+    'serve --access-key') REPLY='nothing' ;;
+    'serve --host') REPLY='nothing' ;;
+    'serve --port') REPLY='nothing' ;;
+    'serve --print') REPLY='=env aws boto3 duckdb polars spark rclone delta pyarrow obstore s5cmd lakectl' ;;
+    'serve --tls-cert') REPLY='file' ;;
+    'serve --tls-key') REPLY='file' ;;
     'show commit --at-op') REPLY='operation' ;;
     'show commit --depth') REPLY='nothing' ;;
     'status --at-op') REPLY='operation' ;;
@@ -510,6 +517,7 @@ __lakecli_argument() {
     'run list 1') REPLY='repository' ;;
     'run resume 1') REPLY='branch' ;;
     'run show 1') REPLY='branch' ;;
+    'serve '*) REPLY='repository' ;;
     'show commit 1') REPLY='ref@' ;;
     'status 1') REPLY='branch' ;;
     'tag create 1') REPLY='tag' ;;
@@ -519,7 +527,7 @@ __lakecli_argument() {
     'tag show 1') REPLY='tag@' ;;
     'undo 1') REPLY='repository' ;;
     'use 1') REPLY='ref' ;;
-    'help 1') REPLY='=annotate approve bisect blame branch branch-protect cat-sst check check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin policy publish pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions run security show spark status tag tutorial undo use version working-directory' ;;
+    'help 1') REPLY='=annotate approve bisect blame branch branch-protect cat-sst check check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin policy publish pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions run security serve show spark status tag tutorial undo use version working-directory' ;;
     *) REPLY=nothing ;;
     esac
 }

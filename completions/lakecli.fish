@@ -50,6 +50,7 @@ function __lakecli_words
                 'rev-parse' 'Show the commit ID that a ref expression names' \
                 'run' 'Run a job on a branch of its own, check and publish its result' \
                 'run' 'Run a job on a branch of its own, check its result, and publish all of it or nothing' \
+                'serve' 'Serve repositories to other programs: as S3, as lakeFS\'s API and as pages' \
                 'show' 'Show a commit' \
                 'status' 'Show unpushed commits and uncommitted changes' \
                 'tag' 'Create, list and delete tags' \
@@ -730,6 +731,18 @@ function __lakecli_options
         case 'run resume'
             printf '%s\t%s\n' \
                 '--no-verify' 'Leave out hooks of this machine; the operation log says so'
+        case 'serve'
+            printf '%s\t%s\n' \
+                '--access-key' 'Access key; default: a new one, or serve.access-key' \
+                '--committed' 'Leave out uncommitted changes when a branch is read' \
+                '--host' 'Address to listen on; one other machines reach needs TLS' \
+                '--open' 'Open the pages in the browser' \
+                '--port' 'Port; 0: any free one; default: 8000 if it is free, else any' \
+                '--print' 'Print the lines for one client only (see `help serve`); with keys in the settings, do not serve' \
+                '--read-only' 'Refuse all writes' \
+                '--redirect' 'Send clients that follow it to the bucket itself for large objects' \
+                '--tls-cert' 'Certificate, with its chain, in PEM' \
+                '--tls-key' 'Key of the certificate, in PEM'
         case 'show commit'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after an operation; see op log' \
@@ -1231,6 +1244,18 @@ function __lakecli_value
             echo 'nothing'
         case 'run --message'
             echo 'nothing'
+        case 'serve --access-key'
+            echo 'nothing'
+        case 'serve --host'
+            echo 'nothing'
+        case 'serve --port'
+            echo 'nothing'
+        case 'serve --print'
+            echo '=env aws boto3 duckdb polars spark rclone delta pyarrow obstore s5cmd lakectl'
+        case 'serve --tls-cert'
+            echo 'file'
+        case 'serve --tls-key'
+            echo 'file'
         case 'show commit --at-op'
             echo 'operation'
         case 'show commit --depth'
@@ -1507,6 +1532,8 @@ function __lakecli_argument
             echo 'branch'
         case 'run show 1'
             echo 'branch'
+        case 'serve *'
+            echo 'repository'
         case 'show commit 1'
             echo 'ref@'
         case 'status 1'
@@ -1526,7 +1553,7 @@ function __lakecli_argument
         case 'use 1'
             echo 'ref'
         case 'help 1'
-            echo '=annotate approve bisect blame branch branch-protect cat-sst check check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin policy publish pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions run security show spark status tag tutorial undo use version working-directory'
+            echo '=annotate approve bisect blame branch branch-protect cat-sst check check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout libraries local log merge op plugin policy publish pull push python quickstart recipes redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions run security serve show spark status tag tutorial undo use version working-directory'
         case '*'
             echo nothing
     end

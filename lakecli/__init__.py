@@ -3,7 +3,8 @@
 Layers, each importing only those below it (a test checks this)::
 
     cli                          prints, reads the environment, exits; typer and rich only here
-    spark | filesystem           DataFrames; pyspark only here and in engine | fsspec
+    spark | filesystem | serving DataFrames; pyspark only here and in engine | fsspec | S3 and
+                                 lakeFS's API for other programs; Starlette only here
     gc | fsck | exports          garbage collection | checks of all data | files copied out
     imports                      import of objects and of listings
     engine                       bulk work as plans of partitions, run in-process or on Spark

@@ -352,12 +352,12 @@ class Context:
     def keep(self, repository: "Repository") -> "Repository":
         """Return a repository, after registering it for `finish`, which pushes, and for `close`."""
         self._repositories.append(repository)
-        self._add_hooks(repository)
+        self.add_hooks(repository)
         opened = {each.uri for each in self._repositories}
         self.out.repository = repository.uri if len(opened) == 1 else None
         return repository
 
-    def _add_hooks(self, repository: "Repository") -> None:
+    def add_hooks(self, repository: "Repository") -> None:
         """Let a repository call the hooks of the settings, unless a hook runs this command."""
         if self.command in READS or HOOK_VARIABLE in self.environ:
             return

@@ -43,8 +43,8 @@ GROUPS: Final = {
 _WORDS: Final = {
     "": "annotate@ approve blame@ cat-sst= check-ignore= checkout cherry-pick clone commit "
     "completion= diff@ doctor export fetch find-merge-base@ fsck= import log@ merge publish pull "
-    "push quickstart redo reflog@ refs-dump refs-restore restore rev-parse@ run status= undo use "
-    "version=",
+    "push quickstart redo reflog@ refs-dump refs-restore restore rev-parse@ run serve status= undo "
+    "use version=",
     "bisect": "bad good log= new old reset run skip start view=",
     "branch": "create delete list@ rename reset revert show@",
     "branch-protect": "add delete list=",

@@ -219,6 +219,11 @@ class ReadTransaction:
         if isinstance(error, self._environment.lmdb_error):
             raise self._environment.translate(error) from error
 
+    @property
+    def state(self) -> int:
+        """The number of the state that is read; every write of any process makes another state."""
+        return self._txn.id()
+
     def for_writing(self) -> WriteTransaction:
         """Return this transaction if it is a write transaction; otherwise raise TypeError."""
         raise TypeError("writing needs a write transaction")

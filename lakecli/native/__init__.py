@@ -1,4 +1,4 @@
-"""Functions that exist in C, too: for blocks of records, entries, listings and many small files.
+"""Functions that exist in C, too: for records, entries, listings, checksums and many small files.
 
 With them large imports, commits, listings and diffs take much less processor time: decoding blocks
 and encoding entries are most of their work. No user needs a C compiler: each function has a twin, a
@@ -13,6 +13,7 @@ Python function with the same results, which is used if the compiled core is mis
     files.c    reading and writing many small files
     lines.c    lines of a listing, from entries
     columns.c  columns of entries, for Arrow
+    crc64.c    a checksum of S3
 
 `.ci/build_core.py` compiles them to ``_core.abi3.so`` in this directory.
 
@@ -160,8 +161,11 @@ class Core(Protocol):
     def entry_columns(self, values: list[bytes], namespace: bytes, /) -> tuple[Any, ...] | None:
         """Return the columns of `lakecli.exports.entry_columns.columns_of` as buffers."""
 
+    def crc64nvme(self, data: bytes, crc: int, /) -> int:
+        """Do the same as `lakecli.serving.s3.checksums.python_crc64nvme`."""
 
-INTERFACE: Final = 12
+
+INTERFACE: Final = 13
 """Version of the interface; a compiled core with another version is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

@@ -265,6 +265,16 @@ def parse_endpoint(text: str) -> str:
     return url.rstrip("/")
 
 
+def parse_secret(text: str) -> str:
+    """Return a secret key; errors do not show it."""
+    secret = text.strip()
+    if not re.fullmatch("[!-~]{16,128}", secret) or set(secret) & set("\"'\\"):
+        raise UsageError(
+            "not a secret key", hint="16 to 128 characters, without spaces, quotes and backslashes"
+        )
+    return secret
+
+
 def parse_directories(text: str) -> tuple[str, ...]:
     """Return the absolute directories in a comma-separated list; ``*`` means all directories."""
     directories = tuple(filter(None, (each.strip() for each in text.split(","))))
@@ -298,6 +308,8 @@ ENVIRONMENT_PREFIX: Final = "LAKECLI_"
 LAKECTL_PREFIX: Final = "LAKECTL_"
 NETWORK_TIMEOUT: Final = "network.timeout"
 NETWORK_MIN_RATE: Final = "network.min_rate"
+SERVE_ACCESS_KEY: Final = "serve.access-key"
+SERVE_SECRET_KEY: Final = "serve.secret-key"  # noqa: S105 - the name of a setting
 SYNC: Final = "sync"
 TRUST: Final = "trust.addresses"
 USE: Final = "use"
@@ -317,6 +329,7 @@ class Key(NamedTuple):
         default: the default as text, or ``None``.
         example: a value for help and errors.
         lakectl: the key of lakectl's configuration with the same meaning, or ``""``.
+        is_secret: whether lists leave out the value.
     """
 
     name: str
@@ -325,6 +338,7 @@ class Key(NamedTuple):
     default: str | None
     example: str
     lakectl: str = ""
+    is_secret: bool = False
 
     @property
     def variable(self) -> str:
@@ -414,6 +428,21 @@ KEYS: Final = (
         "100",
     ),
     Key("presign.expires", "how long a presigned URL works", parse_duration, "15m", "12h"),
+    Key(
+        SERVE_ACCESS_KEY,
+        "access key of `lakecli serve`; default: a new one each time",
+        _matching("[A-Za-z0-9]{3,128}", "an access key", "3 to 128 letters and digits"),
+        None,
+        "LAKECLI0ADA",
+    ),
+    Key(
+        SERVE_SECRET_KEY,
+        "secret key that belongs to serve.access-key",
+        parse_secret,
+        None,
+        "at-least-16-characters",
+        is_secret=True,
+    ),
     Key(
         SYNC,
         "fetch before and push after every command: auto or manual",

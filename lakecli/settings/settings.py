@@ -183,6 +183,24 @@ class Settings:
         return self._value("presign.expires", timedelta)
 
     @property
+    def serve_keys(self) -> tuple[str, str] | None:
+        """The access key and the secret key of endpoints; ``None``: a new pair each time.
+
+        Raises:
+            UsageError: only one of them is set.
+        """
+        pair = self._find(keys.SERVE_ACCESS_KEY, str), self._find(keys.SERVE_SECRET_KEY, str)
+        if pair[0] is None and pair[1] is None:
+            return None
+        if pair[0] is None or pair[1] is None:
+            missing = keys.SERVE_ACCESS_KEY if pair[0] is None else keys.SERVE_SECRET_KEY
+            raise UsageError(
+                f"one key without the other: {missing} is not set",
+                hint=f"lakecli config set {missing} VALUE",
+            )
+        return pair[0], pair[1]
+
+    @property
     def gc_grace(self) -> timedelta:
         """The minimum age of garbage, and the minimum time between condemning and deleting it."""
         return self._value("gc.grace", timedelta)

@@ -415,6 +415,9 @@ class ParallelBatch:
         """Refuse: this batch has no temporary objects."""
         raise ValueError(f"not a spool of this batch: {temporary!r}, for {key!r}")
 
+    def discard(self, temporary: str) -> None:
+        """Do nothing: this batch has no temporary objects."""
+
     def flush(self) -> Collection[str]:
         """Wait for all requests, then raise the first error."""
         with self._lock:

@@ -315,6 +315,9 @@ class WriteBatch(Protocol):
             Unsupported: the store cannot rename objects.
         """
 
+    def discard(self, temporary: str) -> None:
+        """Remove a temporary object of `spool` that will not get a key."""
+
     def flush(self) -> Collection[str]:
         """Make everything written so far durable and visible, in order: content first, then names.
 

@@ -335,6 +335,11 @@ class _MemoryBatch:
                 raise ValueError(f"{temporary} is still open")
             self._pending.append((key, spool.body, True))
 
+    def discard(self, temporary: str) -> None:
+        """Drop a temporary object."""
+        with self._lock:
+            self._spools.pop(temporary, None)
+
     def flush(self) -> Collection[str]:
         """Write everything queued; see `contract.WriteBatch`."""
         existing: set[str] = set()

@@ -156,6 +156,7 @@ STAY: Final = frozenset(
         *("fs upload", "gc delete-config", "gc run", "gc set-config", "gc undo"),
         *("local checkout", "local clone", "local init", "local pull", "refs-dump", "repo delete"),
         *("restore", "use"),
+        "serve",  # what its clients ask for is done by the verbs of these commands
         # In a namespace where nobody else is yet:
         *("clone", "quickstart", "repo create"),
         # The rules themselves: refs keep their commits, and owners are asked.

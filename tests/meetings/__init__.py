@@ -3,7 +3,8 @@
 - `world`: machines on one bucket in memory, restored to snapshots.
 - `hook`: callbacks before each durable step.
 - `arguments`: a command line for every command of the table, made from what it declares.
-- `spark_write`: a command that writes a table as Spark does; `block_write`: a block of fsspec.
+- `spark_write`: a command that writes a table as Spark does; `block_write`: a block of fsspec;
+  `serve_put`: a PUT through `lakecli serve`.
 - `situations`: where two commands begin.
 - `observe`, `outcomes`: what a user can see afterwards, and when two outcomes agree.
 - `accesses`, `recorder`: what commands read and write, and when it matters which of two is first.

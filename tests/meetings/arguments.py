@@ -54,6 +54,9 @@ BLOCK_WRITE: Final = ("block-write", f"{REPOSITORY}/main/t/", "{files}/new")
 JOB_BRANCH: Final = "job"
 """The branch of a run, whose job `tests.meetings.job` runs in this process."""
 
+SERVE_PUT: Final = ("serve-put", f"{REPOSITORY}/main/t/1", "{files}/new")
+"""A PUT of S3 through ``lakecli serve``, which `tests.meetings.serve_put` makes a command."""
+
 SPECIAL: Final[dict[str, list[list[str]]]] = {
     "approve": [["approve", f"{REPOSITORY}/dev", "--for", f"{REPOSITORY}/main"]],
     "check run": [
@@ -144,6 +147,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "repo create": [["repo", "create", "lakefs://other", "memory://meetings/other"]],
     "repo delete": [["repo", "delete", REPOSITORY, "-y"]],
     BLOCK_WRITE[0]: [[*BLOCK_WRITE]],
+    SERVE_PUT[0]: [[*SERVE_PUT]],
     SPARK_WRITE[0]: [[*SPARK_WRITE]],
     "run": [
         [
@@ -152,6 +156,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
         ]
     ],
     **{f"run {word}": [["run", word, f"{REPOSITORY}/left"]] for word in ("abort", "resume")},
+    "serve": [],  # it does what its clients ask for, as `SERVE_PUT`
     "tag create": [["tag", "create", f"{REPOSITORY}/v2", f"{REPOSITORY}/main"]],
     "tag delete": [["tag", "delete", f"{REPOSITORY}/v1", "-y"]],
 }

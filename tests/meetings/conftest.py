@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.meetings import block_write, job, spark_write
+from tests.meetings import block_write, job, serve_put, spark_write
 from tests.meetings.hook import Hook
 from tests.meetings.matrix import Matrix
 from tests.meetings.recorder import Recorder
@@ -45,6 +45,7 @@ def matrix(_world: tuple[Matrix, Hook], monkeypatch: pytest.MonkeyPatch) -> Matr
     spark_write.install(monkeypatch)
     block_write.install(monkeypatch)
     job.install(monkeypatch, matrix.world)
+    serve_put.install(monkeypatch)
     hook.build_once(monkeypatch)
     hook.use_one_thread(monkeypatch)
     return matrix

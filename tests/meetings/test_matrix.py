@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.meetings.arguments import BLOCK_WRITE, READS, SPARK_WRITE, command_lines
+from tests.meetings.arguments import BLOCK_WRITE, READS, SERVE_PUT, SPARK_WRITE, command_lines
 from tests.meetings.life import RULED
 from tests.meetings.outcomes import Meeting, agree, explain
 from tests.meetings.serial import ALONE
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LINES = [
     *(tuple(line) for lines in command_lines().values() for line in lines),
-    *(SPARK_WRITE, BLOCK_WRITE),
+    *(SPARK_WRITE, BLOCK_WRITE, SERVE_PUT),
 ]
 SHOWN = 5
 """Problems that a failing test shows."""

@@ -26,6 +26,7 @@ from lakecli.cli.out.text import quote_path, zones_of
 from lakecli.committed import values
 from lakecli.committed.values import Columns, MalformedValue
 from lakecli.proto.varint import Malformed
+from lakecli.serving.s3.checksums import python_crc64nvme
 from lakecli.sstable.block import (
     decode_pairs,
     decode_records,
@@ -243,6 +244,11 @@ def check_owned(core: Core, value: bytes) -> bool:
     return False
 
 
+def check_crc64(core: Core, data: bytes, crc: int) -> None:
+    """Compare the checksum of bytes that follow others."""
+    assert core.crc64nvme(data, crc) == python_crc64nvme(data, crc)
+
+
 def mutated(rng: random.Random, data: bytes) -> bytes:
     """Return bytes that are changed, cut, repeated or filled in a few places."""
     changed = bytearray(data)
@@ -348,6 +354,7 @@ def fuzz(core: Core, seconds: float, seed: int) -> int:
         for _ in range(8):
             check_damaged_entry(core, mutated(rng, value))
         check_columns(core, random_columns(rng))
+        check_crc64(core, payload[rng.randrange(9) :], rng.getrandbits(64))
         assert check_encoding(core, rows, [rng.randrange(16) for _ in rows])
         count += 1
     assert decided == count, f"{count - decided} of {count} sound blocks were left to the twin"

@@ -34,6 +34,7 @@ from tests.native.laws import (
     LAST_SECOND,
     block_of,
     check_columns,
+    check_crc64,
     check_damaged_entry,
     check_encoding,
     check_entry,
@@ -280,7 +281,7 @@ def test_keys_that_share_more_than_a_block_can_hold(core: Core) -> None:
     assert core.find_value(payload, b"z") is NotImplemented
 
 
-@pytest.mark.parametrize("name", ["find_value", "encode_external"])
+@pytest.mark.parametrize("name", ["find_value", "encode_external", "crc64nvme"])
 def test_a_wrong_number_of_arguments_is_an_error(core: Core, name: str) -> None:
     with pytest.raises(TypeError):
         getattr(core, name)(b"one")
@@ -478,6 +479,16 @@ def test_a_hasher_that_fails_is_an_error(
 ) -> None:
     with pytest.raises(error):
         core.encode_external(hasher, Columns([b"s3://b/k"], [1], [b"c"], [5]))
+
+
+@given(st.binary(max_size=100), st.integers(0, (1 << 64) - 1))
+def test_checksums(core: Core, data: bytes, crc: int) -> None:
+    check_crc64(core, data, crc)
+
+
+def test_checksums_of_what_is_no_bytes_are_errors(core: Core) -> None:
+    with pytest.raises(TypeError):
+        core.crc64nvme("text", 0)  # type: ignore[arg-type]
 
 
 def test_nothing_is_leaked(core: Core) -> None:

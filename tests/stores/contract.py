@@ -664,6 +664,19 @@ class SpoolContract:
         assert store.get("data/old") == b"SPOOLED data/old"
         assert [info.key for info in store.list()] == ["data/new", "data/old"]
 
+    def test_a_spooled_file_is_discarded(self, store: ObjectStore) -> None:
+        batch = store.batch()
+        temporary, stream = batch.spool()
+        with stream:
+            stream.write(b"half of it")
+        batch.discard(temporary)
+        batch.discard(temporary)  # once is enough
+        batch.put_new("data/other", b"other")
+        batch.flush()
+        assert [info.key for info in store.list()] == ["data/other"]
+        with pytest.raises((ValueError, KeyError)):
+            batch.adopt("data/new", temporary)
+
     def test_adopting_replaces_content_of_another_size(self, store: ObjectStore) -> None:
         bodies = {"data/short": b"wh", "data/same": b"WHOLE", "data/long": b"whole and more"}
         for key, body in bodies.items():

@@ -6,6 +6,7 @@
     azurite, azure_versions      Azure's emulator, also over TLS; a small Azure that keeps versions
     gcs, gcs_server, gcs_parts   Google Cloud Storage as a server that is as strict as the real one
     servers, moto_server         S3 servers, and a stub that gives any answer
+    serving                      `lakecli serve` as a process of its own
     slow_server                  a server that answers byte by byte
     spark, environments          one Spark session for all tests of a process; other Pythons for it
     in_process_spark             Spark without Java, whose only executor is this process

@@ -17,6 +17,8 @@ ASKED: Final = ("user.name", "user.email", SYNC, "cache.size")
 """The settings to ask for, in order. None is secret: credentials are configured with the clouds'
 own tools."""
 
+_HIDDEN: Final = "********"
+
 
 class SettingJson(TypedDict):
     """A setting.
@@ -127,8 +129,8 @@ def config_list(
     """List all settings and their values.
 
     A value comes from an option, else from an environment variable, else from the configuration
-    file, else it is the default. Settings of lakectl that have no effect are named, with the
-    reason.
+    file, else it is the default. Secrets are shown as asterisks; `config get` prints them. Settings
+    of lakectl that have no effect are named, with the reason.
 
     Examples:
         lakecli config list
@@ -136,12 +138,15 @@ def config_list(
     """
     columns = ("Key", "Value", "Origin") if show_origin else ("Key", "Value")
 
+    def shown(setting: Setting) -> str | None:
+        return _HIDDEN if setting.text and setting.key.is_secret else setting.text
+
     def row(setting: Setting) -> tuple[str, ...]:
-        cells = (setting.key.name, setting.text or "")
+        cells = (setting.key.name, shown(setting) or "")
         return (*cells, origin_of(setting)) if show_origin else cells
 
     def record(setting: Setting) -> dict[str, object]:
-        fields: dict[str, object] = {"key": setting.key.name, "value": setting.text}
+        fields: dict[str, object] = {"key": setting.key.name, "value": shown(setting)}
         if show_origin:
             fields |= {"origin": setting.origin, "place": setting.place or None}
         return fields

@@ -77,6 +77,7 @@ HABITS: Final = {
     "fs rename": "lakecli fs mv SOURCE DEST",
     "fs rsync": _MIRROR,
     "fs sync": _MIRROR,
+    "gateway": "an endpoint of S3 for other programs: lakecli serve",
     "gc --dry-run": "lakecli gc run REPOSITORY --dry-run",
     "gc run --force": "without a question: lakecli gc run REPOSITORY -y",
     "get": _DOWNLOAD,
@@ -121,8 +122,6 @@ HABITS: Final = {
     "revert": "a branch stands for its newest commit, main~1 for the one before: lakecli branch "
     "revert BRANCH REF",
     "rm": "lakecli fs rm PATH",
-    "serve": "there is no server; for programs that read buckets: lakecli export PATH DEST; links: "
-    "lakecli fs presign PATH",
     "show": "the commit of a ref: lakecli show commit REF",
     "stash": "uncommitted changes stay on their branch; start another one: lakecli branch create "
     "lakefs://REPOSITORY/NAME -s REF",

@@ -44,16 +44,19 @@ BLOCKS_SIZE: Final = 8 << 20
 """The memory, in bytes, for decoded blocks of the committed tree while staging is compared."""
 
 
-def uncommitted(view: View, *, prefix: bytes = b"") -> Iterator[Difference]:
+def uncommitted(view: View, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[Difference]:
     """Yield the differences of a branch's staging area from its commit, in path order.
 
     A path staged with its committed content is not a difference. The staged deletion of a path that
     is not committed is not a difference, either.
+
+    Args:
+        start: the first path that is compared.
     """
     # Paths ascend, so few blocks are needed at a time, however much is staged.
     points = PointReader(view.repository.trees, blocks_limit=BLOCKS_SIZE)
     tree = view.commit.metarange_id
-    for path, staged in area.scan_newest(view.txn, view.tokens, prefix=prefix):
+    for path, staged in area.scan_newest(view.txn, view.tokens, prefix=prefix, start=start):
         difference = compare_staged(path, points.find(tree, path), staged)
         if difference is not None:
             yield difference

@@ -30,7 +30,7 @@ from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.temporary_files import temporary_space
-from lakecli.errors import PermissionDenied, Unreachable, Unsupported
+from lakecli.errors import LakeError, PermissionDenied, Unreachable, Unsupported
 from lakecli.kv import file_digests
 from lakecli.kv.file_digests import FileKey
 from lakecli.repository.contract import OwnLake, Repository
@@ -360,18 +360,23 @@ class Ingest:
         """Copy and hash the bytes in one pass; at the end, rename the file to the object's name."""
         temporary, target = batch.spool()
         size = 0
-        with target:
-            for piece in pieces:
-                self.workers.check()
-                digests.update(piece)
+        try:
+            with target:
+                for piece in pieces:
+                    self.workers.check()
+                    digests.update(piece)
+                    with self._writing():
+                        target.write(piece)
+                        if size // WRITE_BACK != (size + len(piece)) // WRITE_BACK:
+                            _start_writing(target)
+                    size += len(piece)
+                    self._progress.advance(size=len(piece))
                 with self._writing():
-                    target.write(piece)
-                    if size // WRITE_BACK != (size + len(piece)) // WRITE_BACK:
-                        _start_writing(target)
-                size += len(piece)
-                self._progress.advance(size=len(piece))
-            with self._writing():
-                _start_writing(target)
+                    _start_writing(target)
+        except BaseException:
+            with suppress(LakeError):  # what went wrong before is the news
+                batch.discard(temporary)
+            raise
         digest = digests.hexdigest()
         if digests.are_expected():
             return Ingested(digest, size, is_kept=True)  # the copy is removed with the batch

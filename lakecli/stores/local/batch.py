@@ -24,6 +24,7 @@ import stat
 import weakref
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from io import FileIO
 from itertools import compress
 from threading import Lock, Thread
 from typing import BinaryIO
@@ -154,6 +155,22 @@ class LocalBatch:
             target = self._open(is_content=True)
             target.take(b"/".join(names[:-1]), names[-1], temporary, self._own.descriptor)
             self._spools.remove(temporary)
+
+    def reopen(self, temporary: str) -> FileIO:
+        """Open the temporary file of a spool again, to read and write it; the caller closes it."""
+        with self._files.translated("temporary files"), self._lock:
+            if self._own is None or temporary not in self._spools:
+                raise ValueError(f"not a spool of this batch: {temporary!r}")
+            flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(temporary, flags, dir_fd=self._own.descriptor)
+        return FileIO(descriptor, "r+b")
+
+    def discard(self, temporary: str) -> None:
+        """Remove the temporary file of a spool that will not be finished."""
+        with self._files.translated("temporary files"), self._lock:
+            if self._own is not None and temporary in self._spools:
+                os.unlink(temporary, dir_fd=self._own.descriptor)
+                self._spools.remove(temporary)
 
     def flush(self) -> Collection[str]:
         """Make everything written so far durable, then visible, then durably visible.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
-from hmac import HMAC, digest, new
+from hmac import digest
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -29,6 +29,9 @@ from lakecli.stores.presigned_urls import (
 from lakecli.stores.s3.settings import AccessKeys
 
 AWS4: Final = V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")
+AS_SENT: Final = ("utf-8", "surrogateescape")
+"""How texts stand for the bytes of a request, in both directions."""
+
 _PORTS: Final = {"http": 80, "https": 443}
 
 LONGEST_SESSION: Final = timedelta(hours=36)
@@ -80,7 +83,7 @@ def signed_url(
         },
         put_headers=put_headers,
     )
-    end = f"X-Amz-Signature={_signature(keys.secret_key, made.scope, made.text)}"
+    end = f"X-Amz-Signature={signature(keys.secret_key, made.scope, made.text)}"
     return PresignedUrl(f"{url}?{made.query}&{end}", made.expires_at, made.headers)
 
 
@@ -143,8 +146,8 @@ def signed_form(
         ],
     }
     text = b64encode(json.dumps(policy).encode()).decode()
-    signature = _signature(keys.secret_key, scope, text)
-    return PresignedUrl(url, end, fields=fields | {"policy": text, "x-amz-signature": signature})
+    made = signature(keys.secret_key, scope, text)
+    return PresignedUrl(url, end, fields=fields | {"policy": text, "x-amz-signature": made})
 
 
 UNSIGNED: Final = "UNSIGNED-PAYLOAD"
@@ -179,8 +182,7 @@ def signed_headers(
     if keys.token:
         named["x-amz-security-token"] = keys.token
     canonical = f"{method}\n{path}\n{query}\n{end_of_request(named, payload)}"
-    digest = sha256(canonical.encode()).hexdigest()
-    made = _signature(keys.secret_key, scope, f"{AWS4.algorithm}\n{moment}\n{scope}\n{digest}")
+    made = signature(keys.secret_key, scope, text_to_sign(canonical, moment, scope))
     authorization = (
         f"{AWS4.algorithm} Credential={keys.access_key}/{scope}, "
         f"SignedHeaders={';'.join(sorted(named))}, Signature={made}"
@@ -189,20 +191,24 @@ def signed_headers(
     return sent | _UNSIGNED_HEADERS | {"Authorization": authorization}
 
 
-def _signature(secret_key: str, scope: str, text: str) -> str:
+def text_to_sign(canonical: str, moment: str, scope: str) -> str:
+    """Return the text that is signed for a canonical request."""
+    request = sha256(canonical.encode(*AS_SENT)).hexdigest()
+    return f"{AWS4.algorithm}\n{moment}\n{scope}\n{request}"
+
+
+def signature(secret_key: str, scope: str, text: str) -> str:
     """Return the signature of a text, in hex."""
-    signed = _signer(secret_key, scope).copy()
-    signed.update(text.encode())
-    return signed.hexdigest()
+    return digest(signing_key(secret_key, scope), text.encode(*AS_SENT), "sha256").hex()
 
 
 @lru_cache(maxsize=4)
-def _signer(secret_key: str, scope: str) -> HMAC:
-    """Return an HMAC object with the signing key of a scope; the key is the same for a day."""
+def signing_key(secret_key: str, scope: str) -> bytes:
+    """Return the key that signs in a scope; it is the same for a day."""
     key = f"AWS4{secret_key}".encode()
     for part in scope.split("/"):
         key = digest(key, part.encode(), "sha256")
-    return new(key, digestmod="sha256")
+    return key
 
 
 @lru_cache(maxsize=4)

@@ -201,6 +201,8 @@ def test_every_example_has_a_known_language(name: str) -> None:
             continue
         if block.startswith(("CREATE EXTERNAL TABLE ", "FROM ")) or is_table(block):
             continue
+        if name == "serve" and block.startswith(("s3:", "lakecli serve ")):
+            continue  # keys of objects; an endpoint that runs until Ctrl-C
         if block.startswith(("on:", "load:")):
             assert "load.sh" in str(yaml.safe_load(block))
             continue

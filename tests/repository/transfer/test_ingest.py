@@ -394,6 +394,9 @@ def test_a_full_disk_is_reported_as_an_error_of_the_namespace(
         def spool(self) -> tuple[str, BinaryIO]:
             return "name", open("/dev/full", "wb", buffering=0)
 
+        def discard(self, temporary: str) -> None:
+            assert temporary == "name"
+
     bringing = Ingest(store, GcGuard(store))
     bringing._batch = Full()  # type: ignore[assignment]
     with pytest.raises(Unreachable, match="no space left on device"):

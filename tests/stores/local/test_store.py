@@ -302,6 +302,17 @@ def test_a_spool_is_adopted_once_and_by_its_own_batch(store: DirectoryStore) -> 
         batch.adopt("l", temporary)
 
 
+def test_a_discarded_spool_leaves_no_file(store: DirectoryStore, tmp_path: Path) -> None:
+    batch = store.batch()
+    temporary, stream = batch.spool()
+    with stream:
+        stream.write(b"half of it")
+    batch.discard(temporary)
+    batch.discard("../../etc/passwd")
+    assert not [each for each in tmp_path.rglob(temporary) if each.is_file()]
+    batch.flush()
+
+
 CRASHING = """
 import os, sys
 from lakecli.stores.contract import ABSENT, ANY, Match

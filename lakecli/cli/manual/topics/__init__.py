@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from lakecli.cli.exit_codes import MEANINGS, ExitCode
 from lakecli.cli.manual.topics.lakectl_gaps import command_items, option_items
 from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
+from lakecli.serving.clients import USES, ClientKind
 
 _DIRECTORY = Path(__file__).parent
 _CODE = "    "
@@ -88,7 +89,9 @@ def _text_blocks(lines: list[str]) -> Iterator[PageBlock]:
         yield PageBlock("paragraph", " ".join(line.strip() for line in lines))
 
 
-def _meanings(table: Mapping[str, str] | Mapping[ExitCode, str]) -> Iterator[str]:
+def _meanings(
+    table: Mapping[str, str] | Mapping[ExitCode, str] | Mapping[ClientKind, str],
+) -> Iterator[str]:
     for name, meaning in table.items():
         yield f"{name}: {meaning}."
 
@@ -116,6 +119,7 @@ TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "@lakectl-commands": command_items,
     "@lakectl-options": option_items,
     "@records": _records,
+    "@serve-clients": partial(_meanings, USES),
     "@types": partial(_meanings, TYPES),
 }
 """The functions that yield the items of a table, by the line that the table replaces."""

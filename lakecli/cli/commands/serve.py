@@ -1,0 +1,328 @@
+"""``lakecli serve``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, TypedDict
+
+from lakecli.base.model import is_repository_name
+from lakecli.base.uri import LakeUri, is_namespace, parse_repository
+from lakecli.cli.context import Context
+from lakecli.cli.line import Kind, argument, flag, option
+from lakecli.cli.out.records import answers
+from lakecli.cli.parsers import each
+from lakecli.errors import LakeError, Unsupported, UsageError, install_command
+from lakecli.serving.clients import ClientKind, EndpointAddress, lines_for
+
+if TYPE_CHECKING:
+    from lakecli.repository.contract import BranchMover, Notice
+    from lakecli.repository.handle.lake import LocalRepository
+    from lakecli.serving.served import Served
+
+
+class ServedJson(TypedDict):
+    """An endpoint that answers requests from now on.
+
+    Attributes:
+        url: URL of the endpoint for S3 clients; the URL of lakeFS's API is below it: /api/v1.
+        page: URL that a browser can open once.
+        access_key: access key for S3 and for lakeFS's API.
+        secret_key: secret key that belongs to the access key.
+        region: region that S3 clients must name.
+        repositories: names of the repositories, which are the names of the buckets.
+        read_only: true if nothing can be written.
+    """
+
+    url: str
+    page: str
+    access_key: str
+    secret_key: str
+    region: str
+    repositories: Sequence[str]
+    read_only: bool
+
+
+def _read_served(text: str, context: Context) -> LakeUri:
+    """Parse the name of a repository, its URI, or a storage namespace."""
+    if is_repository_name(text):
+        return LakeUri(text)
+    return parse_repository(text, base=context.base_uri, anywhere=is_namespace(text))
+
+
+@answers(ServedJson)
+def serve(
+    context: Context,
+    repositories: Sequence[LakeUri] = argument(
+        "REPOSITORY",
+        "lakefs://REPOSITORY, its name, or a storage namespace to read without a clone; default: "
+        "all repositories of this machine",
+        default=(),
+        read=each(_read_served),
+        kind=Kind.REPOSITORY,
+    ),
+    *,
+    host: str = option(
+        "ADDRESS", "Address to listen on; one other machines reach needs TLS", default="127.0.0.1"
+    ),
+    port: int | None = option(
+        "NUMBER", "Port; 0: any free one; default: 8000 if it is free, else any", min=0
+    ),
+    read_only: bool = flag("Refuse all writes"),
+    committed: bool = flag("Leave out uncommitted changes when a branch is read"),
+    redirect: bool = flag("Send clients that follow it to the bucket itself for large objects"),
+    access_key: str = option("NAME", "Access key; default: a new one, or serve.access-key"),
+    tls_cert: Path | None = option("FILE", "Certificate, with its chain, in PEM", kind=Kind.FILE),
+    tls_key: Path | None = option("FILE", "Key of the certificate, in PEM", kind=Kind.FILE),
+    open_: bool = flag("Open the pages in the browser", "--open"),
+    print_: ClientKind | None = option(
+        "CLIENT",
+        "Print the lines for one client only (see `help serve`); with keys in the settings, do not "
+        "serve",
+        "--print",
+    ),
+) -> None:
+    """Serve repositories to other programs: as S3, as lakeFS's API and as pages.
+
+    A repository is a bucket, and the first part of a key is a branch, a tag, a commit or any other
+    ref expression: s3://sales/main/orders.csv. Uploads are staged on the branch, as `fs upload`
+    does; commit them with `commit`. Tags and commits can only be read. Programs for lakeFS, such as
+    lakectl, work with the same address.
+
+    Only programs on this machine can connect, and they need the keys that are printed, with lines
+    for well-known clients. The keys are new each time, unless the settings serve.access-key and
+    serve.secret-key, or LAKECLI_SERVE_ACCESS_KEY and LAKECLI_SERVE_SECRET_KEY, are set. For other
+    machines, give --host, --tls-cert and --tls-key.
+
+    Other commands can be used meanwhile; nothing is kept in this process. The operation log names
+    the clients, so `undo` takes their writes back. Ctrl-C ends it. See `lakecli help serve`.
+
+    Examples:
+        lakecli serve
+        lakecli serve sales --read-only
+        lakecli serve s3://bucket/sales
+        lakecli serve --print duckdb
+    """
+    fixed = _keys(context, access_key)
+    if print_ is not None and fixed is not None:
+        connection = _connection(
+            f"http://{host}:{port or 8000}", fixed, _first(context, repositories)
+        )
+        _print(context, connection, repositories=[], page="", read_only=read_only, only=print_)
+        return
+    try:
+        from lakecli.serving import server
+    except ImportError as error:
+        raise Unsupported(
+            f"serving needs more packages: {error.name} is missing", hint=install_command("serve")
+        ) from error
+    from lakecli.serving.access import EndpointAccess, new_key_pair
+    from lakecli.serving.context import Options, ServingContext, new_threads
+
+    if (tls_cert is None) != (tls_key is None):
+        raise UsageError("a certificate needs its key: --tls-cert and --tls-key")
+    if tls_cert is None and not server.is_loopback(host):
+        raise UsageError(
+            f"other machines could read the keys on their way to {host}",
+            hint="give a certificate and its key: --tls-cert FILE --tls-key FILE",
+        )
+    served = _served(context, repositories, read_only=read_only, committed=committed)
+    access = EndpointAccess(*(fixed or _new_pair(access_key, new_key_pair())))
+    bound = server.bind(host, port)
+    url = server.url_of(host, bound, secure=tls_cert is not None)
+    page = f"{url}/?token={access.new_link_token()}"
+    options = Options(
+        url=url,
+        hosts=server.names_of(host),
+        redirect=redirect,
+        is_secure=tls_cert is not None,
+    )
+    names = served.names()
+
+    def started() -> None:
+        first = names[0] if names else ""
+        connection = _connection(url, (access.access_key, access.secret), first)
+        _print(context, connection, names, page=page, read_only=read_only, only=print_)
+        if open_:
+            import webbrowser
+
+            webbrowser.open(page)
+
+    endpoint = server.Endpoint(
+        ServingContext(served, access, context.now, options, new_threads(), context.committer),
+        bound,
+        tls=None if tls_cert is None else server.Tls(str(tls_cert), str(tls_key)),
+        report=partial(_report, context),
+        started=started,
+    )
+    if not endpoint.run_until_stopped():
+        # Requests wait for a bucket: as safe as any kill, and the user wants to be done.
+        context.out.flush()
+        os._exit(0)
+
+
+def _keys(context: Context, access_key: str) -> tuple[str, str] | None:
+    """Return the key pair of the settings, with another access key if one is given."""
+    from lakecli.settings.keys import SERVE_ACCESS_KEY, find_key
+
+    pair = context.settings.serve_keys
+    if access_key:
+        find_key(SERVE_ACCESS_KEY).parse(access_key)
+    return pair and (access_key or pair[0], pair[1])
+
+
+def _new_pair(access_key: str, made: tuple[str, str]) -> tuple[str, str]:
+    return access_key or made[0], made[1]
+
+
+def _first(context: Context, repositories: Sequence[LakeUri]) -> str:
+    """Return the name of a repository for examples; ``""`` if there is none."""
+    if repositories:
+        return _bucket_of(repositories[0])
+    record = next(context.lake().repositories(), None)
+    return "" if record is None else record.name
+
+
+def _connection(url: str, keys: tuple[str, str], bucket: str) -> EndpointAddress:
+    connection = EndpointAddress(url, *keys)
+    return connection._replace(bucket=bucket) if bucket else connection
+
+
+def _print(
+    context: Context,
+    connection: EndpointAddress,
+    repositories: Sequence[str],
+    *,
+    page: str,
+    read_only: bool,
+    only: ClientKind | None,
+) -> None:
+    """Print how to connect to an endpoint."""
+    record: ServedJson = {
+        "url": connection.url,
+        "page": page,
+        "access_key": connection.access_key,
+        "secret_key": connection.secret_key,
+        "region": connection.region,
+        "repositories": repositories,
+        "read_only": read_only,
+    }
+
+    def text() -> list[str]:
+        if only is not None:
+            return lines_for(only, connection)
+        named = ", ".join(repositories[:_SHOWN]) + (", …" if repositories[_SHOWN:] else "")
+        lines = [
+            f"Serving {named or 'no repository yet'}" + (", read-only" if read_only else ""),
+            f"Address: {connection.url}",
+            f"Page: {page}",
+        ]
+        for kind in (ClientKind.ENV, ClientKind.DUCKDB, ClientKind.LAKECTL):
+            lines += ["", f"{kind}:", *(f"  {line}" for line in lines_for(kind, connection))]
+        others = ", ".join(kind for kind in ClientKind)
+        return [*lines, "", f"For one client: --print {others}", "Ctrl-C ends it."]
+
+    context.out.emit(record, text=text)
+    context.out.flush()
+
+
+_SHOWN = 10
+
+
+def _bucket_of(uri: LakeUri) -> str:
+    """Return the name of the bucket for a repository or a storage namespace."""
+    if uri.namespace is None:
+        return uri.repository
+    name = uri.namespace.rstrip("/").rpartition("/")[2].lower()
+    plain = "".join(
+        each if each in "abcdefghijklmnopqrstuvwxyz0123456789" else "-" for each in name
+    )
+    plain = plain.strip("-")[:63]
+    return plain if is_repository_name(plain) else f"repository-{plain}".rstrip("-")
+
+
+def _served(
+    context: Context, repositories: Sequence[LakeUri], *, read_only: bool, committed: bool
+) -> Served:
+    """Return the repositories to serve.
+
+    Raises:
+        NotFound: a repository is not on this machine, or a namespace has none.
+        UsageError: two of them have the same name.
+    """
+    from lakecli.opening import catch_up
+    from lakecli.repository.open_remote import open_remote
+    from lakecli.repository.sharing.automatic import SharedMover
+    from lakecli.repository.undo.remote_undo import put_back
+    from lakecli.serving.served import Opening, Served
+
+    lake = context.lake()
+
+    def open_repository(name: str) -> LocalRepository:
+        opened = lake.repository(name)
+        context.add_hooks(opened)  # not kept until the end, since it is opened again and again
+        return opened
+
+    def mover(repository: LocalRepository) -> BranchMover | None:
+        if repository.record.is_borrowed or not context.settings.sync(repository.name):
+            return None
+        return SharedMover(context.new_id(), who=context.committer, put_back=put_back)
+
+    opening = Opening(
+        repository=open_repository,
+        namespace=lambda uri: open_remote(context.lake_home(), context.runtime, uri),
+        mover=mover,
+        catch_up=catch_up,
+        notify=_Notices(context).show,
+    )
+    names: list[str] = []
+    namespaces: dict[str, str] = {}
+    for uri in repositories:
+        name = _bucket_of(uri)
+        if name in names or name in namespaces:
+            raise UsageError(
+                f"two repositories would be the bucket {name!r}", hint="serve one of them elsewhere"
+            )
+        if uri.namespace is None:
+            names.append(lake.repository(name).name)
+        else:
+            namespaces[name] = uri.namespace
+    served = Served(
+        lake,
+        opening,
+        names=names if repositories else None,
+        namespaces=namespaces,
+        read_only=read_only,
+        committed=committed,
+    )
+    for name in namespaces:
+        served.repository(name)
+    return served
+
+
+class _Notices:
+    """Shows each message of verbs once in a row, from any thread."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._lock = Lock()
+        self._last: Notice | None = None
+
+    def show(self, notice: Notice) -> None:
+        with self._lock:
+            if notice != self._last:
+                self._context.out.warn(notice.message, notice.hint)
+            self._last = notice
+
+
+def _report(context: Context, error: BaseException) -> None:
+    """Show an error that no answer tells; requests go on."""
+    if isinstance(error, LakeError):
+        context.out.warn(error.message, error.hint)
+        return
+    context.out.warn(f"internal error: {type(error).__name__}: {error}")
+    if context.verbose:
+        context.out.traceback(error)

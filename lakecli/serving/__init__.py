@@ -1,0 +1,23 @@
+"""An endpoint on this machine, which speaks S3 and lakeFS's API to other programs.
+
+::
+
+    server           sockets, TLS and limits; runs until it is stopped
+    app              who may connect, and which surface answers a request
+    s3               the S3 protocol
+    api              lakeFS's REST API
+    page             pages for browsers, which only read
+    context          what every surface is given
+    access           key pairs, and sessions of browsers
+    served           the repositories, opened for many threads
+    writes           writes to branches; those that come at the same time are made together
+    clients          lines that connect well-known clients
+
+Nothing is kept here: all state is where commands keep it, in the local store and in the bucket.
+Starlette, uvicorn and Jinja2 are imported only here. `s3`, `api` and `page` know nothing of each
+other. A handler runs in the event loop; whatever reads or writes the repository runs in a thread
+(`context.ServingContext.in_thread`). A view belongs to one thread, and none stays open while a
+client is waited for, because an open view keeps the local store from reusing space.
+
+May import `fsck`, `gc`, `exports` and what is below.
+"""

@@ -1,0 +1,115 @@
+"""Who may use the endpoint: its key pair, and the sessions of browsers.
+
+Programs sign each request with the key pair, or send it by HTTP's basic authentication. A browser
+gets a link with a token that works once, and from then on a session. All comparisons take the same
+time whatever is compared.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from hmac import compare_digest
+from secrets import token_hex, token_urlsafe
+from threading import Lock
+from typing import Final
+
+MOST_SESSIONS: Final = 64
+"""The most sessions of browsers; the oldest ends when another one begins."""
+
+COOKIE: Final = "lakecli_session"
+"""The name of the cookie of a session: ``HttpOnly`` and ``SameSite=Strict``."""
+
+_KEY_PREFIX: Final = "LAKECLI"
+
+
+class EndpointAccess:
+    """The key pair of an endpoint, and its sessions. Safe to share between threads.
+
+    Args:
+        new_token: returns an unguessable text.
+
+    Attributes:
+        access_key: the public half of the key pair.
+        secret: the other half.
+        signing: random bytes of this run, for tokens that only this endpoint can make.
+    """
+
+    def __init__(
+        self, access_key: str, secret: str, *, new_token: Callable[[], str] = token_urlsafe
+    ) -> None:
+        self.access_key = access_key
+        self.secret = secret
+        self.signing = bytes.fromhex(token_hex(32))
+        self._new_token = new_token
+        self._lock = Lock()
+        self._token = ""
+        self._sessions: list[str] = []
+
+    def secret_of(self, access_key: str) -> str | None:
+        """Return the secret of an access key; ``None``: there is no such key."""
+        return self.secret if _is_equal(access_key, self.access_key) else None
+
+    def is_pair(self, access_key: str, secret: str) -> bool:
+        """Return whether this is the key pair."""
+        is_key = _is_equal(access_key, self.access_key)
+        return _is_equal(secret, self.secret) and is_key
+
+    def allows_basic(self, authorization: str) -> bool:
+        """Return whether a header ``Authorization: Basic …`` has the key pair."""
+        scheme, _, encoded = authorization.partition(" ")
+        if scheme.lower() != "basic":
+            return False
+        try:
+            text = base64.b64decode(encoded.strip(), validate=True).decode("utf-8")
+        except (binascii.Error, UnicodeDecodeError, ValueError):
+            return False
+        name, _, secret = text.partition(":")
+        return self.is_pair(name, secret)
+
+    def new_link_token(self) -> str:
+        """Return a new token that begins one session; a former token no longer works."""
+        with self._lock:
+            self._token = self._new_token()
+            return self._token
+
+    def begin_session(self, token: str) -> str | None:
+        """Return the text for the cookie of a new session, or ``None`` if the token is wrong.
+
+        The token does not work a second time.
+        """
+        with self._lock:
+            if not self._token or not _is_equal(token, self._token):
+                return None
+            self._token = ""
+            return self._begin()
+
+    def log_in(self, access_key: str, secret: str) -> str | None:
+        """Return the text for the cookie of a new session, or ``None`` for a wrong key pair."""
+        if not self.is_pair(access_key, secret):
+            return None
+        with self._lock:
+            return self._begin()
+
+    def _begin(self) -> str:
+        session = self._new_token()
+        self._sessions = [*self._sessions, session][-MOST_SESSIONS:]
+        return session
+
+    def allows_session(self, cookie: str | None) -> bool:
+        """Return whether the value of the cookie is that of a session."""
+        if not cookie:
+            return False
+        found = [_is_equal(cookie, each) for each in list(self._sessions)]
+        return any(found)
+
+
+def new_key_pair() -> tuple[str, str]:
+    """Return a random access key and secret; both have letters and digits only."""
+    return f"{_KEY_PREFIX}{token_hex(7).upper()}"[:20], token_hex(20)
+
+
+def _is_equal(left: str, right: str) -> bool:
+    # `compare_digest` refuses text that is not ASCII.
+    return compare_digest(left.encode("utf-8", "replace"), right.encode("utf-8", "replace"))

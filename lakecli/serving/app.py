@@ -1,0 +1,139 @@
+"""The application: refuses strangers, and gives each request to the surface that answers it.
+
+A page of another site may let a browser send requests here, under a name that resolves to this
+machine (DNS rebinding) or with the cookie of a session. So the ``Host`` header must have a name of
+this endpoint, and what a page of another site asks for is refused. Then a request goes to
+
+- `s3` if it is signed as AWS signs requests;
+- `api` if its path is below ``/api/v1`` or is ``/_health``;
+- `page` if its path is ``/`` or below ``/-/``.
+
+Everything else gets the error that S3 gives to unsigned requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+
+from lakecli.serving.context import Options, ServingContext
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+__all__ = ["Options", "ServingContext", "make_app"]
+
+Handle = Callable[[Request, ServingContext], Awaitable[Response]]
+"""How a surface answers a request."""
+
+_API: Final = "/api/v1"
+_HEALTH: Final = "/_health"
+_PAGES: Final = "/-/"
+
+_SIGNED: Final = ("x-amz-algorithm=", "x-amz-signature=", "awsaccesskeyid=", "x-amz-credential=")
+"""The beginnings of parameters, in lower case, that only URLs signed by AWS's rules have."""
+
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAME_SITE: Final = frozenset({"same-origin", "none"})
+
+
+def make_app(context: ServingContext, *, report: Callable[[BaseException], None]) -> ASGIApp:
+    """Return the application, with the surfaces that the context serves.
+
+    Args:
+        report: called with each error that no answer tells: a mistake of the endpoint itself, or an
+            object that turned out to be damaged while it was sent.
+    """
+
+    async def respond(request: Request) -> Response:
+        if not is_own_host(request.headers.getlist("host"), context.options.hosts):
+            return PlainTextResponse("This endpoint has another name.\n", 403)
+        if is_signed(request):
+            return await handler_of("s3")(request, context)
+        if is_from_elsewhere(request):
+            return PlainTextResponse("Another site has sent this request.\n", 403)
+        return await handler_of(surface_of(request))(request, context)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise NotImplementedError(scope["type"])
+        request = Request(scope, receive)
+        try:
+            response = await respond(request)
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 - the endpoint goes on
+            report(error)
+            response = PlainTextResponse("Internal error\n", 500, {"connection": "close"})
+        try:
+            await response(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - such as a damaged object: it is cut short
+            report(error)
+
+    return app
+
+
+@cache
+def handler_of(surface: str) -> Handle:
+    """Return the function of a surface; it is imported when the first request needs it."""
+    if surface == "api":
+        from lakecli.serving.api import routes as api
+
+        return api.handle
+    if surface == "page":
+        from lakecli.serving.page import routes as page
+
+        return page.handle
+    from lakecli.serving.s3 import routes as s3
+
+    return s3.handle
+
+
+def is_own_host(hosts: list[str], names: frozenset[str]) -> bool:
+    """Return whether a request has one ``Host`` header, with a name of this endpoint.
+
+    Args:
+        names: the names of the endpoint; empty: any.
+    """
+    if len(hosts) != 1:
+        return False
+    if not names:
+        return True
+    host, _, port = hosts[0].rpartition(":")
+    if not host or not port.isdecimal():
+        host = hosts[0]
+    return host.lower().strip("[]").rstrip(".") in names
+
+
+def is_signed(request: Request) -> bool:
+    """Return whether a request has a signature, valid or not, in one of the forms of S3."""
+    scheme = request.headers.get("authorization", "").partition(" ")[0]
+    if scheme.startswith("AWS"):
+        return True
+    query = request.scope["query_string"].decode("latin-1").lower()
+    return any(part.startswith(_SIGNED) for part in query.split("&"))
+
+
+def surface_of(request: Request) -> str:
+    """Return the name of the surface that answers a request that is not signed."""
+    path: str = request.scope["path"]
+    if path.startswith(f"{_API}/") or path in {_API, _HEALTH}:
+        return "api"
+    return "page" if path == "/" or path.startswith(_PAGES) else "s3"
+
+
+def is_from_elsewhere(request: Request) -> bool:
+    """Return whether a page of another site lets a browser send a request that changes something.
+
+    Links from other sites may be followed: a session's cookie is not sent with them.
+    """
+    if request.method in _SAFE:
+        return False
+    origin = request.headers.get("origin")
+    own = f"{request.scope['scheme']}://{request.headers['host']}"
+    site = request.headers.get("sec-fetch-site", "none")
+    return origin not in {None, own} or site not in _SAME_SITE

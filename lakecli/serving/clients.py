@@ -1,0 +1,220 @@
+"""The lines that connect a client to an endpoint, to paste into a shell, a program or a file."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class ClientKind(StrEnum):
+    """The clients for which lines are printed."""
+
+    ENV = "env"
+    AWS = "aws"
+    BOTO3 = "boto3"
+    DUCKDB = "duckdb"
+    POLARS = "polars"
+    SPARK = "spark"
+    RCLONE = "rclone"
+    DELTA = "delta"
+    PYARROW = "pyarrow"
+    OBSTORE = "obstore"
+    S5CMD = "s5cmd"
+    LAKECTL = "lakectl"
+
+
+USES: Final = {
+    ClientKind.ENV: "variables of a shell, for SDKs of AWS, and for s3fs and so pandas and Dask",
+    ClientKind.AWS: "a profile for the AWS CLI and the SDKs",
+    ClientKind.BOTO3: "a client in Python",
+    ClientKind.DUCKDB: "a secret for DuckDB's httpfs",
+    ClientKind.POLARS: "options for Polars",
+    ClientKind.SPARK: "settings for Spark and Hadoop, for URLs with s3a://",
+    ClientKind.RCLONE: "a remote for rclone",
+    ClientKind.DELTA: "options for delta-rs; writers at the same time lose no commit",
+    ClientKind.PYARROW: "a file system of PyArrow",
+    ClientKind.OBSTORE: "a store of obstore",
+    ClientKind.S5CMD: "variables for s5cmd",
+    ClientKind.LAKECTL: "a configuration for lakectl and other programs for lakeFS",
+}
+"""What the lines for each client are."""
+
+
+class EndpointAddress(NamedTuple):
+    """What a client needs to know of an endpoint.
+
+    Attributes:
+        url: the URL of the endpoint, without a trailing slash.
+        bucket: a repository, for the examples.
+        branch: a branch of it.
+    """
+
+    url: str
+    access_key: str
+    secret_key: str
+    region: str = "us-east-1"
+    bucket: str = "REPOSITORY"
+    branch: str = "main"
+
+    @property
+    def host(self) -> str:
+        """The host and the port."""
+        return self.url.partition("://")[2]
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the endpoint speaks TLS."""
+        return self.url.startswith("https:")
+
+
+def lines_for(kind: ClientKind, to: EndpointAddress) -> list[str]:
+    """Return the lines for a client; those that begin with a hash are comments."""
+    template = (
+        _TEMPLATES[kind]
+        .strip("\n")
+        .format(
+            to=to,
+            plain=str(not to.is_secure).lower(),
+            secure=str(to.is_secure).lower(),
+            scheme="https" if to.is_secure else "http",
+            allowed=not to.is_secure,
+            where=f"s3://{to.bucket}/{to.branch}",
+        )
+    )
+    return template.split("\n")
+
+
+_TEMPLATES: Final = {
+    ClientKind.ENV: """
+export AWS_ENDPOINT_URL_S3={to.url}
+export AWS_ACCESS_KEY_ID={to.access_key}
+export AWS_SECRET_ACCESS_KEY={to.secret_key}
+export AWS_DEFAULT_REGION={to.region}
+""",
+    ClientKind.AWS: """
+# in ~/.aws/config; then: aws --profile lakecli s3 ls {where}/
+[profile lakecli]
+aws_access_key_id = {to.access_key}
+aws_secret_access_key = {to.secret_key}
+region = {to.region}
+endpoint_url = {to.url}
+s3 =
+  addressing_style = path
+  signature_version = s3v4
+""",
+    ClientKind.BOTO3: """
+import boto3
+from botocore.config import Config
+
+s3 = boto3.client(
+    "s3",
+    endpoint_url="{to.url}",
+    aws_access_key_id="{to.access_key}",
+    aws_secret_access_key="{to.secret_key}",
+    region_name="{to.region}",
+    config=Config(signature_version="s3v4", s3={{"addressing_style": "path"}}),
+)
+s3.list_objects_v2(Bucket="{to.bucket}", Prefix="{to.branch}/")
+""",
+    ClientKind.DUCKDB: """
+INSTALL httpfs;
+LOAD httpfs;
+CREATE OR REPLACE SECRET lakecli (
+    TYPE s3,
+    ENDPOINT '{to.host}',
+    KEY_ID '{to.access_key}',
+    SECRET '{to.secret_key}',
+    REGION '{to.region}',
+    URL_STYLE 'path',
+    USE_SSL {secure}
+);
+SELECT * FROM '{where}/FILE.parquet';
+""",
+    ClientKind.POLARS: """
+import polars
+
+options = {{
+    "aws_endpoint_url": "{to.url}",
+    "aws_access_key_id": "{to.access_key}",
+    "aws_secret_access_key": "{to.secret_key}",
+    "aws_region": "{to.region}",
+    "aws_virtual_hosted_style_request": "false",
+    "aws_allow_http": "{plain}",
+}}
+polars.read_parquet("{where}/FILE.parquet", storage_options=options)
+""",
+    ClientKind.SPARK: """
+# in spark-defaults.conf, or each after --conf as NAME=VALUE; then: s3a://{to.bucket}/{to.branch}/
+spark.hadoop.fs.s3a.endpoint {to.url}
+spark.hadoop.fs.s3a.endpoint.region {to.region}
+spark.hadoop.fs.s3a.access.key {to.access_key}
+spark.hadoop.fs.s3a.secret.key {to.secret_key}
+spark.hadoop.fs.s3a.path.style.access true
+spark.hadoop.fs.s3a.connection.ssl.enabled {secure}
+""",
+    ClientKind.RCLONE: """
+# in ~/.config/rclone/rclone.conf; then: rclone ls lakecli:{to.bucket}/{to.branch}
+[lakecli]
+type = s3
+provider = Other
+access_key_id = {to.access_key}
+secret_access_key = {to.secret_key}
+region = {to.region}
+endpoint = {to.url}
+force_path_style = true
+""",
+    ClientKind.DELTA: """
+import deltalake
+
+options = {{
+    "AWS_ENDPOINT_URL": "{to.url}",
+    "AWS_ACCESS_KEY_ID": "{to.access_key}",
+    "AWS_SECRET_ACCESS_KEY": "{to.secret_key}",
+    "AWS_REGION": "{to.region}",
+    "AWS_ALLOW_HTTP": "{plain}",
+    "aws_conditional_put": "etag",
+}}
+deltalake.DeltaTable("{where}/TABLE", storage_options=options)
+""",
+    ClientKind.PYARROW: """
+from pyarrow import dataset, fs
+
+s3 = fs.S3FileSystem(
+    access_key="{to.access_key}",
+    secret_key="{to.secret_key}",
+    endpoint_override="{to.host}",
+    scheme="{scheme}",
+    region="{to.region}",
+)
+dataset.dataset("{to.bucket}/{to.branch}/TABLE", filesystem=s3)
+""",
+    ClientKind.OBSTORE: """
+from obstore.store import S3Store
+
+store = S3Store(
+    "{to.bucket}",
+    prefix="{to.branch}",
+    endpoint="{to.url}",
+    access_key_id="{to.access_key}",
+    secret_access_key="{to.secret_key}",
+    region="{to.region}",
+    virtual_hosted_style_request=False,
+    client_options={{"allow_http": {allowed}}},
+)
+store.list().collect()
+""",
+    ClientKind.S5CMD: """
+export S3_ENDPOINT_URL={to.url}
+export AWS_ACCESS_KEY_ID={to.access_key}
+export AWS_SECRET_ACCESS_KEY={to.secret_key}
+export AWS_REGION={to.region}
+""",
+    ClientKind.LAKECTL: """
+# in ~/.lakectl.yaml; then: lakectl branch list lakefs://{to.bucket}
+credentials:
+  access_key_id: {to.access_key}
+  secret_access_key: {to.secret_key}
+server:
+  endpoint_url: {to.url}/api/v1
+""",
+}

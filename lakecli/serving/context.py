@@ -1,0 +1,117 @@
+"""What every surface is given, and how its handlers leave the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from functools import partial
+from threading import local
+from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
+
+from lakecli.opening import default_committer
+from lakecli.serving.access import EndpointAccess
+from lakecli.serving.served import Served
+from lakecli.serving.writes import Client
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+THREADS: Final = 40
+"""The most requests that read or write a repository at the same time; others wait."""
+
+THREAD_NAME: Final = "serve"
+"""The beginning of the names of those threads."""
+
+_UNNAMED: Final = "unknown"
+_LONGEST_NAME: Final = 40
+
+_thread = local()
+"""The event loop for which a thread of `ServingContext.in_thread` works."""
+
+
+class Options(NamedTuple):
+    """The options of an endpoint.
+
+    Attributes:
+        url: the endpoint's own URL, without a trailing slash.
+        hosts: the host names, in lower case, that a request may have in its ``Host`` header; empty:
+            any.
+        region: the region that the endpoint says it has.
+        redirect: whether clients that can follow it get the bytes from the bucket itself.
+        is_secure: whether the endpoint speaks TLS, so that cookies are sent over TLS only.
+    """
+
+    url: str = "http://127.0.0.1:8000"
+    hosts: frozenset[str] = frozenset()
+    region: str = "us-east-1"
+    redirect: bool = False
+    is_secure: bool = False
+
+
+class ServingContext(NamedTuple):
+    """What the handlers of all surfaces are given.
+
+    Attributes:
+        clock: returns the present time, an aware UTC datetime.
+        threads: the threads in which handlers work; `new_threads` makes them.
+        committer: returns the committer of new commits.
+    """
+
+    served: Served
+    access: EndpointAccess
+    clock: Callable[[], datetime]
+    options: Options
+    threads: ThreadPoolExecutor
+    committer: Callable[[], str] = default_committer
+
+    async def in_thread(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function in a thread, and return its result.
+
+        If the request is cancelled meanwhile, the thread goes on to the end of the function.
+        """
+        loop = asyncio.get_running_loop()
+        called = partial(function, *args, **kwargs)
+        return await loop.run_in_executor(self.threads, _call, loop, called)
+
+
+def new_threads() -> ThreadPoolExecutor:
+    """Return the threads of an endpoint, which are started when they are needed."""
+    return ThreadPoolExecutor(THREADS, THREAD_NAME)
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> T:
+    _thread.loop = loop
+    return function()
+
+
+def client_of(request: Request, surface: str) -> Client:
+    """Return the client of a request."""
+    agent = request.headers.get("user-agent", "").split("/", 1)[0].split(" ", 1)[0]
+    name = "".join(each for each in agent if each.isascii() and (each.isalnum() or each in "-._"))
+    return Client(surface, name[:_LONGEST_NAME] or _UNNAMED)
+
+
+def pieces_of(body: AsyncIterator[bytes]) -> Iterator[bytes]:
+    """Return an iterator for a thread over what arrives in the event loop.
+
+    Call this in the event loop, or in a thread of `ServingContext.in_thread`.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        loop = _thread.loop
+    return _pieces_of(body, loop)
+
+
+def _pieces_of(body: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[bytes]:
+    async def following() -> bytes | None:
+        return await anext(body, None)
+
+    while (piece := asyncio.run_coroutine_threadsafe(following(), loop).result()) is not None:
+        if piece:
+            yield piece

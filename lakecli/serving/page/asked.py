@@ -1,0 +1,102 @@
+"""The parameters of a request for a page, and links to other pages with theirs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Final
+from urllib.parse import parse_qsl, quote
+
+from lakecli.base.uri import check_path
+from lakecli.base.visibility import is_visible
+from lakecli.errors import UsageError
+from lakecli.repository.contract import Repository
+from lakecli.serving.served import Served
+
+ROOT: Final = "/-/"
+_MOST_PARAMETERS: Final = 16
+
+
+class Asked:
+    """A request for a page.
+
+    Attributes:
+        name: the name of the repository; ``""`` for pages about all of them.
+        query: the parameters, as bytes.
+    """
+
+    def __init__(self, served: Served, name: str, query: Mapping[str, bytes]) -> None:
+        self.served, self.name, self.query = served, name, query
+
+    @cached_property
+    def repository(self) -> Repository:
+        """The repository, up to date."""
+        return self.served.repository(self.name)
+
+    @cached_property
+    def ref(self) -> str:
+        """The ref expression that was asked for, or the default branch."""
+        return self.text("ref", self.repository.record.default_branch)
+
+    def text(self, key: str, default: str = "") -> str:
+        """Return a parameter as text without spaces around it, or the default if it is empty."""
+        return os.fsdecode(self.query.get(key, b"")).strip() or default
+
+    def path(self, key: str = "path") -> bytes:
+        """Return a parameter that is a path, or empty.
+
+        Raises:
+            UsageError: the path is too long.
+        """
+        path = self.query.get(key, b"")
+        check_path(path, allow_empty=True)
+        return path
+
+    def number(self, key: str, *, most: int) -> int:
+        """Return a parameter that is a number, 0 by default.
+
+        Raises:
+            UsageError: it is not a number, or it is too large.
+        """
+        digits = self.text(key, "0")
+        is_number = digits.isascii() and digits.isdecimal() and len(digits) <= len(str(most))
+        if not is_number or int(digits) > most:
+            raise UsageError(f"not a number up to {most:,}: {digits!r}")
+        return int(digits)
+
+
+def read_query(raw: bytes) -> dict[str, bytes]:
+    """Return the parameters of a query; of several with one name, the last.
+
+    Raises:
+        UsageError: there are too many.
+    """
+    try:
+        pairs = parse_qsl(
+            os.fsdecode(raw),
+            keep_blank_values=True,
+            errors="surrogateescape",
+            max_num_fields=_MOST_PARAMETERS,
+        )
+    except ValueError as error:
+        raise UsageError("too many parameters in the address of the page") from error
+    return {key: os.fsencode(value) for key, value in pairs}
+
+
+def link(name: str = "", verb: str = "", /, **query: bytes | str | int | None) -> str:
+    """Return the address of a page; parameters that are empty are left out."""
+    place = ROOT + (f"{quote(name, safe='')}/{verb}" if name else verb)
+    given = {
+        key: value if isinstance(value, bytes) else os.fsencode(str(value))
+        for key, value in query.items()
+        if value
+    }
+    return place + "?" * bool(given) + "&".join(f"{k}={quote(v)}" for k, v in given.items())
+
+
+def command(*words: str) -> str:
+    """Return a command to paste; ``""`` if it would have characters that cannot be seen."""
+    text = shlex.join(["lakecli", *words])
+    return text if is_visible(text) else ""

@@ -1,0 +1,248 @@
+"""The beginning of an object, to look at: a table, text or an image, by the bytes themselves.
+
+At most `MOST_READ` bytes are read, of a Parquet file `MOST_OF_PARQUET`. Nothing is executed: an
+image is named by its first bytes, never by its name or its content type, and SVG is text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.base.content_types import content_type_of
+from lakecli.base.model import Entry
+from lakecli.errors import LakeError, install_command
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.contents import gone, read_object
+from lakecli.repository.reading.recorded import locate
+from lakecli.stores.contract import ObjectNotFound
+
+if TYPE_CHECKING:
+    from lakecli.stores.contract import ObjectStore
+
+MOST_READ: Final = 100 << 10
+MOST_ROWS: Final = 200
+MOST_COLUMNS: Final = 50
+MOST_OF_PARQUET: Final = 4 << 20
+"""The most bytes that are read of a Parquet file: its pages have a size of their own."""
+
+MOST_OF_IMAGE: Final = 16 << 20
+"""The size of the largest image that is shown."""
+
+_LONGEST_CELL: Final = 200
+_DUMPED: Final = 256
+_IMAGES: Final = (
+    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
+    (0, b"\xff\xd8\xff", "image/jpeg"),
+    (0, b"GIF87a", "image/gif"),
+    (0, b"GIF89a", "image/gif"),
+    (8, b"WEBPVP8", "image/webp"),
+    (4, b"ftypavif", "image/avif"),
+)
+MAGIC_SIZE: Final = 16
+_SEPARATORS: Final = {"text/csv": ",;\t|", "text/tab-separated-values": "\t"}
+_LIST: Final = ("application/json", "application/geo+json", "application/x-ipynb+json")
+
+
+class Preview(NamedTuple):
+    """What is shown of an object.
+
+    Attributes:
+        note: what it is, or why there is nothing to see.
+        rows: of a table; the first one has the names of the columns.
+        image: whether the object is an image that may be shown.
+    """
+
+    note: str
+    text: str = ""
+    rows: Sequence[Sequence[str]] = ()
+    image: bool = False
+    hint: str | None = None
+
+
+def image_type(start: bytes) -> str | None:
+    """Return the content type of an image by its first `MAGIC_SIZE` bytes; ``None``: no image."""
+    return next((kind for at, magic, kind in _IMAGES if start.startswith(magic, at)), None)
+
+
+def preview(repository: Repository, path: bytes, entry: Entry) -> Preview:
+    """Return what is shown of an object; errors of reading it become notes."""
+    try:
+        if not entry.size:
+            return Preview("The object is empty.")
+        data = _read(repository, entry)
+        if data.startswith(b"PAR1"):
+            return _of_parquet(*locate(repository, entry), entry.size)
+    except LakeError as error:
+        return Preview(f"It cannot be read: {error.message}.", hint=error.hint)
+    if image_type(data):
+        if entry.size > MOST_OF_IMAGE:
+            return Preview("The image is too large to be shown here.")
+        return Preview("", image=True)
+    is_whole = len(data) == entry.size
+    if data.startswith(b"\x1f\x8b"):
+        data, is_whole = _unpacked(data)
+        path = path.removesuffix(b".gz")
+    return _of_bytes(path, entry, data, is_whole=is_whole)
+
+
+def _read(repository: Repository, entry: Entry) -> bytes:
+    """Return the beginning of an object; an object that is read whole is verified."""
+    if entry.size <= MOST_READ:
+        return b"".join(read_object(repository, entry))
+    store, key = locate(repository, entry)
+    try:
+        return store.get(key, start=0, length=MOST_READ)
+    except ObjectNotFound as error:
+        raise gone(repository.uri, store, key) from error
+
+
+def _unpacked(data: bytes) -> tuple[bytes, bool]:
+    """Return the beginning of what was compressed by gzip, and whether that is all of it."""
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        return unpacker.decompress(data, MOST_READ), unpacker.eof
+    except zlib.error:
+        return data, True
+
+
+def _of_bytes(path: bytes, entry: Entry, data: bytes, *, is_whole: bool) -> Preview:
+    if (text := _as_text(data, is_whole=is_whole)) is None:
+        lines = (data[at : at + 16].hex(" ") for at in range(0, min(len(data), _DUMPED), 16))
+        return Preview("Not text: the first bytes, in hexadecimal digits.", "\n".join(lines))
+    named, recorded = content_type_of(path), entry.content_type.partition(";")[0].strip().lower()
+    kind = named if named in _SEPARATORS or named in _LIST else recorded
+    if kind in _SEPARATORS and (rows := _of_csv(text, _SEPARATORS[kind], is_whole=is_whole)):
+        return rows
+    if kind in _LIST and is_whole and "\n" not in text.strip():
+        try:
+            pieces = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(text))
+            laid_out = _bounded(pieces)
+        except (ValueError, RecursionError):
+            laid_out = None
+        if laid_out is not None:
+            return Preview("JSON, laid out for reading.", laid_out)
+    return Preview("" if is_whole else f"The first {len(data):,} bytes.", text)
+
+
+def _bounded(pieces: Iterable[str]) -> str | None:
+    """Join pieces; ``None`` if the indentation makes far more of them than was read."""
+    found, size = [], 0
+    for piece in pieces:
+        found.append(piece)
+        size += len(piece)
+        if size > 4 * MOST_READ:
+            return None
+    return "".join(found)
+
+
+def _as_text(data: bytes, *, is_whole: bool) -> str | None:
+    if b"\0" in data:
+        return None
+    try:
+        return codecs.getincrementaldecoder("utf-8-sig")().decode(data, final=is_whole)
+    except UnicodeDecodeError:
+        return None
+
+
+def _of_csv(text: str, separators: str, *, is_whole: bool) -> Preview | None:
+    head = text.partition("\n")[0]
+    separator = max(separators, key=head.count)
+    try:
+        rows = list(islice(csv.reader(io.StringIO(text), delimiter=separator), MOST_ROWS + 2))
+    except csv.Error:
+        return None
+    if not is_whole and len(rows) < MOST_ROWS + 2:
+        rows.pop()  # the last one is cut
+    return _table(rows, is_all=is_whole and len(rows) <= MOST_ROWS + 1)
+
+
+def _table(rows: Sequence[Sequence[str]], *, is_all: bool, of: str = "") -> Preview | None:
+    width = max(map(len, rows), default=0)
+    if not width:
+        return None
+    shown = [
+        [cell if len(cell) <= _LONGEST_CELL else cell[:_LONGEST_CELL] + "…" for cell in cells]
+        + [""] * (min(width, MOST_COLUMNS) - len(cells))
+        for row in rows[: MOST_ROWS + 1]
+        if (cells := row[:MOST_COLUMNS])
+    ]
+    lines = len(shown) - 1
+    note = f"{lines:,} row{'s' * (lines != 1)}" if is_all else f"The first {lines:,} rows"
+    note += of if of and not is_all else ""
+    columns = f"; {MOST_COLUMNS} of {width:,} columns" if width > MOST_COLUMNS else ""
+    return Preview(f"{note}{columns}.", rows=shown)
+
+
+class _TooMuchError(OSError):
+    """More of a file was asked for than a preview reads."""
+
+
+class _Window(io.RawIOBase):
+    """An object of a store as a file, of which a bounded number of bytes can be read."""
+
+    def __init__(self, store: ObjectStore, key: str, size: int) -> None:
+        self._get, self._key, self._size = store.get, key, size
+        self._at, self._left = 0, MOST_OF_PARQUET
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = max(0, offset + (0, self._at, self._size)[whence])
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - io's own signature
+        length = max(0, min(len(buffer), self._size - self._at))
+        self._left -= length
+        if self._left < 0:
+            raise _TooMuchError
+        data = self._get(self._key, start=self._at, length=length) if length else b""
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+def _of_parquet(store: ObjectStore, key: str, size: int) -> Preview:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        how = install_command("executor")
+        return Preview("Parquet: to see its rows here, pyarrow has to be installed.", hint=how)
+    try:
+        file = parquet.ParquetFile(_Window(store, key, size), buffer_size=64 << 10,
+                                   pre_buffer=False)  # fmt: skip
+        total, schema = file.metadata.num_rows, file.schema_arrow
+        names = schema.names[:MOST_COLUMNS]
+        found = file.iter_batches(MOST_ROWS, row_groups=range(file.num_row_groups)[:1],
+                                  columns=names)  # fmt: skip
+        batch = next(found, None) if file.num_row_groups else None
+        columns = [] if batch is None else [map(_cell, column) for column in batch.columns]
+        rows = [list(schema.names), *(list(row) for row in zip(*columns, strict=True))]
+    except _TooMuchError:
+        return Preview("Parquet, with pages too large for a preview.")
+    except (pa.ArrowException, OSError, ValueError) as error:
+        return Preview(f"Parquet that cannot be read: {error}.")
+    is_all = len(rows) - 1 == total
+    return _table(rows, is_all=is_all, of=f" of {total:,}") or Preview("Parquet without columns.")
+
+
+def _cell(value: Any) -> str:  # noqa: ANN401 - Arrow's scalars
+    try:
+        found = value.as_py()
+    except (ValueError, OverflowError):  # a time that Python does not have
+        found = value
+    return "" if found is None else str(found)

@@ -1,0 +1,233 @@
+"""Which page answers a request: who may look, headers, and errors as pages.
+
+A browser begins with the link that `lakecli serve` prints. Its token is given back as a cookie, by
+a page that leads on: a redirect would count as coming from where the link was clicked, and the
+cookie is not sent then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import cache, partial
+from html import escape
+from pathlib import Path
+from re import split
+from typing import Any, Final
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from lakecli.base.visibility import escape_hidden
+from lakecli.errors import ErrorKind, LakeError, NotFound
+from lakecli.repository.handoff.links import readable
+from lakecli.repository.handoff.page import shown_size, utc
+from lakecli.repository.reading.contents import read_object
+from lakecli.serving.access import COOKIE
+from lakecli.serving.context import ServingContext
+from lakecli.serving.page import views
+from lakecli.serving.page.asked import ROOT, Asked, link, read_query
+from lakecli.serving.page.preview import MAGIC_SIZE, image_type
+from lakecli.serving.page.views import Shown
+
+_HERE: Final = Path(__file__).parent
+_FILES: Final = {"style.css": "text/css", "icon.svg": "image/svg+xml"}
+POLICY: Final = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+_SANDBOX: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_STATUS: Final[Mapping[ErrorKind, int]] = {
+    ErrorKind.USAGE: 400,
+    ErrorKind.PERMISSION: 403,
+    ErrorKind.NOT_FOUND: 404,
+    ErrorKind.REFUSED: 409,
+    ErrorKind.UNREACHABLE: 503,
+}
+_SECTIONS: Final = (
+    ("tree", "Files"),
+    ("log", "History"),
+    ("staged", "Uncommitted"),
+    ("diff", "Compare"),
+    ("operations", "Operations"),
+)
+
+
+async def handle(request: Request, context: ServingContext) -> Response:
+    """Answer a request of a browser."""
+    path = request.url.path
+    if request.method not in {"GET", "HEAD"}:
+        return _error(405, "pages are only read", None, Allow="GET, HEAD")
+    if (file := path.removeprefix(ROOT)) in _FILES:
+        headers = _HEADERS | {"Cache-Control": "private, max-age=300"}
+        return Response(_file(file), headers=headers, media_type=_FILES[file])
+    if not path.startswith(ROOT):
+        return RedirectResponse(str(request.url.replace(path=ROOT)), 303, _HEADERS)
+    try:
+        query = read_query(request.scope.get("query_string", b""))
+        if (instead := _before_entry(request, context, query)) is not None:
+            return instead
+        name, _, verb = path.removeprefix(ROOT).partition("/")
+        asked = Asked(context.served, name, query)
+        is_raw = verb == "raw" and bool(name)
+        found = views.PAGES.get(verb) if name else views.repositories
+        if found is None and not is_raw:
+            raise NotFound("there is no such page")
+        return await (
+            context.in_thread(_show, asked, found)
+            if found
+            else _raw(asked, context, is_head=request.method == "HEAD")
+        )
+    except LakeError as error:
+        return _error(_STATUS.get(error.kind, 500), error.message, error.hint)
+
+
+def _before_entry(
+    request: Request, context: ServingContext, query: Mapping[str, bytes]
+) -> Response | None:
+    """Return what a browser gets that has no session, or that still shows a token."""
+    is_known = context.access.allows_session(request.cookies.get(COOKIE))
+    if "token" in query:
+        if is_known:
+            return RedirectResponse(request.url.path, 303, _HEADERS)
+        return _begin(request, context, os.fsdecode(query["token"]))
+    if is_known:
+        return None
+    return _error(
+        403,
+        "these pages need the link that the endpoint printed",
+        "it works once; for another one: `serve --open`",
+    )
+
+
+def _begin(request: Request, context: ServingContext, token: str) -> Response:
+    """Exchange the token of a link for the cookie of a session."""
+    session = context.access.begin_session(token) if request.method == "GET" else None
+    if session is None:
+        return _error(403, "this link was used already, or is another run's",
+                      "for another one: `serve --open`")  # fmt: skip
+    response = _page("begin", 200, Shown("begin", "Welcome", (), {"to": request.url.path}))
+    secure = context.options.is_secure
+    response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=secure)
+    return response
+
+
+def _show(asked: Asked, view: Any) -> Response:  # noqa: ANN401 - a function of `views`
+    shown: Shown = view(asked)
+    return _page(shown.template, 200, shown, name=asked.name)
+
+
+def _error(status: int, message: str, hint: str | None, **headers: str) -> Response:
+    title = {403: "No entry", 404: "Not found"}.get(status, "That did not work")
+    values = {"message": message, "hint": hint, "status": status}
+    response = _page("error", status, Shown("error", title, [("lakecli", ROOT)], values))
+    response.headers.update(headers)
+    return response
+
+
+def _page(template: str, status: int, shown: Shown, *, name: str = "") -> Response:
+    refs = {verb: shown.values.get("ref") for verb, _ in _SECTIONS}
+    refs["staged"] = shown.values.get("branch")
+    sections = [(verb, text, link(name, verb, ref=refs[verb])) for verb, text in _SECTIONS if name]
+    text = _templates().get_template(f"{template}.html").render(
+        shown.values, title=shown.title, crumbs=shown.crumbs, name=name, sections=sections,
+        section={"object": "tree", "commit": "log"}.get(template, template),
+    )  # fmt: skip
+    body = text.encode("utf-8", "replace")
+    return Response(body, status, _HEADERS, media_type="text/html; charset=utf-8")
+
+
+async def _raw(asked: Asked, context: ServingContext, *, is_head: bool) -> Response:
+    """Send the bytes of an object: an image to be shown, anything else to be saved."""
+    path = asked.path()
+
+    def begin() -> tuple[int, bytes, Iterator[bytes]]:
+        entry, _ = views.find(asked)
+        pieces = read_object(asked.repository, entry)
+        return entry.size, next(pieces, b""), pieces
+
+    size, first, rest = await context.in_thread(begin)
+
+    async def body() -> AsyncIterator[bytes]:
+        piece = b"" if is_head else first
+        while piece:
+            yield piece
+            piece = await context.in_thread(partial(next, rest, b""))
+
+    headers = _HEADERS | {"Content-Security-Policy": _SANDBOX, "Content-Length": str(size)}
+    kind = image_type(first[:MAGIC_SIZE]) if asked.text("as") == "image" else None
+    if kind is None:
+        name = quote(path.rpartition(b"/")[2] or b"object", safe="")
+        headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{name}"
+    media_type = kind or "application/octet-stream"
+    return StreamingResponse(body(), headers=headers, media_type=media_type)
+
+
+@cache
+def _file(name: str) -> bytes:
+    return (_HERE / name).read_bytes()
+
+
+@cache
+def _templates() -> Environment:
+    """Return the templates, with what they call."""
+    found = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {
+        "name": _name,
+        "plain": _plain,
+        "hint": _hint,
+        "size": shown_size,
+        "time": _time,
+    }
+    found.globals |= {"link": link}
+    return found
+
+
+def _name(value: bytes | str) -> Markup:
+    """Return the name of something in a repository, on its own for the direction of writing."""
+    text = readable(value if isinstance(value, bytes) else os.fsencode(value))
+    if text != text.strip():  # else a link might have nothing to see or to click
+        text = text.replace(" ", "\\x20")
+    return Markup(f"<bdi>{escape(text)}</bdi>")  # noqa: S704 - escaped
+
+
+def _plain(text: str) -> str:
+    """Return a text in which all is visible; lines and tabs stay."""
+    lines = text.split("\n")
+    return "\n".join("\t".join(map(_visible, line.rstrip("\r").split("\t"))) for line in lines)
+
+
+def _visible(text: str) -> str:
+    return escape_hidden(text, lambda each: each.encode("unicode_escape").decode("ascii"))
+
+
+def _hint(text: str) -> Markup:
+    """Return a hint, in which verbs between backquotes are commands."""
+    parts = [escape(_plain(part)) for part in split("`", text)]
+    for at in range(1, len(parts), 2):
+        is_call = parts[at][:1].isalpha() and "=" not in parts[at].partition(" ")[0]
+        parts[at] = f"<code>{'lakecli ' * is_call}{parts[at]}</code>"
+    return Markup("".join(parts))  # noqa: S704 - escaped
+
+
+def _time(when: datetime) -> Markup:
+    there = when.astimezone(UTC)
+    return Markup(f'<time datetime="{there:%Y-%m-%dT%H:%M:%SZ}">{utc(there)}</time>')  # noqa: S704

@@ -1,0 +1,22 @@
+"""The S3 protocol: signatures, bodies, conditions, listings, and the operations of an endpoint.
+
+The protocol itself does no I/O::
+
+    signature.py   verifies Signature Version 4, in headers and in URLs
+    bodies.py      decodes and verifies the body of a request, piece by piece
+    checksums.py   CRCs and digests of objects, and of the parts of an upload
+    xml.py         reads and writes documents
+    errors.py      S3's errors, and lakecli's errors as S3's
+    conditions.py  If-Match and its like, and ranges
+    pages.py       parameters and tokens of listings
+
+The operations stand on them::
+
+    routes.py      finds the operation of a request; errors become documents
+    listing.py     listings of objects
+    multipart.py   uploads in parts, while they are unfinished
+    objects.py     objects are read, written, copied and deleted
+    buckets.py     repositories as buckets, and fixed answers
+    parts.py       where parts are until they are joined
+    call.py        a request while it is answered, its body, and the form of answers
+"""

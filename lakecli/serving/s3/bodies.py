@@ -1,0 +1,342 @@
+"""Bodies of requests: decoded and verified piece by piece, whatever form they have.
+
+Each piece is given out as soon as it has arrived, so memory is bounded whatever a client calls the
+size of a chunk. What was given out is known to be what the client sent only after `Body.finish`:
+until then, the caller must not make it visible.
+
+::
+
+    SIZE[;chunk-signature=HEX] CRLF DATA CRLF   for each chunk; the last one has size 0 and no data
+    NAME:VALUE CRLF                             for each trailer, if the form has trailers
+    x-amz-trailer-signature:HEX CRLF            if the chunks are signed, too
+    CRLF
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from binascii import Error
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
+from hashlib import md5, sha256
+from hmac import compare_digest, digest
+from typing import Final, NamedTuple
+
+from lakecli.serving.s3 import checksums
+from lakecli.serving.s3.errors import S3Error
+from lakecli.serving.s3.signature import (
+    SIGNED_CHUNKS,
+    SIGNED_TRAILER,
+    UNSIGNED_TRAILER,
+    Signed,
+)
+from lakecli.stores.s3.signing import UNSIGNED
+
+_CHUNKED: Final = frozenset({UNSIGNED_TRAILER, SIGNED_CHUNKS, SIGNED_TRAILER})
+_SIGNED: Final = frozenset({SIGNED_CHUNKS, SIGNED_TRAILER})
+_LONGEST_LINE: Final = 1024
+_MOST_LINES: Final = 32
+"""Most lines after the last chunk."""
+
+_NUMBER: Final = re.compile("[0-9]{1,18}", re.ASCII)
+_CHUNK: Final = re.compile(
+    rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[ \t]*chunk-signature=([0-9a-f]{64}))?[ \t]*"
+)
+_TRAILER: Final = re.compile(r"([A-Za-z0-9-]+)[ \t]*:[ \t]*([!-~]*)[ \t]*", re.ASCII)
+_TRAILER_SIGNATURE: Final = "x-amz-trailer-signature"
+_NOTHING: Final = sha256().hexdigest()
+_MD5: Final = "md5"
+
+
+class Finished(NamedTuple):
+    """A whole body that matches everything that was said about it.
+
+    Attributes:
+        size: number of decoded bytes.
+        checksums: base64 by algorithm (`checksums.ALGORITHMS`): those that the client sent, and
+            those that were asked for.
+    """
+
+    size: int
+    checksums: dict[str, str]
+
+
+class _State(Enum):
+    """What the next bytes of a body are."""
+
+    PLAIN = auto()
+    SIZE = auto()
+    DATA = auto()
+    END_OF_DATA = auto()
+    TRAILERS = auto()
+
+
+class Body:
+    """The body of a request.
+
+    Args:
+        signed: the request's verified signature.
+        headers: the request's headers by lower-case names.
+        limit: largest number of decoded bytes.
+        also: algorithms to compute although the client does not mention them.
+        completes_upload: whether the request is CompleteMultipartUpload, whose checksums in headers
+            are not those of the body.
+
+    Raises:
+        S3Error: the headers are malformed, or announce a body that is too large.
+    """
+
+    def __init__(
+        self,
+        signed: Signed,
+        headers: Mapping[str, str],
+        *,
+        limit: int,
+        also: Iterable[str] = (),
+        completes_upload: bool = False,
+    ) -> None:
+        self._signed = signed
+        self._limit = limit
+        is_chunked = signed.payload in _CHUNKED
+        self._state = _State.SIZE if is_chunked else _State.PLAIN
+        self._sent_size = _number(headers, "content-length")
+        self._size = announced_size(signed, headers)
+        if self._size is None and is_chunked:
+            raise S3Error("MissingContentLength", "x-amz-decoded-content-length is missing.")
+        if self._size is not None and self._size > limit:
+            raise _too_large(limit)
+        self._taken = self._decoded = 0
+        self._sha256 = None if is_chunked or signed.payload == UNSIGNED else sha256()
+        self._expected = {} if completes_upload else checksums.sent(headers)
+        self._announced = _trailers_of(headers) if is_chunked else frozenset()
+        named = {*self._expected, *self._announced, *also}
+        self._hashers = {name: checksums.ALGORITHMS[name]() for name in named}
+        self._md5 = _md5_of(headers)
+        if self._md5:
+            self._hashers[_MD5] = md5(usedforsecurity=False)
+        self._line = bytearray()
+        self._left = self._lines = 0
+        self._chunk_signature: str | None = None
+        self._chunk = sha256() if signed.payload in _SIGNED else None
+        self._last_signature = signed.seed
+        self._trailers: dict[str, str] = {}
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take the next bytes as they arrive; return what they decode to.
+
+        Raises:
+            S3Error: the body is malformed, too large, or not what was signed.
+        """
+        self._taken += len(data)
+        if self._state is _State.PLAIN:
+            self._take(data)
+            return [data] if data else []
+        pieces: list[bytes] = []
+        position = 0
+        while position < len(data):
+            if self._state is _State.DATA:
+                piece = data[position : position + self._left]
+                self._take(piece)
+                pieces.append(piece)
+                position += len(piece)
+                self._left -= len(piece)
+                if not self._left:
+                    self._end_chunk()
+                    self._state = _State.END_OF_DATA
+                continue
+            end = data.find(b"\n", position)
+            self._line += data[position : len(data) if end < 0 else end]
+            if len(self._line) > _LONGEST_LINE:
+                raise _incomplete("a line between chunks is too long")
+            if end < 0:
+                break
+            position = end + 1
+            self._read_line()
+        return pieces
+
+    def _take(self, data: bytes) -> None:
+        """Take decoded bytes."""
+        self._decoded += len(data)
+        if self._decoded > self._limit:
+            raise _too_large(self._limit)
+        if self._size is not None and self._decoded > self._size:
+            raise _incomplete("more bytes were sent than announced")
+        for hasher in (self._sha256, self._chunk, *self._hashers.values()):
+            if hasher is not None:
+                hasher.update(data)
+
+    def _read_line(self) -> None:
+        whole = bytes(self._line)
+        line = whole.removesuffix(b"\r")
+        self._line.clear()
+        if line == whole and self._state is not _State.TRAILERS:
+            raise _incomplete("a line does not end with CRLF")
+        if self._state is _State.SIZE:
+            self._begin_chunk(line)
+        elif self._state is _State.TRAILERS:
+            self._read_trailer(line)
+        elif line:
+            raise _incomplete("a chunk is longer than announced")
+        else:
+            self._state = _State.SIZE
+
+    def _begin_chunk(self, line: bytes) -> None:
+        found = _CHUNK.fullmatch(line)
+        if found is None:
+            raise _incomplete("the size of a chunk is malformed")
+        self._left = int(found[1], 16)
+        signature = found[2].decode() if found[2] else None
+        if self._chunk is not None and signature is None:
+            raise _mismatch("a chunk has no signature")
+        self._chunk_signature = signature
+        if self._left:
+            self._state = _State.DATA
+        else:
+            self._end_chunk()
+            self._state = _State.TRAILERS
+
+    def _end_chunk(self) -> None:
+        """Verify the signature of a chunk."""
+        if self._chunk is None or self._chunk_signature is None:
+            return
+        self._check("PAYLOAD", f"{_NOTHING}\n{self._chunk.hexdigest()}", self._chunk_signature)
+        self._chunk = sha256()
+
+    def _check(self, kind: str, rest: str, signature: str) -> None:
+        """Verify a signature, which follows the last one."""
+        signed = self._signed
+        text = f"AWS4-HMAC-SHA256-{kind}\n{signed.date}\n{signed.scope}\n{self._last_signature}"
+        right = digest(signed.key, f"{text}\n{rest}".encode(), "sha256").hex()
+        if not compare_digest(right, signature):
+            raise _mismatch("a chunk or trailer was not signed with this signature")
+        self._last_signature = right
+
+    def _read_trailer(self, line: bytes) -> None:
+        self._lines += 1
+        if self._lines > _MOST_LINES:
+            raise _bad_trailer("there are too many lines after the last chunk")
+        if not line:
+            return  # some clients send one more line break
+        found = _TRAILER.fullmatch(line.decode("latin-1"))
+        name = found[1].lower() if found else ""
+        if found is None or name in self._trailers or _TRAILER_SIGNATURE in self._trailers:
+            raise _bad_trailer("a line after the last chunk is malformed")
+        self._trailers[name] = found[2]
+
+    def finish(self) -> Finished:
+        """Verify the whole body after its last byte.
+
+        Raises:
+            S3Error: BadDigest, XAmzContentSHA256Mismatch, SignatureDoesNotMatch, IncompleteBody,
+                MalformedTrailerError and others.
+        """
+        if self._sent_size is not None and self._taken != self._sent_size:
+            raise _incomplete("fewer or more bytes were sent than Content-Length says")
+        if self._state not in {_State.PLAIN, _State.TRAILERS}:
+            raise _incomplete("the last chunk is missing")
+        if self._line:
+            self._read_line()
+        if self._size is not None and self._decoded != self._size:
+            raise _incomplete("fewer bytes were sent than announced")
+        if self._sha256 is not None and self._sha256.hexdigest() != self._signed.payload:
+            raise S3Error(
+                "XAmzContentSHA256Mismatch",
+                "The x-amz-content-sha256 that was signed is not the SHA-256 of the body.",
+            )
+        expected = [*self._md5, *self._expected.items(), *self._checked_trailers()]
+        computed = {
+            name: checksums.encoded(hasher.digest()) for name, hasher in self._hashers.items()
+        }
+        for name, text in expected:
+            if computed[name] != text:
+                raise S3Error("BadDigest", f"The {name.upper()} is not the one of the body.")
+        computed.pop(_MD5, None)
+        return Finished(self._decoded, computed)
+
+    def _checked_trailers(self) -> list[tuple[str, str]]:
+        """Verify the trailers themselves, and return the checksums in them."""
+        signature = self._trailers.pop(_TRAILER_SIGNATURE, None)
+        if self._signed.payload == SIGNED_TRAILER:
+            written = "".join(f"{name}:{value}\n" for name, value in self._trailers.items())
+            if signature is None:
+                raise _mismatch("the trailer has no signature")
+            self._check("TRAILER", sha256(written.encode()).hexdigest(), signature)
+        elif signature is not None:
+            raise _bad_trailer("the trailer is signed, but not announced as signed")
+        if self._trailers.keys() != {checksums.PREFIX + name for name in self._announced}:
+            raise _bad_trailer("the trailers are not those that x-amz-trailer announces")
+        return [
+            (name, checksums.checked(name, self._trailers[checksums.PREFIX + name]))
+            for name in self._announced
+        ]
+
+
+def announced_size(signed: Signed, headers: Mapping[str, str]) -> int | None:
+    """Return the number of decoded bytes that a client announces, or ``None``.
+
+    Raises:
+        S3Error: InvalidArgument.
+    """
+    is_chunked = signed.payload in _CHUNKED
+    return _number(headers, "x-amz-decoded-content-length" if is_chunked else "content-length")
+
+
+def stored_encoding(content_encoding: str) -> str:
+    """Return a request's Content-Encoding as it belongs to the object: without ``aws-chunked``."""
+    parts = (part.strip() for part in content_encoding.split(","))
+    return ", ".join(part for part in parts if part and part.lower() != "aws-chunked")
+
+
+def _number(headers: Mapping[str, str], name: str) -> int | None:
+    text = headers.get(name)
+    if text is None:
+        return None
+    if _NUMBER.fullmatch(text.strip()) is None:
+        raise S3Error("InvalidArgument", f"The header {name} must be a number of bytes.")
+    return int(text)
+
+
+def _md5_of(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the MD5 that a client sent, as one pair of its name and base64."""
+    text = headers.get("content-md5")
+    if text is None:
+        return []
+    try:
+        found = b64decode(text.strip(), validate=True)
+    except (Error, ValueError):
+        found = b""
+    if len(found) != md5(usedforsecurity=False).digest_size:
+        raise S3Error("InvalidDigest", "The Content-MD5 is not an MD5 in base64.")
+    return [(_MD5, checksums.encoded(found))]
+
+
+def _trailers_of(headers: Mapping[str, str]) -> frozenset[str]:
+    """Return the algorithms of the checksums that are announced for the trailer."""
+    names = [part.strip().lower() for part in headers.get("x-amz-trailer", "").split(",")]
+    found = [name for name in names if name]
+    if not all(name.startswith(checksums.PREFIX) for name in found):
+        raise S3Error("InvalidRequest", "The only trailers that are supported are checksums.")
+    return frozenset(checksums.named(name.removeprefix(checksums.PREFIX)) for name in found)
+
+
+def _too_large(limit: int) -> S3Error:
+    return S3Error(
+        "EntityTooLarge",
+        f"The body is larger than {limit} bytes.",
+        details={"MaxSizeAllowed": str(limit)},
+    )
+
+
+def _incomplete(problem: str) -> S3Error:
+    return S3Error(
+        "IncompleteBody", f"The body is not complete, or its chunks are malformed: {problem}."
+    )
+
+
+def _bad_trailer(problem: str) -> S3Error:
+    return S3Error("MalformedTrailerError", f"The trailer is malformed: {problem}.")
+
+
+def _mismatch(problem: str) -> S3Error:
+    return S3Error("SignatureDoesNotMatch", f"The body does not match its signatures: {problem}.")

@@ -1,0 +1,218 @@
+"""Checksums of S3: CRC32, CRC32C, CRC64NVME, SHA-1 and SHA-256, of objects and of their parts.
+
+In headers and documents they are base64. CRC64NVME is the default of the AWS command line; of the
+libraries that lakecli needs none has it, so the compiled core does.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from base64 import b64decode, b64encode
+from binascii import Error
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from hashlib import sha1, sha256
+from typing import Final, NamedTuple, Protocol
+
+import google_crc32c
+
+from lakecli import native
+from lakecli.serving.s3.errors import S3Error
+
+
+class ChecksumHasher(Protocol):
+    """A checksum that is computed piece by piece."""
+
+    def update(self, data: bytes, /) -> object:
+        """Take the next bytes."""
+
+    def digest(self) -> bytes:
+        """Return the checksum of the bytes taken so far."""
+
+
+class _Crc(NamedTuple):
+    """A CRC.
+
+    Attributes:
+        polynomial: the bits of its polynomial, the highest power last.
+        extend: returns the CRC of bytes that follow others, from the CRC of those.
+    """
+
+    size: int
+    polynomial: int
+    extend: Callable[[bytes, int], int]
+
+
+_CRC64_POLYNOMIAL: Final = 0x9A6C9329AC4BC9B5
+_ALL_ONES: Final = (1 << 64) - 1
+
+
+@lru_cache(1)
+def _crc64_table() -> list[int]:
+    table = list(range(256))
+    for _ in range(8):
+        table = [each >> 1 ^ (_CRC64_POLYNOMIAL if each & 1 else 0) for each in table]
+    return table
+
+
+def python_crc64nvme(data: bytes, crc: int) -> int:
+    """Return the CRC64NVME of bytes that follow others; the twin of the core's function."""
+    table = _crc64_table()
+    crc ^= _ALL_ONES
+    for byte in data:
+        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ _ALL_ONES
+
+
+def _crc64nvme(data: bytes, crc: int) -> int:
+    core = native.core()
+    return core.crc64nvme(data, crc) if core is not None else python_crc64nvme(data, crc)
+
+
+_CRCS: Final = {
+    "crc32": _Crc(4, 0xEDB88320, zlib.crc32),
+    "crc32c": _Crc(4, 0x82F63B78, lambda data, crc: int(google_crc32c.extend(crc, data))),
+    "crc64nvme": _Crc(8, _CRC64_POLYNOMIAL, _crc64nvme),
+}
+
+
+class _CrcHasher:
+    """A CRC that is computed piece by piece."""
+
+    def __init__(self, algorithm: str) -> None:
+        self._crc = _CRCS[algorithm]
+        self._value = 0
+
+    def update(self, data: bytes, /) -> None:
+        self._value = self._crc.extend(data, self._value)
+
+    def digest(self) -> bytes:
+        return self._value.to_bytes(self._crc.size)
+
+
+PREFIX: Final = "x-amz-checksum-"
+
+ALGORITHMS: Final[Mapping[str, Callable[[], ChecksumHasher]]] = {
+    **{algorithm: partial(_CrcHasher, algorithm) for algorithm in _CRCS},
+    "sha1": partial(sha1, usedforsecurity=False),
+    "sha256": sha256,
+}
+"""By the names that follow `PREFIX` in a header."""
+
+_SIZES: Final = {name: len(hasher().digest()) for name, hasher in ALGORITHMS.items()}
+_OTHER: Final = frozenset({"algorithm", "mode", "type"})
+_COUNT: Final = re.compile("[1-9][0-9]{0,4}", re.ASCII)
+
+
+def named(name: str) -> str:
+    """Return the algorithm that a client names, in any case; raise `S3Error`: InvalidRequest."""
+    found = name.strip().lower()
+    if found not in ALGORITHMS:
+        known = ", ".join(each.upper() for each in ALGORITHMS)
+        raise S3Error("InvalidRequest", f"The checksum algorithm must be one of {known}.")
+    return found
+
+
+def checked(algorithm: str, text: str, *, of_upload: bool = False) -> str:
+    """Return a checksum in base64 that a client sent.
+
+    Args:
+        of_upload: whether it may be the checksum of the checksums of parts, as `composite` makes.
+
+    Raises:
+        S3Error: InvalidRequest.
+    """
+    whole, dash, count = text.strip().partition("-")
+    try:
+        digest = b64decode(whole, validate=True)
+    except (Error, ValueError):
+        digest = b""
+    is_sound = not dash or (of_upload and _COUNT.fullmatch(count) is not None)
+    if len(digest) != _SIZES[algorithm] or not is_sound:
+        raise S3Error("InvalidRequest", f"The value of {PREFIX}{algorithm} is invalid.")
+    return encoded(digest) + dash + count
+
+
+def sent(headers: Mapping[str, str], *, of_upload: bool = False) -> dict[str, str]:
+    """Return the checksums in headers, base64 by algorithm; raise `S3Error`: InvalidRequest.
+
+    Args:
+        of_upload: whether the request is CompleteMultipartUpload: its checksums are those of the
+            object, not of the body.
+    """
+    found = {
+        name.removeprefix(PREFIX): text for name, text in headers.items() if name.startswith(PREFIX)
+    }
+    sums = {
+        named(name): checked(name, text, of_upload=of_upload)
+        for name, text in found.items()
+        if name not in _OTHER
+    }
+    if len(sums) > 1:
+        raise S3Error("InvalidRequest", "Only one x-amz-checksum- header may be sent.")
+    return sums
+
+
+def encoded(digest: bytes) -> str:
+    """Return a digest in base64."""
+    return b64encode(digest).decode()
+
+
+def composite(algorithm: str, parts: Sequence[str]) -> str:
+    """Return the checksum of an object from those of its parts: the checksum of checksums."""
+    hasher = ALGORITHMS[algorithm]()
+    for part in parts:
+        hasher.update(b64decode(part))
+    return f"{encoded(hasher.digest())}-{len(parts)}"
+
+
+def joined(algorithm: str, parts: Iterable[tuple[str, int]]) -> str:
+    """Return the CRC of a whole object from the CRCs and sizes of its parts, base64.
+
+    Raises:
+        S3Error: InvalidRequest; the algorithm is no CRC, so only the bytes have its checksum.
+    """
+    crc = _CRCS.get(algorithm)
+    if crc is None:
+        raise S3Error(
+            "InvalidRequest", f"{algorithm.upper()} of a multipart upload must be COMPOSITE."
+        )
+    total = 0
+    for text, size in parts:
+        total = _multiply(algorithm, total, _shift(algorithm, size))
+        total ^= int.from_bytes(b64decode(text))
+    return encoded(total.to_bytes(crc.size))
+
+
+def _multiply(algorithm: str, left: int, right: int) -> int:
+    """Return a product of two polynomials modulo that of a CRC; the lowest power is the top bit."""
+    crc = _CRCS[algorithm]
+    bit = 1 << (crc.size * 8 - 1)
+    product = 0
+    while left:
+        if left & bit:
+            product ^= right
+            left ^= bit
+        bit >>= 1
+        right = right >> 1 ^ (crc.polynomial if right & 1 else 0)
+    return product
+
+
+@lru_cache(256)
+def _shift(algorithm: str, size: int) -> int:
+    """Return the factor of a CRC that is followed by `size` bytes: x ** (8 * size)."""
+    factor = 1 << (_CRCS[algorithm].size * 8 - 1)
+    for bit in range(size.bit_length()):
+        if size >> bit & 1:
+            factor = _multiply(algorithm, factor, _power(algorithm, bit))
+    return factor
+
+
+@lru_cache(256)
+def _power(algorithm: str, bit: int) -> int:
+    """Return x ** (8 * 2 ** bit)."""
+    if bit == 0:
+        return 1 << (_CRCS[algorithm].size * 8 - 9)
+    half = _power(algorithm, bit - 1)
+    return _multiply(algorithm, half, half)

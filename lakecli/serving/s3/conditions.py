@@ -1,0 +1,199 @@
+"""Conditions of requests in the order of RFC 9110, and ranges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from lakecli.serving.s3.errors import S3Error
+from lakecli.stores.responses import date_of
+
+_SOURCE: Final = "x-amz-copy-source-"
+_RANGE: Final = re.compile(r"bytes\s*=\s*(?:([0-9]{1,40})\s*-\s*([0-9]{0,40})|-\s*([0-9]{1,40}))")
+_COPIED: Final = re.compile(r"bytes=([0-9]{1,18})-([0-9]{1,18})")
+_NONE_MATCH: Final = "if-none-match"
+_MODIFIED_SINCE: Final = "if-modified-since"
+
+
+def check_read(headers: Mapping[str, str], etag: str, modified: datetime) -> None:
+    """Check the conditions of a GET or HEAD.
+
+    Args:
+        headers: the request's headers by lower-case names.
+        etag: of the object; with or without quotes.
+
+    Raises:
+        S3Error: PreconditionFailed, or NotModified (304, with the headers that it must have).
+    """
+    failed = _failed(headers, "", etag, modified)
+    if failed in {_NONE_MATCH, _MODIFIED_SINCE}:
+        stored = {"ETag": f'"{_bare(etag)}"', "Last-Modified": http_date(modified)}
+        raise S3Error("NotModified", "The object is not modified.", headers=stored)
+    if failed:
+        raise _precondition(failed)
+
+
+def check_write(
+    headers: Mapping[str, str], etag: str | None, modified: datetime | None = None
+) -> None:
+    """Check the conditions of a PUT, DELETE or CompleteMultipartUpload.
+
+    Args:
+        etag: of the present object; ``None`` if there is none.
+
+    Raises:
+        S3Error: PreconditionFailed; or NoSuchKey, if there is no object whose ETag could match.
+    """
+    wanted = headers.get("if-match")
+    if etag is None and wanted is not None and wanted.strip() != "*":
+        raise S3Error("NoSuchKey", "There is no object whose ETag If-Match could match.")
+    failed = _failed(headers, "", etag, modified)
+    if failed and failed != _MODIFIED_SINCE:
+        raise _precondition(failed)
+
+
+def check_copy(headers: Mapping[str, str], etag: str, modified: datetime) -> None:
+    """Check the conditions about the source of a copy (``x-amz-copy-source-if-match`` …).
+
+    Raises:
+        S3Error: PreconditionFailed.
+    """
+    failed = _failed(headers, _SOURCE, etag, modified)
+    if failed:
+        raise _precondition(_SOURCE + failed)
+
+
+def _precondition(header: str) -> S3Error:
+    return S3Error(
+        "PreconditionFailed",
+        f"The condition {header} does not hold.",
+        details={"Condition": header},
+    )
+
+
+def _failed(
+    headers: Mapping[str, str], prefix: str, etag: str | None, modified: datetime | None
+) -> str:
+    """Return the name of the first condition that does not hold, or ``""``.
+
+    A date counts only without the tags that say the same more exactly; RFC 9110, 13.2.2.
+    """
+    match = headers.get(f"{prefix}if-match")
+    if match is not None:
+        if not _has(match, etag):
+            return "if-match"
+    else:
+        until = _date(headers, f"{prefix}if-unmodified-since")
+        if until and modified and _whole(modified) > until:
+            return "if-unmodified-since"
+    none_match = headers.get(f"{prefix}{_NONE_MATCH}")
+    if none_match is not None:
+        return _NONE_MATCH if _has(none_match, etag, is_weak=True) else ""
+    since = _date(headers, f"{prefix}{_MODIFIED_SINCE}")
+    return _MODIFIED_SINCE if since and modified and _whole(modified) <= since else ""
+
+
+def _has(tags: str, etag: str | None, *, is_weak: bool = False) -> bool:
+    """Return whether a list of tags has that of an object, or is ``*`` and there is an object.
+
+    Args:
+        etag: the object's tag; ``None`` if there is no object.
+        is_weak: whether a tag marked as weak counts, too.
+    """
+    if etag is None:
+        return False
+    if tags.strip() == "*":
+        return True
+    found = (each.strip() for each in tags.split(","))
+    return any(
+        _bare(each.removeprefix("W/")) == _bare(etag)
+        for each in found
+        if is_weak or not each.startswith("W/")
+    )
+
+
+def _bare(etag: str) -> str:
+    return etag.removeprefix('"').removesuffix('"')
+
+
+def _date(headers: Mapping[str, str], name: str) -> datetime | None:
+    found = headers.get(name)
+    return date_of(found) if found else None
+
+
+def _whole(moment: datetime) -> datetime:
+    return moment.replace(microsecond=0)
+
+
+@lru_cache(1 << 12)
+def http_date(moment: datetime) -> str:
+    """Return a time as headers have it (``Last-Modified``)."""
+    return format_datetime(_whole(moment).astimezone(UTC), usegmt=True)
+
+
+class Span(NamedTuple):
+    """A part of an object, from `start` up to but without `end`."""
+
+    start: int
+    end: int
+
+    def content_range(self, size: int) -> str:
+        """Return the header ``Content-Range`` of an answer with this part."""
+        return f"bytes {self.start}-{self.end - 1}/{size}"
+
+
+def span_of(headers: Mapping[str, str], size: int, etag: str, modified: datetime) -> Span | None:
+    """Return the part of an object that a request is for, or ``None`` for the whole object.
+
+    A header that is malformed, or has several ranges, is ignored, as RFC 9110 allows; so is one
+    whose ``If-Range`` is about another version.
+
+    Raises:
+        S3Error: InvalidRange (416, with Content-Range).
+    """
+    found = _RANGE.fullmatch(headers.get("range", "").strip())
+    if found is None or not _is_current(headers.get("if-range"), etag, modified):
+        return None
+    first, last, suffix = found.groups()
+    if suffix:
+        start, end = max(size - int(suffix), 0), size
+    else:
+        start, end = int(first), min(int(last) + 1, size) if last else size
+        if last and int(last) < start:
+            return None
+    if start >= size:
+        raise _unsatisfiable(size)
+    return Span(start, end)
+
+
+def _is_current(if_range: str | None, etag: str, modified: datetime) -> bool:
+    if if_range is None:
+        return True
+    return _has(if_range, etag) or date_of(if_range) == _whole(modified)
+
+
+def _unsatisfiable(size: int) -> S3Error:
+    return S3Error(
+        "InvalidRange",
+        "The requested range is not satisfiable.",
+        headers={"Content-Range": f"bytes */{size}"},
+        details={"ActualObjectSize": str(size)},
+    )
+
+
+def copied_span_of(header: str, size: int) -> Span:
+    """Return the part that UploadPartCopy copies (``x-amz-copy-source-range``).
+
+    Raises:
+        S3Error: InvalidArgument, or InvalidRange if the object is shorter.
+    """
+    found = _COPIED.fullmatch(header.strip())
+    if found is None or int(found[2]) < int(found[1]):
+        raise S3Error("InvalidArgument", "The range to copy must have the form bytes=first-last.")
+    if int(found[2]) >= size:
+        raise _unsatisfiable(size)
+    return Span(int(found[1]), int(found[2]) + 1)

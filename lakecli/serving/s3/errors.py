@@ -1,0 +1,128 @@
+"""S3's errors: their codes, statuses and documents; and lakecli's errors as S3's.
+
+Clients decide by code and status whether they repeat a request. So an error that a repetition can
+mend has status 409 or 503; any other has a status that clients give up on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+from xml.sax.saxutils import escape
+
+from lakecli import errors
+from lakecli.errors import LakeError
+from lakecli.stores.contract import ObjectArchived
+
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+_USUAL: Final = 400
+_NOT_MODIFIED: Final = 304
+
+_STATUS: Final = {
+    "AccessDenied": 403,
+    "BucketAlreadyExists": 409,
+    "BucketAlreadyOwnedByYou": 409,
+    "InternalError": 500,
+    "InvalidAccessKeyId": 403,
+    "InvalidObjectState": 403,
+    "InvalidRange": 416,
+    "MethodNotAllowed": 405,
+    "MissingContentLength": 411,
+    "NoSuchBucket": 404,
+    "NoSuchKey": 404,
+    "NoSuchUpload": 404,
+    "NotImplemented": 501,
+    "NotModified": _NOT_MODIFIED,
+    "OperationAborted": 409,
+    "PreconditionFailed": 412,
+    "RequestTimeTooSkewed": 403,
+    "ServiceUnavailable": 503,
+    "SignatureDoesNotMatch": 403,
+    "SlowDown": 503,
+}
+"""The statuses of S3's codes that do not have the usual one."""
+
+
+class S3Error(Exception):
+    """An error as S3 answers it.
+
+    Args:
+        code: one of S3's codes; it decides about the status.
+        message: what happened and what helps, as one sentence.
+        resource: the path of the bucket or object, as the client named it.
+        headers: further headers of the answer.
+        details: further elements of the document.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        resource: str = "",
+        headers: Mapping[str, str] = _NO_HEADERS,
+        details: Mapping[str, str] = _NO_HEADERS,
+    ) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.status = _STATUS.get(code, _USUAL)
+        self.resource = resource
+        self.headers = headers
+        self.details = details
+
+
+_CODES: Final[Mapping[type[LakeError], str]] = {
+    errors.AlreadyExists: "BucketAlreadyExists",
+    errors.Forbidden: "AccessDenied",
+    ObjectArchived: "InvalidObjectState",
+    errors.Unsupported: "NotImplemented",
+    errors.Refused: "MethodNotAllowed",
+    errors.CheckFailed: "AccessDenied",
+    errors.ConflictError: "OperationAborted",
+    errors.HookFailed: "AccessDenied",
+    errors.IntegrityError: "InternalError",
+    errors.LostRace: "SlowDown",
+    errors.NotFound: "NoSuchKey",
+    errors.NothingToDo: "InvalidRequest",
+    errors.OutcomeUnknown: "InternalError",
+    errors.PermissionDenied: "AccessDenied",
+    errors.Unreachable: "ServiceUnavailable",
+    errors.UsageError: "InvalidArgument",
+}
+"""By the class of the error or its nearest base."""
+
+_LOCAL_PATH: Final = re.compile(r"(?:(?<=[\s'\"(`=])|^)(?:file://)?/[^\s'\"`]*")
+"""A path of this machine in a message; objects are named without a slash before them."""
+
+NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that no document can contain."""
+
+
+def of_lake_error(error: LakeError) -> S3Error:
+    """Return a lakecli error as S3's.
+
+    After a lost race clients repeat the request, conditions included; nothing of it was applied.
+    """
+    known = (_CODES[base] for base in type(error).__mro__ if base in _CODES)
+    text = f"{error.message} ({error.hint})" if error.hint else error.message
+    return S3Error(next(known, "InternalError"), _LOCAL_PATH.sub("(a local path)", text))
+
+
+def to_xml(error: S3Error, request_id: str) -> bytes:
+    """Return the document of an error; ``b""`` for a status without a body (304)."""
+    if error.status == _NOT_MODIFIED:
+        return b""
+    fields = {
+        "Code": error.code,
+        "Message": error.message,
+        "Resource": error.resource,
+        **error.details,
+        "RequestId": request_id,
+    }
+    elements = (f"<{name}>{escape(text)}</{name}>" for name, text in fields.items() if text)
+    text = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{"".join(elements)}</Error>'
+    return NOT_IN_XML.sub("\ufffd", text).encode()

@@ -1,0 +1,578 @@
+"""Objects: read, written, copied and deleted.
+
+The ETag of an object is the checksum in its entry and ``-1``, so that no client takes it for an
+MD5. User metadata has the keys of the entry's metadata. The headers of `KEPT` are kept in the
+metadata under their own names, in lower case. A user's key of the same name is kept with
+``X-Amz-Meta-`` before it, as lakeFS's gateway keeps all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from lakecli.base.content_types import DEFAULT, content_type_of
+from lakecli.base.identity import DIGEST_SIZE
+from lakecli.base.model import CLIENT_METADATA_PREFIX, CONTENT_ENCODING, MAX_PATH_SIZE, Entry
+from lakecli.committed.values import decode_entry, encode_entry, identify
+from lakecli.errors import LakeError, NotFound, Refused
+from lakecli.repository.handoff.links import presign_entry
+from lakecli.repository.reading.contents import damaged, gone, read_object
+from lakecli.repository.reading.recorded import locate
+from lakecli.serving.s3 import checksums, conditions, xml
+from lakecli.serving.s3.bodies import stored_encoding
+from lakecli.serving.s3.call import (
+    PIECE,
+    Call,
+    Headers,
+    S3Answer,
+    StreamedAnswer,
+    empty_answer,
+    split_key,
+    text_headers,
+    xml_answer,
+)
+from lakecli.serving.s3.conditions import http_date
+from lakecli.serving.s3.errors import S3Error, of_lake_error
+from lakecli.serving.writes import PathChange
+from lakecli.staging.area import TOMBSTONE
+from lakecli.stores.contract import ObjectNotFound, plain_tag
+from lakecli.stores.streams import open_range
+
+if TYPE_CHECKING:
+    from lakecli.repository.contract import Repository
+    from lakecli.serving.writes import BranchWriter, Deposited
+
+KEPT: Final = (
+    CONTENT_ENCODING,
+    "cache-control",
+    "content-disposition",
+    "content-language",
+    "expires",
+)
+"""Headers that are kept with an object, besides the content type."""
+
+MOST_METADATA: Final = 2 << 10
+"""The largest size of an object's user metadata, in bytes: S3's limit."""
+
+REDIRECTED_FOR: Final = timedelta(hours=1)
+"""How long the URL lasts that a client is sent to."""
+
+_FOLLOWS: Final = re.compile(r"(curl|rclone|duckdb|object_store)\b", re.IGNORECASE)
+"""The clients that follow a redirection of GET to another host, without their signature."""
+
+_USER: Final = "x-amz-meta-"
+_TAG: Final = re.compile(r"[!#-%'-;=?-~]{1,256}", re.ASCII)
+"""What an ETag may be, in headers and in XML."""
+
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}", re.ASCII)
+_PRINTABLE: Final = re.compile(r"[ -~]*", re.ASCII)
+_ENCODED: Final = re.compile(r"=\?[^?]+\?[bBqQ]\?")
+_OVERRIDES: Final = tuple((f"response-{name}", name.encode()) for name in ("content-type", *KEPT))
+
+
+class Unmet(Refused):
+    """A condition of one change did not hold.
+
+    Attributes:
+        error: the answer of S3.
+    """
+
+    def __init__(self, error: S3Error) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Properties(NamedTuple):
+    """What a client records with an object."""
+
+    content_type: str
+    metadata: Mapping[str, str]
+
+    def entry(self, deposited: Deposited, at: datetime) -> Entry:
+        """Return the entry of an object that was deposited."""
+        place = deposited.address, deposited.size, deposited.digest
+        return Entry(*place, at.replace(microsecond=0), self.content_type, self.metadata)
+
+
+def etag_of(entry: Entry) -> str:
+    """Return the ETag of an object, without quotes."""
+    tag = entry.checksum
+    if len(tag) == 2 * DIGEST_SIZE and tag.isalnum():
+        return f"{tag}-1"  # as nearly all; the rest takes ten times as long
+    tag = plain_tag(tag)
+    if not _TAG.fullmatch(tag):
+        tag = identify(entry).hex()  # the store from which it was imported has no ETags
+    return tag if "-" in tag else f"{tag}-1"
+
+
+def find_entry(call: Call) -> tuple[Repository, Entry]:
+    """Return the entry that a key names, in a thread."""
+    ref, path = call.place
+    with call.view(ref) as view:
+        value = view.find(path) if path else None
+        if value is None:
+            raise S3Error("NoSuchKey", "there is no object with this key")
+        return view.repository, decode_entry(value)
+
+
+@lru_cache(1 << 12)
+def iso_date(moment: datetime) -> str:
+    """Return a time as documents have it."""
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.000Z"
+
+
+async def head_object(call: Call) -> S3Answer:
+    """Answer HeadObject."""
+    found = await call.in_thread(_head, call)
+    return S3Answer(found.status, found.headers)
+
+
+async def get_object(call: Call) -> S3Answer:
+    """Answer GetObject."""
+    found = await call.in_thread(_get, call)
+    if found.rest is None:
+        return S3Answer(found.status, found.headers, found.first)
+    return StreamedAnswer(call, found.status, found.headers, found.first, found.rest)
+
+
+class _Found(NamedTuple):
+    """An answer to GET or HEAD; `rest` yields what follows the first piece of the body."""
+
+    status: int
+    headers: Headers
+    repository: Repository
+    entry: Entry
+    start: int
+    size: int
+    first: bytes = b""
+    rest: Iterator[bytes] | None = None
+
+
+def _head(call: Call) -> _Found:
+    repository, entry = find_entry(call)
+    etag = etag_of(entry)
+    conditions.check_read(call.headers, etag, entry.modified_at)
+    start, size, status = 0, entry.size, 200
+    headers = described(entry, etag)
+    is_part = "partNumber" in call.query
+    if is_part and call.query["partNumber"] != "1":
+        raise S3Error("InvalidRange", "the object has one part only")
+    if "range" in call.headers:
+        span = conditions.span_of(call.headers, size, etag, entry.modified_at)
+        if span is not None:
+            headers.append((b"content-range", span.content_range(size).encode()))
+            start, size, status = span.start, span.end - span.start, 206
+    elif is_part and size:
+        headers.append((b"content-range", b"bytes 0-%d/%d" % (size - 1, size)))
+        status = 206
+    headers.append((b"content-length", b"%d" % size))
+    for parameter, name in _OVERRIDES:
+        text = call.query.get(parameter)
+        if text is not None:
+            if not _PRINTABLE.fullmatch(text):
+                raise S3Error("InvalidArgument", f"{parameter} is no text of a header")
+            headers = [each for each in headers if each[0] != name] + [(name, text.encode())]
+    return _Found(status, headers, repository, entry, start, size)
+
+
+def _get(call: Call) -> _Found:
+    found = _head(call)
+    repository, entry = found.repository, found.entry
+    if found.size > PIECE and (url := _redirection(call, found)):
+        headers = [(b"location", url.encode()), (b"content-length", b"0")]
+        return found._replace(status=307, headers=headers)
+    if not found.size:
+        return found
+    try:
+        if found.size == entry.size:
+            pieces = read_object(repository, entry)
+        else:
+            pieces = read_range(repository, entry, found.start, found.size)
+        first = next(pieces)
+    except NotFound as error:
+        raise S3Error("InternalError", error.message) from error
+    return found._replace(first=first, rest=None if len(first) == found.size else pieces)
+
+
+def read_range(repository: Repository, entry: Entry, start: int, size: int) -> Iterator[bytes]:
+    """Yield a part of an object, in a thread; only its size is verified."""
+    store, key = locate(repository, entry)
+    try:
+        if size <= PIECE:
+            data = store.get(key, start=start, length=size)
+            if len(data) != size:
+                raise damaged(repository.uri, store, key)
+            yield data
+            return
+        left = size
+        with open_range(store, key, start=start, length=size) as source:
+            while left and (piece := source.read(min(PIECE, left))):
+                left -= len(piece)
+                yield piece
+    except ObjectNotFound as error:
+        raise gone(repository.uri, store, key) from error
+    if left:
+        raise damaged(repository.uri, store, key)
+
+
+def _redirection(call: Call, found: _Found) -> str:
+    """Return a URL of the bucket from which the client can get the object; ``""``: none."""
+    agent = call.headers.get("user-agent", "")
+    if not call.context.options.redirect or not _FOLLOWS.match(agent):
+        return ""
+    if any(parameter in call.query for parameter, _ in _OVERRIDES):
+        return ""
+    try:
+        signed = presign_entry(
+            found.repository,
+            found.entry,
+            call.place[1],
+            expires_in=REDIRECTED_FOR,
+            now=call.context.clock(),
+        )
+    except LakeError:
+        return ""  # such as a directory, which has no URLs
+    return signed.url
+
+
+def described(entry: Entry, etag: str) -> Headers:
+    """Return the headers that describe an object, without its size."""
+    headers: Headers = [
+        (b"etag", f'"{etag}"'.encode()),
+        (b"last-modified", http_date(entry.modified_at).encode()),
+        (b"accept-ranges", b"bytes"),
+    ]
+    content_type = entry.content_type
+    if not content_type or not _PRINTABLE.fullmatch(content_type):
+        content_type = DEFAULT
+    headers.append((b"content-type", content_type.encode()))
+    missing = 0
+    for key, text in entry.metadata.items():
+        if key.startswith(CLIENT_METADATA_PREFIX):
+            continue
+        name = key.lower()
+        if name in KEPT:
+            if text and _PRINTABLE.fullmatch(text):
+                headers.append((name.encode(), text.encode()))
+            continue
+        name = name.removeprefix(_USER)
+        if not _NAME.fullmatch(name):
+            missing += 1
+            continue
+        headers.append((f"{_USER}{name}".encode(), _header_text(text)))
+    if missing:
+        headers.append((b"x-amz-missing-meta", b"%d" % missing))
+    return headers
+
+
+def _header_text(text: str) -> bytes:
+    """Return a value of user metadata for a header, encoded as in mail if it is not ASCII."""
+    if _PRINTABLE.fullmatch(text) and not _ENCODED.match(text):
+        return text.encode()
+    return b"=?UTF-8?B?%b?=" % b64encode(text.encode("utf-8", "replace"))
+
+
+def _metadata_text(text: str) -> str:
+    """Return a value of user metadata that came in a header."""
+    if _ENCODED.match(text):
+        try:
+            return str(make_header(decode_header(text)))
+        except (HeaderParseError, LookupError, UnicodeError):
+            return text
+    if text.isascii():
+        return text
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        return text
+
+
+def properties_of(headers: Mapping[str, str], path: bytes) -> Properties:
+    """Return what the headers of a request record with an object."""
+    metadata: dict[str, str] = {}
+    size = 0
+    for name, sent in headers.items():
+        if name.startswith(_USER):
+            key = name[len(_USER) :]
+            text = _metadata_text(sent)
+            size += len(key) + len(text.encode())
+            metadata[f"X-Amz-Meta-{key}" if key in KEPT else key] = text
+        elif name in KEPT:
+            text = stored_encoding(sent) if name == CONTENT_ENCODING else sent
+            if text:
+                metadata[name] = text
+    if size > MOST_METADATA:
+        raise S3Error("MetadataTooLarge", f"user metadata has at most {MOST_METADATA:,} bytes")
+    return Properties(headers.get("content-type") or content_type_of(path), metadata)
+
+
+def check_key(call: Call) -> tuple[str, bytes]:
+    """Return the branch and the path that a request writes to."""
+    ref, path = call.place
+    if len(path) > MAX_PATH_SIZE:
+        raise S3Error("KeyTooLongError", f"a path has at most {MAX_PATH_SIZE:,} bytes")
+    if b"/" not in call.key:
+        raise S3Error("InvalidArgument", "a key begins with a branch and a slash: main/PATH")
+    return ref, path
+
+
+def check_conditions(headers: Mapping[str, str], present: bytes | None) -> None:
+    """Raise an error if a condition of a write does not hold.
+
+    Args:
+        present: the encoded entry that the path has, or ``None``.
+
+    Raises:
+        Unmet: it does not hold.
+    """
+    try:
+        if present is None:
+            conditions.check_write(headers, None)
+        else:
+            entry = decode_entry(present)
+            conditions.check_write(headers, etag_of(entry), entry.modified_at)
+    except S3Error as error:
+        raise Unmet(error) from None
+
+
+def check_early(call: Call, ref: str, path: bytes) -> None:
+    """Check conditions before a body is received; they are checked again when it is staged."""
+    if "if-match" in call.headers or "if-none-match" in call.headers:
+        with call.view(ref) as view:
+            check_conditions(call.headers, view.find(path))
+
+
+def stage(
+    call: Call, writer: BranchWriter, path: bytes, entry: Entry, action: str, *deposited: Deposited
+) -> Entry:
+    """Stage an entry if the conditions of the request hold, in a thread; return it."""
+    value = encode_entry(entry)
+
+    def decide(present: bytes | None) -> bytes:
+        check_conditions(call.headers, present)
+        return value
+
+    call.apply_one(writer, PathChange(path, decide, deposited), action)
+    return entry
+
+
+async def put_object(call: Call) -> S3Answer:
+    """Answer PutObject."""
+    ref, path = check_key(call)
+    if not path:
+        return await _put_root(call, ref)
+    properties = properties_of(call.headers, path)
+    if call.body_size is None:
+        raise S3Error("MissingContentLength", "the size of the object is missing")
+
+    def store(source: bytes | Iterator[bytes], writer: BranchWriter) -> Entry:
+        deposited = writer.deposit(source, size=call.body_size)
+        entry = properties.entry(deposited, call.context.clock())
+        return stage(call, writer, path, entry, "PutObject", deposited)
+
+    def begin() -> BranchWriter:
+        writer = call.writer(ref)
+        check_early(call, ref, path)
+        return writer
+
+    if call.is_small:
+        data = await call.whole()
+        entry = await call.in_thread(lambda: store(data, call.writer(ref)))
+    else:
+        writer = await call.in_thread(begin)
+        entry = await call.stored(lambda pieces: store(pieces, writer))
+    return empty_answer(200, [*_etag_header(etag_of(entry)), *checksum_headers(call)])
+
+
+async def _put_root(call: Call, ref: str) -> S3Answer:
+    """Answer the marker of a branch as a directory, which is nothing to write."""
+    if await call.whole():
+        raise S3Error("InvalidArgument", "an object needs a path behind the branch")
+    await call.in_thread(call.writer, ref)
+    return empty_answer(200, _etag_header("d41d8cd98f00b204e9800998ecf8427e-1"))
+
+
+def _etag_header(etag: str) -> Headers:
+    return [(b"etag", f'"{etag}"'.encode())]
+
+
+def checksum_headers(call: Call) -> Headers:
+    """Return the checksums that were verified, as headers."""
+    if call.finished is None:
+        return []
+    return text_headers(
+        (checksums.PREFIX + name, text) for name, text in call.finished.checksums.items()
+    )
+
+
+class CopySource(NamedTuple):
+    """The object that a request copies, as it was found."""
+
+    repository: Repository
+    bucket: str
+    ref: str
+    path: bytes
+    value: bytes
+
+    @property
+    def entry(self) -> Entry:
+        """The entry of the object."""
+        return decode_entry(self.value)
+
+
+def source_of(call: Call) -> CopySource:
+    """Return the object that ``x-amz-copy-source`` names, in a thread.
+
+    Raises:
+        S3Error: there is no such object, or a condition about it does not hold.
+    """
+    named, _, query = call.headers["x-amz-copy-source"].partition("?")
+    if query not in {"", "versionId=null"}:
+        raise S3Error("InvalidArgument", "objects have no version IDs")
+    bucket, slash, key = unquote_to_bytes(named).removeprefix(b"/").partition(b"/")
+    if not slash or not bucket:
+        raise S3Error("InvalidArgument", "the source of a copy is /BUCKET/REF/PATH")
+    name = bucket.decode("utf-8", "surrogateescape")
+    ref, path = split_key(key)
+    with call.view(ref, name) as view:
+        value = view.find(path) if path else None
+        if value is None:
+            raise S3Error("NoSuchKey", "there is no object with the key of the source")
+        entry = decode_entry(value)
+        conditions.check_copy(call.headers, etag_of(entry), entry.modified_at)
+        return CopySource(view.repository, name, ref, path, value)
+
+
+async def copy_object(call: Call) -> S3Answer:
+    """Answer CopyObject: within a repository no bytes are copied."""
+    ref, path = check_key(call)
+    directive = call.headers.get("x-amz-metadata-directive", "COPY").upper()
+    if directive not in {"COPY", "REPLACE"}:
+        raise S3Error("InvalidArgument", f"no such directive about metadata: {directive}")
+    entry = await call.slowly(_copy, call, ref, path, replaces=directive == "REPLACE")
+    children = [
+        xml.leaf("LastModified", iso_date(entry.modified_at)),
+        xml.leaf("ETag", f'"{etag_of(entry)}"'),
+    ]
+    return xml_answer(xml.document("CopyObjectResult", children))
+
+
+def _copy(call: Call, ref: str, path: bytes, *, replaces: bool) -> Entry:
+    writer = call.writer(ref)
+    source = source_of(call)
+    is_same = (source.bucket, source.ref, source.path) == (call.bucket, ref, path)
+    if is_same and not replaces:
+        raise S3Error(
+            "InvalidRequest",
+            "an object is copied onto itself only to change its metadata: REPLACE",
+        )
+    properties = properties_of(call.headers, path) if replaces else None
+    return stage_copy(call, writer, path, source, action="CopyObject", properties=properties)
+
+
+def stage_copy(
+    call: Call,
+    writer: BranchWriter,
+    path: bytes,
+    source: CopySource,
+    *,
+    action: str,
+    properties: Properties | None,
+) -> Entry:
+    """Stage the entry of a source at another path, in a thread; return it.
+
+    Args:
+        properties: the new properties; ``None``: those of the source.
+    """
+    entry = source.entry if source.bucket == call.bucket else _brought(call, source)
+    entry = entry._replace(modified_at=call.context.clock().replace(microsecond=0))
+    if properties is not None:
+        entry = entry._replace(**properties._asdict())
+    return stage(call, writer, path, entry, action)
+
+
+def _brought(call: Call, source: CopySource) -> Entry:
+    """Copy the bytes of an object into another repository; return the entry there."""
+    from lakecli.base.progress import NO_PROGRESS
+    from lakecli.repository.cp_between_repositories import Across
+
+    target = call.context.served.repository(call.bucket)
+    across = Across(source.repository, target, 1, NO_PROGRESS)
+    own, ingested = across.bring_one(source.value)
+    across.flush([] if ingested is None else [ingested])
+    return decode_entry(own)
+
+
+def _removal(headers: Mapping[str, str], path: bytes) -> PathChange:
+    def decide(present: bytes | None) -> bytes | None:
+        check_conditions(headers, present)
+        return None if present is None else TOMBSTONE
+
+    return PathChange(path, decide)
+
+
+async def delete_object(call: Call) -> S3Answer:
+    """Answer DeleteObject; a missing object counts as deleted."""
+    ref, path = call.place
+
+    def delete() -> None:
+        writer = call.writer(ref)
+        if path:
+            call.apply_one(writer, _removal(call.headers, path), "DeleteObject")
+
+    await call.in_thread(delete)
+    return empty_answer(204)
+
+
+async def delete_objects(call: Call) -> S3Answer:
+    """Answer DeleteObjects, with an error for each object that was not deleted."""
+    deletion = xml.read_deletion(await call.whole(xml.LARGEST_DELETION))
+    errors = await call.in_thread(_delete_all, call, deletion.objects)
+    children = []
+    for each, error in zip(deletion.objects, errors, strict=True):
+        key = xml.leaf("Key", each.key)
+        if error is not None:
+            message = "".join(each if each.isprintable() else "\ufffd" for each in error.message)
+            told = [xml.leaf("Code", error.code), xml.leaf("Message", message)]
+            children.append(xml.branch("Error", [key, *told]))
+        elif not deletion.is_quiet:
+            children.append(xml.branch("Deleted", [key]))
+    return xml_answer(xml.document("DeleteResult", children))
+
+
+def _delete_all(call: Call, objects: list[xml.ToDelete]) -> list[S3Error | None]:
+    errors: list[S3Error | None] = [None] * len(objects)
+    by_ref: dict[str, list[tuple[int, PathChange]]] = {}
+    for at, each in enumerate(objects):
+        ref, path = split_key(each.key.encode("utf-8", "surrogateescape"))
+        if each.version_id not in {"", "null"}:
+            errors[at] = S3Error("InvalidArgument", "objects have no version IDs")
+        elif path:
+            headers = {"if-match": each.etag} if each.etag else {}
+            by_ref.setdefault(ref, []).append((at, _removal(headers, path)))
+    for ref, removals in by_ref.items():
+        try:
+            changes = [change for _, change in removals]
+            outcomes = call.apply(call.writer(ref), changes, "DeleteObjects")
+        except (LakeError, S3Error) as error:
+            for at, _ in removals:
+                errors[at] = _as_s3(error)
+            continue
+        for (at, _), outcome in zip(removals, outcomes, strict=True):
+            if isinstance(outcome, LakeError):
+                errors[at] = _as_s3(outcome)
+    return errors
+
+
+def _as_s3(error: LakeError | S3Error) -> S3Error:
+    if isinstance(error, Unmet):
+        return error.error
+    return error if isinstance(error, S3Error) else of_lake_error(error)

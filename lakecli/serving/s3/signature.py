@@ -1,0 +1,333 @@
+"""Verifying Signature Version 4, in the headers of a request and in presigned URLs.
+
+The server computes the signature that the client should have made, with the secret key that both
+know. What the client signed is the request as it was sent, so the raw path and query are needed.
+
+Clients disagree about how a character in a path or query is percent-encoded. A signature over the
+form that was sent is right, and one over the form that Amazon documents; both name the same object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from hmac import compare_digest
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote_to_bytes
+
+from lakecli.serving.s3.errors import S3Error
+from lakecli.stores.presigned_urls import LONGEST, end_of_request
+from lakecli.stores.responses import date_of
+from lakecli.stores.s3.signing import (
+    AS_SENT,
+    AWS4,
+    UNSIGNED,
+    signature,
+    signing_key,
+    text_to_sign,
+)
+
+UNSIGNED_TRAILER: Final = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+SIGNED_CHUNKS: Final = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+SIGNED_TRAILER: Final = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
+
+LONGEST_SKEW: Final = timedelta(minutes=15)
+"""How far the clocks of a client and of the endpoint may differ."""
+
+_PAYLOAD: Final = "x-amz-content-sha256"
+_FORMS: Final = frozenset({UNSIGNED, UNSIGNED_TRAILER, SIGNED_CHUNKS, SIGNED_TRAILER})
+_HEX: Final = re.compile("[0-9a-f]{64}", re.ASCII)
+_MOMENT: Final = re.compile("[0-9]{8}T[0-9]{6}Z", re.ASCII)
+_SCOPE: Final = re.compile("[0-9]{8}/[A-Za-z0-9_.-]{1,64}/s3/aws4_request", re.ASCII)
+_SECONDS: Final = re.compile("[0-9]{1,9}", re.ASCII)
+_IN_QUERY: Final = frozenset({"Algorithm", "Credential", "Date", "SignedHeaders", "Signature"})
+_ENDS: Final = "Expires"
+
+
+class Signed(NamedTuple):
+    """A request whose signature is right; its body is still to be verified.
+
+    Attributes:
+        payload: what was signed as the body: SHA-256 in hex, or the name of a form of bodies.
+        seed: the signature in hex, with which those of chunks begin.
+        key: the key that signs chunks.
+        date: the moment of signing as in ``x-amz-date``.
+        is_presigned: whether the signature was in the URL.
+    """
+
+    access_key: str
+    payload: str
+    seed: str
+    key: bytes
+    scope: str
+    date: str
+    is_presigned: bool
+
+
+class _Claim(NamedTuple):
+    """What a request says about its signature.
+
+    Attributes:
+        expires_in: the lifetime of a presigned URL; ``None``: the signature is in the headers.
+    """
+
+    credential: str
+    signed_headers: str
+    signature: str
+    date: str
+    payload: str
+    expires_in: timedelta | None = None
+
+
+def verify(
+    method: str,
+    raw_path: bytes,
+    raw_query: bytes,
+    headers: Sequence[tuple[bytes, bytes]],
+    *,
+    secret_of: Callable[[str], str | None],
+    now: datetime,
+    region: str | None = None,
+) -> Signed:
+    """Verify the signature of a request.
+
+    Args:
+        raw_path: path as the client sent it, percent-encoded.
+        raw_query: query as the client sent it, without the question mark.
+        headers: names in lower case, and values; as an ASGI scope has them.
+        secret_of: returns the secret key of an access key, or ``None`` if there is no such key.
+        now: the current time, with its zone.
+        region: the only region that may be signed for; ``None``: any.
+
+    Raises:
+        S3Error: SignatureDoesNotMatch, InvalidAccessKeyId, RequestTimeTooSkewed, AccessDenied
+            (unsigned or expired) and others.
+    """
+    sent = _joined(headers)
+    claim = _claim_of(sent, raw_query)
+    malformed = _malformed_header if claim.expires_in is None else _malformed_query
+    access_key, _, scope = claim.credential.partition("/")
+    if _SCOPE.fullmatch(scope) is None:
+        raise malformed("the Credential must be KEY/DATE/REGION/s3/aws4_request")
+    if _HEX.fullmatch(claim.signature) is None:
+        raise malformed("the Signature must be 64 hexadecimal digits")
+    _check_date(claim, scope, now, malformed)
+    named_region = scope.split("/")[1]
+    if region is not None and named_region != region:
+        error = malformed(f"the region {named_region!r} is wrong; expecting {region!r}")
+        error.details = {"Region": region}
+        raise error
+    _check_payload(claim.payload)
+    secret = secret_of(access_key)
+    if secret is None:
+        raise S3Error("InvalidAccessKeyId", "The access key ID is not the one of this endpoint.")
+    signed_headers = _signed_of(claim, sent)
+    end = end_of_request(signed_headers, claim.payload)
+    for path, query in _forms(raw_path, raw_query):
+        text = text_to_sign(f"{method}\n{path}\n{query}\n{end}", claim.date, scope)
+        if compare_digest(signature(secret, scope, text), claim.signature):
+            key = signing_key(secret, scope)
+            is_presigned = claim.expires_in is not None
+            return Signed(
+                access_key, claim.payload, claim.signature, key, scope, claim.date, is_presigned
+            )
+    raise _mismatch("check the secret key, and the host and path that were signed")
+
+
+def _joined(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return the headers by name; those with one name are joined as one list."""
+    joined: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode(*AS_SENT).strip()
+        joined[name] = f"{joined[name]},{value}" if name in joined else value
+    return joined
+
+
+def _claim_of(headers: Mapping[str, str], raw_query: bytes) -> _Claim:
+    """Return what a request says about its signature; refuse other kinds of signatures."""
+    authorization = headers.get("authorization", "")
+    parameters = query_of(raw_query)
+    names = {name for name, _ in parameters}
+    is_presigned = f"{AWS4.prefix}Signature" in names or f"{AWS4.prefix}Algorithm" in names
+    if authorization.startswith("AWS ") or {"AWSAccessKeyId", "Signature"} <= names:
+        raise S3Error(
+            "InvalidRequest",
+            "The request is signed by Signature Version 2, please use AWS4-HMAC-SHA256: "
+            "in boto3, set Config(signature_version='s3v4').",
+        )
+    if authorization and is_presigned:
+        raise S3Error("InvalidArgument", "Sign in the URL or in the header, not in both.")
+    if is_presigned:
+        return _claim_of_query(parameters, headers)
+    if not authorization:
+        raise S3Error("AccessDenied", "The request must be signed by Signature Version 4.")
+    algorithm, _, rest = authorization.partition(" ")
+    _check_algorithm(algorithm)
+    return _claim_of_header(rest, headers)
+
+
+def _check_algorithm(algorithm: str) -> None:
+    if algorithm != AWS4.algorithm:
+        raise S3Error("InvalidRequest", f"The signature must be of the type {AWS4.algorithm}.")
+
+
+def _claim_of_header(text: str, headers: Mapping[str, str]) -> _Claim:
+    pairs = [each.strip().partition("=") for each in text.split(",")]
+    found = {name: value for name, _, value in pairs}
+    if len(pairs) != len(found) or found.keys() != {"Credential", "SignedHeaders", "Signature"}:
+        raise _malformed_header("it must have Credential, SignedHeaders and Signature")
+    payload = headers.get(_PAYLOAD)
+    if payload is None:
+        raise S3Error("InvalidRequest", f"The header {_PAYLOAD} is missing.")
+    date = headers.get("x-amz-date")
+    if date is None:
+        moment = date_of(headers.get("date", ""))
+        date = f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}" if moment else ""
+    return _Claim(found["Credential"], found["SignedHeaders"], found["Signature"], date, payload)
+
+
+def _claim_of_query(parameters: Sequence[tuple[str, str]], headers: Mapping[str, str]) -> _Claim:
+    prefix = AWS4.prefix
+    pairs = [(name, value) for name, value in parameters if name.startswith(prefix)]
+    found = {name.removeprefix(prefix): value for name, value in pairs}
+    if len(pairs) != len(found) or not found.keys() >= {*_IN_QUERY, _ENDS}:
+        names = ", ".join(prefix + name for name in sorted({*_IN_QUERY, _ENDS}))
+        raise _malformed_query(f"each of {names} is needed once")
+    _check_algorithm(found["Algorithm"])
+    seconds = found[_ENDS]
+    if _SECONDS.fullmatch(seconds) is None or not 1 <= int(seconds) <= LONGEST.total_seconds():
+        longest = int(LONGEST.total_seconds())
+        raise _malformed_query(f"{prefix}{_ENDS} must be 1 to {longest} seconds")
+    payload = found.get("Content-Sha256") or headers.get(_PAYLOAD, UNSIGNED)
+    return _Claim(
+        found["Credential"],
+        found["SignedHeaders"],
+        found["Signature"],
+        found["Date"],
+        payload,
+        timedelta(seconds=int(seconds)),
+    )
+
+
+def _check_date(
+    claim: _Claim, scope: str, now: datetime, malformed: Callable[[str], S3Error]
+) -> None:
+    moment = _moment_of(claim.date)
+    if moment is None:
+        raise S3Error("AccessDenied", "The request needs a valid date (x-amz-date).")
+    if not scope.startswith(claim.date[:8]):
+        raise malformed("the date of the Credential is not that of the request")
+    if claim.expires_in is not None and now - moment > claim.expires_in:
+        raise S3Error(
+            "AccessDenied",
+            "Request has expired.",
+            details={
+                "Expires": f"{moment + claim.expires_in:%Y-%m-%dT%H:%M:%SZ}",
+                "ServerTime": f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            },
+        )
+    is_late = claim.expires_in is None and now - moment > LONGEST_SKEW
+    if is_late or moment - now > LONGEST_SKEW:
+        raise S3Error(
+            "RequestTimeTooSkewed",
+            "The difference between the request time and the time of this machine is too large.",
+            details={
+                "RequestTime": claim.date,
+                "ServerTime": f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+                "MaxAllowedSkewMilliseconds": str(int(LONGEST_SKEW.total_seconds()) * 1000),
+            },
+        )
+
+
+def _moment_of(date: str) -> datetime | None:
+    if _MOMENT.fullmatch(date) is None:
+        return None
+    try:
+        return datetime.fromisoformat(date)
+    except ValueError:
+        return None
+
+
+def _check_payload(payload: str) -> None:
+    if payload.startswith("STREAMING-AWS4-ECDSA"):
+        raise S3Error("NotImplemented", "Signatures by ECDSA are not supported.")
+    if payload not in _FORMS and _HEX.fullmatch(payload) is None:
+        raise S3Error(
+            "InvalidArgument", f"{_PAYLOAD} must be one of {', '.join(sorted(_FORMS))}, or SHA-256."
+        )
+
+
+def _signed_of(claim: _Claim, headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the signed headers; refuse a request that does not sign what it must."""
+    names = claim.signed_headers.split(";")
+    if names != sorted(set(names)):
+        raise _mismatch("SignedHeaders must be ordered, each header once")
+    missing = [name for name in names if not headers.get(name) and name not in headers]
+    if missing or not headers.get("host") or "host" not in names:
+        raise _mismatch(f"the request must have and sign the header {(missing or ['host'])[0]!r}")
+    unsigned = [
+        name
+        for name in headers
+        if name.startswith("x-amz-") and name not in names and name != _PAYLOAD
+    ]
+    if unsigned:
+        raise S3Error(
+            "AccessDenied",
+            "There were headers present in the request which were not signed.",
+            details={"HeadersNotSigned": ", ".join(unsigned)},
+        )
+    return {name: headers[name] for name in names}
+
+
+def _forms(raw_path: bytes, raw_query: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the forms of a path and a query that a client may have signed, as sent first."""
+    pairs = [pair for pair in _pairs_of(raw_query) if pair[0] != b"X-Amz-Signature"]
+    path = raw_path.decode(*AS_SENT) or "/"
+    query = b"&".join(sorted(name + b"=" + value for name, value in pairs)).decode(*AS_SENT)
+    yield path, query
+    other_path = quote(unquote_to_bytes(raw_path), safe="/~") or "/"
+    encoded = sorted(
+        (quote(_decoded(name), safe=""), quote(_decoded(value), safe="")) for name, value in pairs
+    )
+    other_query = "&".join(f"{name}={value}" for name, value in encoded)
+    yield from ((path, other_query), (other_path, query), (other_path, other_query))
+
+
+def _pairs_of(raw_query: bytes) -> list[tuple[bytes, bytes]]:
+    parts = (part.partition(b"=") for part in raw_query.split(b"&") if part)
+    return [(name, value) for name, _, value in parts]
+
+
+def query_of(raw_query: bytes) -> list[tuple[str, str]]:
+    """Return the decoded parameters of a query as they are signed; ``+`` is a blank.
+
+    Bytes that are no UTF-8 are kept as surrogates.
+    """
+    return [
+        (_decoded(name).decode(*AS_SENT), _decoded(value).decode(*AS_SENT))
+        for name, value in _pairs_of(raw_query)
+    ]
+
+
+def _decoded(part: bytes) -> bytes:
+    return unquote_to_bytes(part.replace(b"+", b" "))
+
+
+def _malformed_header(problem: str) -> S3Error:
+    return S3Error(
+        "AuthorizationHeaderMalformed", f"The authorization header is malformed: {problem}."
+    )
+
+
+def _malformed_query(problem: str) -> S3Error:
+    return S3Error(
+        "AuthorizationQueryParametersError", f"The signature in the URL is malformed: {problem}."
+    )
+
+
+def _mismatch(problem: str) -> S3Error:
+    return S3Error(
+        "SignatureDoesNotMatch",
+        f"The signature that was computed is not the one of the request: {problem}.",
+    )

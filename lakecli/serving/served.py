@@ -1,0 +1,377 @@
+"""The repositories of an endpoint, opened once and shared by all its threads.
+
+With ``sync = auto``, a repository that is asked for is first brought up to date with its bucket, at
+most every `CATCH_UP` seconds. A storage namespace that is read without a clone is opened again
+after that time. Only one thread does so; the others use the present state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from threading import Lock
+from typing import Final
+
+from lakecli.base.model import RepositoryRecord, StagingToken
+from lakecli.errors import NotFound, Refused, Unreachable
+from lakecli.kv.local_store import ReadTransaction
+from lakecli.refs.resolve import Resolved
+from lakecli.repository.contract import BranchMover, Notice, Repository
+from lakecli.repository.handle.lake import Lake, LocalRepository, find_repository
+from lakecli.repository.reading.view import View, check_branch, resolve_ref
+from lakecli.serving.writes import BranchWriter, Client, new_memory
+from lakecli.stores.uri import is_local
+
+CATCH_UP: Final = 5.0
+"""The seconds for which a repository counts as up to date."""
+
+SEEN: Final = 1.0
+"""The seconds for which a repository counts as not deleted."""
+
+RENEWED: Final = 300.0
+"""The seconds after which the store of a bucket is opened again.
+
+A store renews temporary credentials that it knows how to get. Others are written into files by
+other programs, and only a new store reads these files.
+"""
+
+LONGEST_VIEW: Final = 120.0
+"""The seconds after which no view is open any more of a namespace that was opened again."""
+
+TIDY: Final = 60.0
+"""The seconds between two deletions of expired records, which follow each operation elsewhere."""
+
+MOST_WRITERS: Final = 256
+"""The most branches whose writers are kept."""
+
+MOST_RESOLVED: Final = 1_000
+"""The most ref expressions whose meaning is remembered."""
+
+
+class Opening:
+    """How an endpoint opens repositories; the caller knows settings and hooks.
+
+    Args:
+        repository: opens a repository of the lake by its name.
+        namespace: opens the repository of a storage namespace for reading.
+        mover: returns a new mover for a repository, or ``None`` if it is not shared automatically.
+        catch_up: brings a repository with a mover up to date with its bucket.
+        notify: called with each message of a verb.
+    """
+
+    def __init__(
+        self,
+        *,
+        repository: Callable[[str], LocalRepository],
+        namespace: Callable[[str], LocalRepository],
+        mover: Callable[[LocalRepository], BranchMover | None],
+        catch_up: Callable[[Repository], None],
+        notify: Callable[[Notice], None],
+    ) -> None:
+        self.repository = repository
+        self.namespace = namespace
+        self.mover = mover
+        self.catch_up = catch_up
+        self.notify = notify
+
+
+class _Held:
+    """A repository that is open.
+
+    Attributes:
+        fresh_at: when it was last brought up to date with its bucket.
+        seen_at: when this machine last had it under its name.
+        expires: whether it is opened again after a while, since credentials may have changed.
+    """
+
+    def __init__(self, opened: LocalRepository, now: float) -> None:
+        self.opened = opened
+        self.fresh_at = self.seen_at = self.opened_at = now
+        self.expires = not is_local(opened.record.storage_namespace)
+        self.refreshing = Lock()
+        # Made once, for all handles that are copied from this one.
+        _ = opened.store, opened.trees, opened.guard, opened.addresses
+
+
+class Served:
+    """The repositories of an endpoint. Safe to share between threads.
+
+    Args:
+        lake: the lake of the repositories; used also to make new ones.
+        names: the names of the repositories; ``None``: all that the lake has, at any time.
+        namespaces: storage namespaces that are read without a clone, by the name of their bucket.
+
+    Attributes:
+        read_only: whether all writes are refused.
+        committed: whether reads of a branch leave out what is staged.
+    """
+
+    def __init__(
+        self,
+        lake: Lake,
+        opening: Opening,
+        *,
+        names: Sequence[str] | None = None,
+        namespaces: Mapping[str, str] | None = None,
+        read_only: bool = False,
+        committed: bool = False,
+    ) -> None:
+        self.lake = lake
+        self.read_only = read_only
+        self.committed = committed
+        self._opening = opening
+        self._names = None if names is None else frozenset(names)
+        self._namespaces = dict(namespaces or {})
+        self._elapsed = lake.runtime.elapsed
+        self._memory = new_memory()
+        self._tidying = _Turn()
+        self._lock = Lock()  # of the attributes below
+        self._held: dict[str, _Held] = {}
+        self._retired: list[tuple[float, LocalRepository]] = []
+        self._known: dict[tuple[bytes, str], tuple[int, Resolved]] = {}
+        self._writers: dict[tuple[str, str], tuple[_Held, BranchWriter]] = {}
+
+    def names(self) -> list[str]:
+        """Return the names of the repositories, ordered; they are the names of the buckets."""
+        here = (record.name for record in self.lake.repositories())
+        return sorted({*filter(self._is_served, here), *self._namespaces})
+
+    def records(self) -> Iterator[RepositoryRecord]:
+        """Yield the record of each repository, with its name here, ordered by name.
+
+        Repositories of the lake are neither opened nor brought up to date.
+        """
+        here = {record.name: record for record in self.lake.repositories()}
+        for name in self.names():
+            is_here = name in here and name not in self._namespaces
+            record = here[name] if is_here else self.repository(name).record
+            yield record._replace(name=name)
+
+    def _is_served(self, name: str) -> bool:
+        return name not in self._namespaces and (self._names is None or name in self._names)
+
+    @property
+    def takes_new(self) -> bool:
+        """Whether new repositories may be made: those of all names are served."""
+        return self._names is None and not self.read_only
+
+    def repository(self, name: str) -> Repository:
+        """Return a repository for reading, up to date.
+
+        Raises:
+            NotFound: no repository of that name is served.
+        """
+        return self._find(name).opened
+
+    def _find(self, name: str) -> _Held:
+        now = self._elapsed()
+        with self._lock:
+            held = self._held.get(name)
+        is_namespace = name in self._namespaces
+        if held is not None and not is_namespace and now - held.seen_at > SEEN:
+            held = self._seen(name, held, now)
+        if held is None or (held.expires and now - held.opened_at > RENEWED):
+            return self._open(name)
+        if now - held.fresh_at < CATCH_UP or not held.refreshing.acquire(blocking=False):
+            return held
+        try:
+            held.fresh_at = now
+            if is_namespace:
+                return self._open(name)
+            self._catch_up(held.opened)
+        except Unreachable as error:
+            self._opening.notify(Notice(f"not fetched: {error.message}", error.hint))
+        finally:
+            held.refreshing.release()
+        return held
+
+    def _seen(self, name: str, held: _Held, now: float) -> _Held | None:
+        """Return what is open under a name, unless another repository has the name now."""
+        with self.lake.kv.read() as txn:
+            record = find_repository(txn, name)
+        if record == held.opened.record:
+            held.seen_at = now
+            return held
+        with self._lock:
+            self._held.pop(name, None)
+        return None
+
+    def forget(self, name: str) -> None:
+        """Close what is open under a name, because its repository was deleted."""
+        with self._lock:
+            self._held.pop(name, None)
+
+    def _open(self, name: str) -> _Held:
+        namespace = self._namespaces.get(name)
+        if namespace is not None:
+            opened = self._opening.namespace(namespace)
+        elif self._is_served(name):
+            opened = self._opening.repository(name)
+            self._catch_up(opened)
+        else:
+            raise NotFound(f"no repository {name!r} is served here")
+        now = self._elapsed()
+        held = _Held(opened, now)
+        with self._lock:
+            before = self._held.get(name)
+            self._held[name] = held
+            if before is not None and namespace is not None:
+                self._retired.append((now, before.opened))
+            ended = [each for since, each in self._retired if now - since > LONGEST_VIEW]
+            self._retired = [each for each in self._retired if now - each[0] <= LONGEST_VIEW]
+        for each in ended:
+            each.lake.close()
+        self._tell(opened)
+        return held
+
+    def _catch_up(self, opened: LocalRepository) -> None:
+        fetching = copy(opened)
+        fetching.mover = self._opening.mover(opened)
+        if fetching.mover is not None:
+            self._opening.catch_up(fetching)
+        self._tell(opened)
+
+    def _acting(self, opened: LocalRepository, command: str) -> LocalRepository:
+        """Return a handle that shares all of another one, and has a text for the log."""
+        acting = copy(opened)
+        lake = opened.lake
+        assert isinstance(lake, Lake)
+        acting.lake = _Lake(lake, command, self._tidying)
+        return acting
+
+    def _tell(self, repository: Repository) -> None:
+        """Pass on the messages of verbs, which all handles of a repository share."""
+        while repository.notices:
+            try:
+                notice = repository.notices.pop(0)
+            except IndexError:  # another thread was faster
+                return
+            self._opening.notify(notice)
+
+    @contextmanager
+    def acting(self, name: str, *, client: Client, action: str) -> Iterator[Repository]:
+        """Return a context manager with a repository for a verb that changes something.
+
+        The operation log names the client and its action. At the end, moved refs are sent to the
+        bucket if the repository is shared automatically.
+
+        Raises:
+            NotFound: no repository of that name is served.
+            Refused: the endpoint, or the repository, is read-only.
+        """
+        self.check_writable(name)
+        acting = self._acting(self._find(name).opened, client.command(action))
+        acting.mover = self._opening.mover(acting)
+        try:
+            yield acting
+            if acting.mover is not None:
+                acting.mover.finish(acting)
+        finally:
+            self._tell(acting)
+
+    @contextmanager
+    def view(self, name: str, ref: str) -> Iterator[View]:
+        """Return a context manager with the state that a ref expression names.
+
+        Raises:
+            NotFound: no such repository or ref.
+            UsageError: the expression is malformed.
+        """
+        repository = self.repository(name)
+        with repository.lake.kv.read() as txn:
+            resolved = self._resolved(name, repository, txn, ref)
+            tokens: tuple[StagingToken, ...] = ()
+            if resolved.staging and resolved.branch is not None and not self.committed:
+                tokens = (resolved.branch.staging_token, *resolved.branch.sealed_tokens)
+            yield View(repository, txn, resolved.commit, tokens, ref)
+
+    def _resolved(
+        self, name: str, repository: Repository, txn: ReadTransaction, ref: str
+    ) -> Resolved:
+        """Resolve a ref expression, unless that was done in the same state of the local store."""
+        if name in self._namespaces or "{" in ref:  # another store after a while; a time passes
+            return resolve_ref(repository, txn, ref)
+        key = repository.key, ref
+        known = self._known.get(key)
+        if known is not None and known[0] == txn.state:
+            return known[1]
+        resolved = resolve_ref(repository, txn, ref)
+        with self._lock:
+            if len(self._known) >= MOST_RESOLVED:
+                self._known.clear()
+            self._known[key] = txn.state, resolved
+        return resolved
+
+    def writer(self, name: str, branch: str) -> BranchWriter:
+        """Return the writer of a branch.
+
+        Raises:
+            NotFound: no such repository, or no such branch; also if the name is that of a tag.
+            Refused: the endpoint, or the repository, is read-only.
+        """
+        self.check_writable(name)
+        held = self._find(name)
+        opened, key = held.opened, (name, branch)
+        with self._lock:
+            present = self._writers.get(key)
+        if present is not None and present[0] is held:
+            return present[1]
+        check_branch(opened, branch)
+        made = BranchWriter(
+            lambda command: self._acting(opened, command),
+            branch,
+            elapsed=self._elapsed,
+            memory=self._memory,
+        )
+        with self._lock:
+            present = self._writers.get(key)
+            if present is not None and present[0] is held:
+                return present[1]  # of another thread, which was faster
+            self._writers[key] = held, made
+            while len(self._writers) > MOST_WRITERS:
+                del self._writers[next(iter(self._writers))]
+        return made
+
+    def check_writable(self, name: str = "") -> None:
+        """Refuse to change a repository, or to make one, if the endpoint is read-only.
+
+        Raises:
+            Refused: the endpoint is read-only, or the repository is read without a clone.
+        """
+        if self.read_only:
+            raise Refused("this endpoint is read-only", hint="start it without --read-only")
+        if name in self._namespaces:
+            raise Refused(
+                f"{name} is read without a clone, so it is read-only",
+                hint=f"clone it, and serve the clone: `clone {self._namespaces[name]} lakefs://NAME`",
+            )
+
+
+class _Lake(Lake):
+    """A lake with the text for the operation log of one client."""
+
+    def __init__(self, lake: Lake, command: str, turn: _Turn) -> None:
+        super().__init__(lake.home, lake.kv, lake.runtime._replace(command=command))
+        self._turn = turn
+
+    def tidy(self, repository: Repository) -> None:
+        """Delete expired records, if it is time."""
+        if self._turn.has_come(self.runtime.elapsed()):
+            super().tidy(repository)
+
+
+class _Turn:
+    """Something that is done at most every `TIDY` seconds."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+        self._lock = Lock()
+
+    def has_come(self, now: float) -> bool:
+        """Return whether it is to be done now; then the next time is set."""
+        with self._lock:
+            if now < self._next:
+                return False
+            self._next = now + TIDY
+            return True

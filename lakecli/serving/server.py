@@ -1,0 +1,307 @@
+"""The server of an endpoint: its socket, its limits, and how it ends.
+
+uvicorn has no limits for slow clients, so a watch ends the connections of those that
+
+- do not send a whole head of a request within `HEAD_TIME`, or a head above `MOST_HEAD` bytes;
+- send fewer than `LEAST` bytes of a body in `PATIENCE`, while the endpoint waits for them;
+- do not take `LEAST` bytes of an answer in `PATIENCE`.
+
+After an interrupt the endpoint accepts nothing more, gives requests half a second to end, and cuts
+off the others. Nothing is lost: what was answered is durable, as after each command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from ipaddress import ip_address
+from time import monotonic
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from lakecli.errors import PermissionDenied, UsageError
+from lakecli.serving.app import make_app
+from lakecli.serving.context import THREAD_NAME
+
+if TYPE_CHECKING:
+    from lakecli.serving.context import ServingContext
+
+LOOPBACK: Final = "127.0.0.1"
+PORT: Final = 8000
+"""The port, if it is free and no other one is asked for."""
+
+LOCAL_NAMES: Final = frozenset({"localhost", LOOPBACK, "::1"})
+"""The names by which programs on this machine reach the endpoint."""
+
+MOST_CONNECTIONS: Final = 512
+"""The most connections; others are closed at once."""
+
+MOST_HEAD: Final = 64 << 10
+"""The largest head of a request, in bytes."""
+
+HEAD_TIME: Final = 15.0
+PATIENCE: Final = 60.0
+LEAST: Final = 16 << 10
+"""The fewest bytes that a client must send or take in `PATIENCE` seconds."""
+
+IDLE_TIME: Final = 75
+"""Seconds after which a connection without a request is closed."""
+
+_HIGHEST_PORT: Final = 65_535
+_TICK: Final = 1.0
+_GRACE: Final = 0.3
+_WORKERS: Final = (THREAD_NAME, "AnyIO worker")
+"""The beginnings of the names of threads in which requests are answered."""
+
+
+class Tls(NamedTuple):
+    """The files of a certificate and its key, in PEM."""
+
+    certificate: str
+    key: str
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def names_of(host: str) -> frozenset[str]:
+    """Return the names that the ``Host`` header may have; empty: any, which TLS makes safe."""
+    if is_loopback(host):
+        return LOCAL_NAMES | {host.lower()}
+    try:
+        is_every = ip_address(host).is_unspecified
+    except ValueError:
+        is_every = False
+    return frozenset() if is_every else LOCAL_NAMES | {host.lower()}
+
+
+def bind(host: str, port: int | None) -> socket.socket:
+    """Return a socket that listens.
+
+    Args:
+        port: ``None``: `PORT` if it is free, else any; 0: any.
+
+    Raises:
+        UsageError: this machine does not have the address, or the port is in use.
+        PermissionDenied: the port needs privileges.
+    """
+    if port is not None and port > _HIGHEST_PORT:
+        raise UsageError(f"cannot listen on {host}: there is no port {port}")
+    if port is None:
+        try:
+            return _bind(host, PORT)
+        except OSError:
+            port = 0
+    try:
+        return _bind(host, port)
+    except PermissionError as error:
+        raise PermissionDenied(
+            f"may not listen on port {port}", hint="choose another one: --port 8000"
+        ) from error
+    except OSError as error:
+        in_use = error.errno == errno.EADDRINUSE
+        raise UsageError(
+            f"cannot listen on {host}, port {port}: {error}",
+            hint="another program has the port: choose another one, or leave out --port"
+            if in_use
+            else "name an address of this machine",
+        ) from error
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    family, kind, protocol, _, address = found[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(128)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+def url_of(host: str, bound: socket.socket, *, secure: bool) -> str:
+    """Return the URL of an endpoint."""
+    port = bound.getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if secure else 'http'}://{shown}:{port}"
+
+
+class WatchedConnection(HttpToolsProtocol):
+    """A connection whose client may neither be slow nor send endless heads."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Note when the connection began; close it if there are too many."""
+        super().connection_made(transport)
+        self._now = self.loop.time
+        self._head_since: float | None = self._now()
+        self._head = 0
+        self._received = self._taken = 0
+        self._window: tuple[float, int] | None = None
+        self._blocked_since: float | None = None
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Count what arrives."""
+        self._received += len(data)
+        if self._head_since is not None:
+            self._head += len(data)
+        super().data_received(data)
+        if self._head_since is not None and self._head > MOST_HEAD:
+            self.transport.abort()
+
+    def on_message_begin(self) -> None:
+        """Note since when the head of a request arrives."""
+        if self._head_since is None:
+            self._head_since, self._head = self._now(), 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Note that the head of a request is complete."""
+        self._head_since = None
+        super().on_headers_complete()
+
+    def pause_writing(self) -> None:
+        """Note since when the client does not take what is sent."""
+        self._blocked_since = self._now()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Note that the client has taken most of what was sent."""
+        self._blocked_since = None
+        super().resume_writing()
+
+    @property
+    def _is_idle(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def check(self) -> None:
+        """Close the connection if its client is too slow."""
+        now = self._now()
+        if self._is_late(now) or self._sends_slowly(now) or self._takes_slowly(now):
+            self.transport.abort()
+
+    def _is_late(self, now: float) -> bool:
+        return self._head_since is not None and now - self._head_since > HEAD_TIME
+
+    def _sends_slowly(self, now: float) -> bool:
+        is_awaited = (
+            not self._is_idle
+            and self.cycle.more_body
+            and not self.cycle.waiting_for_100_continue
+            and not self.flow.read_paused
+        )
+        if not is_awaited:
+            self._window = None
+        elif self._window is None:
+            self._window = now, self._received
+        elif now - self._window[0] > PATIENCE:
+            if self._received - self._window[1] < LEAST:
+                return True
+            self._window = now, self._received
+        return False
+
+    def _takes_slowly(self, now: float) -> bool:
+        if self._blocked_since is None and self.transport.is_closing():
+            self._blocked_since = now  # what is left is to be taken
+        return self._blocked_since is not None and now - self._blocked_since > PATIENCE
+
+
+class Endpoint(uvicorn.Server):
+    """A server that can be stopped from another thread, and that an interrupt stops.
+
+    Args:
+        bound: a socket that listens.
+        report: called with each error that is a mistake of the endpoint itself.
+        started: called once connections are accepted.
+    """
+
+    def __init__(
+        self,
+        context: ServingContext,
+        bound: socket.socket,
+        *,
+        tls: Tls | None = None,
+        report: Callable[[BaseException], None],
+        started: Callable[[], None] = lambda: None,
+    ) -> None:
+        # Errors pass through `report`.
+        logging.getLogger("uvicorn.error").disabled = True
+        super().__init__(
+            uvicorn.Config(
+                make_app(context, report=report),
+                http=WatchedConnection,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=IDLE_TIME,
+                timeout_graceful_shutdown=cast("int", _GRACE),
+                ssl_certfile=tls and tls.certificate,
+                ssl_keyfile=tls and tls.key,
+            )
+        )
+        self._context = context
+        self._bound = bound
+        self._told = started
+
+    def run_until_stopped(self) -> bool:
+        """Answer requests until `stop`, or an interrupt; return whether all threads are idle."""
+        self.run(sockets=[self._bound])
+        self._context.threads.shutdown(wait=False, cancel_futures=True)
+        ends_at = monotonic() + _GRACE
+        working = [each for each in threading.enumerate() if each.name.startswith(_WORKERS)]
+        for each in working:
+            each.join(max(0.0, ends_at - monotonic()))
+        return not any(each.is_alive() for each in working)
+
+    def stop(self) -> None:
+        """Stop soon; may be called from any thread."""
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept connections, and to watch them."""
+        await super().startup(sockets)
+        self._told()
+        self._watching = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            for each in list(self.server_state.connections):
+                cast("WatchedConnection", each).check()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End all connections, soon."""
+        self._watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await super().shutdown(sockets)
+        for each in list(self.server_state.connections):
+            cast("WatchedConnection", each).transport.abort()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Let an interrupt stop the endpoint, without an error after that."""
+        with super().capture_signals():
+            try:
+                yield
+            finally:
+                self._captured_signals.clear()

@@ -1,0 +1,438 @@
+"""Writes to branches: those that arrive at the same time are made together.
+
+A write has two steps. `BranchWriter.deposit` brings bytes into the namespace; nothing refers to
+them. `BranchWriter.apply` stages changes, each of which is computed from what its path has at this
+moment. So a condition is judged in the same transaction in which the change is made, also if other
+processes write to the branch. Of all threads that call `apply`, one makes the changes of all that
+wait: what they deposited becomes durable together, and one transaction stages the changes of each
+client.
+
+The operation log has one operation for all requests that one client sends without a pause of
+`PAUSE`, as far as nothing else is logged in between.
+
+Objects are named by their digest, which is known only when all bytes have arrived. A directory gets
+them as a temporary file. A bucket gets a large object in parts, under a key for incoming objects;
+then the bucket itself copies it (`take_over`). Garbage collection deletes incoming objects, and
+aborts unfinished uploads, that a killed process leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+from threading import Lock
+from typing import BinaryIO, Final, NamedTuple, cast
+
+from blake3 import blake3
+
+from lakecli.base.ids import DataDigest
+from lakecli.base.layout import data_key, incoming_key
+from lakecli.base.uri import check_path
+from lakecli.errors import LakeError, Unreachable
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard import claim_values, uploaded_changes
+from lakecli.repository.policy.early import check_early
+from lakecli.repository.reading.view import View
+from lakecli.repository.staged.stager import Parts, Stager, is_to_stage
+from lakecli.repository.transfer.ingest import SENT_AT_ONCE, SMALL, Ingest
+from lakecli.repository.transfer.parallel import Memory
+from lakecli.staging.area import TOMBSTONE
+from lakecli.stores.capabilities import PART_SIZE, clear_temporaries
+from lakecli.stores.contract import ANY, put_content, size_of
+from lakecli.stores.streams import PieceReader
+from lakecli.stores.uri import is_local
+
+PAUSE: Final = 10.0
+"""Seconds without a request of a client after which its next request is a new operation."""
+
+LONGEST: Final = 3600.0
+"""Seconds after which a client's next request is a new operation in any case."""
+
+MOST_CLIENTS: Final = 64
+"""The most clients of a branch whose operations are continued."""
+
+MOST_TOGETHER: Final = 4_096
+"""The most changes that are made together, unless one request has more."""
+
+_MEMORY: Final = 8 * SENT_AT_ONCE
+"""The bytes of large objects that are in memory at a time on their way to buckets."""
+
+
+class Client(NamedTuple):
+    """The client of a request, for the operation log.
+
+    Attributes:
+        surface: ``s3``, ``api`` or ``page``.
+        name: the program: the first word of the ``User-Agent`` header, without its version.
+    """
+
+    surface: str
+    name: str
+
+    def command(self, action: str) -> str:
+        """Return the text that the operation log shows instead of a command line."""
+        return f"{self.surface}: {action} by {self.name}"
+
+
+class Intake:
+    """Brings objects into a namespace, and makes them durable. Safe to share between threads.
+
+    Small objects are durable at once: threads that sync files of a directory at the same time wait
+    hardly longer than one of them would.
+
+    Attributes:
+        is_broken: whether objects that it took in may be lost, because it could not make them
+            durable.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self.is_broken = False
+        self._repository = repository
+        self._ingest = Ingest(repository.store, repository.guard)
+        self._is_local = is_local(repository.store.uri)
+        clear_temporaries(repository.store)
+
+    def take(self, source: Iterable[bytes] | bytes, memory: Memory) -> Deposited:
+        """Bring an object into the namespace, durable only after `settle`."""
+        if isinstance(source, bytes) and len(source) <= PART_SIZE:
+            return self._small(source)
+        pieces = iter([source] if isinstance(source, bytes) else source)
+        if not self._is_local:
+            return self._to_bucket(pieces, memory)
+        first: list[bytes] = []
+        size = 0
+        for piece in pieces:
+            first.append(piece)
+            size += len(piece)
+            if size > SMALL:
+                reader = cast("BinaryIO", PieceReader(chain(first, pieces)))
+                done = self._ingest.stream(reader)
+                return Deposited(data_key(done.digest), done.digest, done.size, self)
+        return self._small(b"".join(first))
+
+    def _small(self, data: bytes) -> Deposited:
+        digest = DataDigest(blake3(data).hexdigest())
+        address = data_key(digest)
+        is_new = put_content(self._repository.store, address, data)
+        return Deposited(address, digest, len(data), self, is_new=is_new)
+
+    def _to_bucket(self, pieces: Iterator[bytes], memory: Memory) -> Deposited:
+        first: list[bytes] = []
+        size = 0
+        with memory.held(SENT_AT_ONCE):
+            for piece in pieces:
+                first.append(piece)
+                size += len(piece)
+                if size > PART_SIZE:
+                    return self._incoming(chain(first, pieces))
+            return self._small(b"".join(first))
+
+    def _incoming(self, pieces: Iterator[bytes]) -> Deposited:
+        """Send a large object of unknown digest, and let the bucket copy it to its name."""
+        store = self._repository.store
+        key = incoming_key(self._repository.lake.runtime.new_id().hex())
+        hasher, size = blake3(), 0
+
+        def hashed() -> Iterator[bytes]:
+            nonlocal size
+            for piece in pieces:
+                hasher.update(piece)
+                size += len(piece)
+                yield piece
+
+        store.put(key, cast("BinaryIO", PieceReader(hashed())), ANY)
+        return self.take_over(key, hasher.hexdigest(), size)
+
+    def take_over(self, key: str, digest: str, size: int) -> Deposited:
+        """Move an object of the namespace to the key of its digest, unless it is there already."""
+        store = self._repository.store
+        address = data_key(digest)
+        claimed = self._repository.guard.claim([address])  # garbage that comes into use stays
+        found = size_of(store, address) if claimed is None else claimed.get(address)
+        if found != size:
+            store.copy(key, address)
+        with suppress(LakeError):  # garbage collection deletes it later
+            store.delete([key])
+        return Deposited(address, digest, size, self)
+
+    def settle(self, deposited: Collection[Deposited]) -> None:
+        """Make objects durable, and claim them.
+
+        Raises:
+            LakeError: the objects may be lost; the client has to send them again.
+        """
+        if self.is_broken:
+            raise Unreachable("the object may not have become durable", hint="send it again")
+        try:
+            self._ingest.flush()
+        except BaseException:
+            self.is_broken = True
+            raise
+        written = {each.address for each in deposited if each.is_new}
+        found = {each.address for each in deposited} - written
+        self._repository.guard.settle(found=found, written=written)
+
+
+class Deposited(NamedTuple):
+    """An object in the namespace that nothing refers to yet.
+
+    Attributes:
+        address: the physical address for its entry.
+        digest: the BLAKE3 of its bytes, 64 hex digits; the checksum of its entry.
+        size: the number of its bytes.
+        intake: what brought it in, and must also make it durable.
+        is_new: whether the namespace surely had no such object before.
+    """
+
+    address: str
+    digest: str
+    size: int
+    intake: Intake
+    is_new: bool = False
+
+
+class PathChange(NamedTuple):
+    """A change of one path.
+
+    Attributes:
+        decide: given the encoded entry that the path has (``None``: none), returns the new encoded
+            entry, `TOMBSTONE` to delete the object, or ``None`` to change nothing. It may raise a
+            `LakeError`; then this change is not made. It may be called several times, and must not
+            wait for anything.
+        deposited: the object to which the new entry refers; ``()`` if the entry refers to another
+            object of the namespace, or outside it.
+    """
+
+    path: bytes
+    decide: Callable[[bytes | None], bytes | None]
+    deposited: Sequence[Deposited] = ()
+
+
+Outcome = bytes | LakeError | None
+"""The encoded entry that a path has after a change, ``None`` without one, or why it failed."""
+
+
+class _Request:
+    """The changes of one call of `BranchWriter.apply`, and what became of them."""
+
+    def __init__(self, changes: Sequence[PathChange], client: Client, action: str) -> None:
+        self.changes = changes
+        self.client = client
+        self.action = action
+        self.outcomes: list[Outcome] | None = None
+        self.error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.outcomes is not None or self.error is not None
+
+    def deposited(self) -> Iterator[Deposited]:
+        return chain.from_iterable(change.deposited for change in self.changes)
+
+    def result(self) -> list[Outcome]:
+        if self.error is not None:
+            raise self.error
+        assert self.outcomes is not None
+        return self.outcomes
+
+
+class _Operation:
+    """The operation of one client, which its next request continues."""
+
+    def __init__(self, stager: Stager, repository: Repository, now: float) -> None:
+        self.stager = stager
+        self.repository = repository
+        self.began = self.last = now
+
+    def continues(self, now: float) -> bool:
+        return now - self.last < PAUSE and now - self.began < LONGEST
+
+
+class BranchWriter:
+    """Writes to one branch. Safe to share between threads.
+
+    Args:
+        acting: given the text for the operation log, returns the repository with which to write.
+        elapsed: returns seconds that never decrease.
+        memory: limits the bytes in memory on their way to buckets.
+    """
+
+    def __init__(
+        self,
+        acting: Callable[[str], Repository],
+        branch: str,
+        *,
+        elapsed: Callable[[], float],
+        memory: Memory | None = None,
+    ) -> None:
+        self.branch = branch
+        self._acting = acting
+        self._elapsed = elapsed
+        self._memory = memory or new_memory()
+        self._lock = Lock()  # of the attributes below
+        self._waiting: list[_Request] = []
+        self._intake: Intake | None = None
+        self._leading = Lock()
+        self._operations: dict[Client, _Operation] = {}
+
+    def deposit(self, source: Iterable[bytes] | bytes, *, size: int | None = None) -> Deposited:
+        """Bring the bytes of an object into the namespace; it is durable only after `apply`.
+
+        Args:
+            source: the bytes, or an iterable of pieces. If it raises, nothing remains.
+            size: the number of bytes, if it is known.
+
+        Raises:
+            Unreachable: the namespace cannot be written.
+        """
+        del size  # nothing depends on it yet
+        return self._present_intake().take(source, self._memory)
+
+    def take_over(self, key: str, digest: str, size: int) -> Deposited:
+        """Return an object of the namespace, such as a finished upload, as a deposited one.
+
+        Args:
+            key: its key, made by `lakecli.base.layout.incoming_key`; it is deleted.
+            digest: the BLAKE3 of its bytes, which the caller has computed.
+        """
+        return self._present_intake().take_over(key, digest, size)
+
+    def _present_intake(self) -> Intake:
+        with self._lock:
+            if self._intake is None or self._intake.is_broken:
+                self._intake = Intake(self._acting(""))
+            return self._intake
+
+    def apply(self, changes: Sequence[PathChange], *, client: Client, action: str) -> list[Outcome]:
+        """Make changes in their order, all in one transaction; return the outcome of each.
+
+        Args:
+            action: what the client asked for, such as ``PutObject``.
+
+        Raises:
+            LakeError: nothing was changed: the branch does not exist, a rule forbids it, ….
+        """
+        mine = _Request(changes, client, action)
+        with self._lock:
+            self._waiting.append(mine)
+        with self._leading:
+            while not mine.is_done:
+                self._make(self._take_waiting())
+        return mine.result()
+
+    def _take_waiting(self) -> list[_Request]:
+        """Return the requests that are made next, in the order of their arrival."""
+        with self._lock:
+            count = total = 0
+            for request in self._waiting:
+                total += len(request.changes)
+                if count and total > MOST_TOGETHER:
+                    break
+                count += 1
+            taken, self._waiting = self._waiting[:count], self._waiting[count:]
+        return taken
+
+    def _make(self, requests: Sequence[_Request]) -> None:
+        """Make the changes of some requests; whatever happens, each of them is done then."""
+        try:
+            requests = self._settled(requests)
+            by_client: dict[Client, list[_Request]] = {}
+            for request in requests:
+                by_client.setdefault(request.client, []).append(request)
+            for client, own in by_client.items():
+                self._stage(client, own)
+        except BaseException as error:  # noqa: BLE001 - each thread raises it for its own request
+            for request in requests:
+                if not request.is_done:
+                    request.error = error
+
+    def _settled(self, requests: Sequence[_Request]) -> list[_Request]:
+        """Make durable what some requests deposited; return those requests that can be staged."""
+        found: dict[Intake, list[Deposited]] = {}
+        for request in requests:
+            for each in request.deposited():
+                found.setdefault(each.intake, []).append(each)
+        for intake, deposited in found.items():
+            try:
+                intake.settle(deposited)
+            except LakeError as error:
+                for request in requests:
+                    if any(each.intake is intake for each in request.deposited()):
+                        request.error = error
+        return [request for request in requests if not request.is_done]
+
+    def _stage(self, client: Client, requests: Sequence[_Request]) -> None:
+        now = self._elapsed()
+        try:
+            operation = self._operations.pop(client, None)
+            if operation is None or not operation.continues(now):
+                repository = self._acting(client.command(requests[0].action))
+                stager = Stager(repository, self.branch)
+                operation = _Operation(stager, repository, now)
+            else:
+                check_early(operation.repository, self.branch)
+            judged = _Judged(operation.repository, self.branch, requests)
+            outcomes = operation.stager.write_planned(
+                self.branch, judged.paths, judged.plan, kind=client.surface
+            )
+        except LakeError as error:
+            for request in requests:
+                request.error = error
+            return
+        for request, own in zip(requests, outcomes, strict=True):
+            request.outcomes = own
+        operation.last = now
+        self._operations[client] = operation  # at the end: the oldest are first
+        while len(self._operations) > MOST_CLIENTS:
+            del self._operations[next(iter(self._operations))]
+
+
+class _Judged:
+    """Decides what the changes of some requests do to one state of a branch."""
+
+    def __init__(self, repository: Repository, branch: str, requests: Sequence[_Request]) -> None:
+        self._repository = repository
+        self._branch = branch
+        self._requests = requests
+        self.paths = sorted({each.path for request in requests for each in request.changes})
+
+    def plan(self, view: View) -> tuple[Parts, list[list[Outcome]]]:
+        """Return the changes to stage, and the outcomes for each request."""
+        before: dict[bytes, bytes | None] = {}
+        after: dict[bytes, bytes | None] = {}
+
+        def make(change: PathChange) -> Outcome:
+            path = change.path
+            try:
+                if path not in before:
+                    check_path(path)
+                    before[path] = after[path] = view.find(path)
+                after[path] = self._decide(change, after[path])
+            except LakeError as error:
+                return error
+            return after[path]
+
+        outcomes = [[make(change) for change in request.changes] for request in self._requests]
+        changed: list[tuple[bytes, bytes]] = []
+        for path, value in after.items():
+            present = before[path]
+            if value is not None and is_to_stage(self._branch, present, value):
+                changed.append((path, value))
+            elif value is None and present is not None:
+                changed.append((path, TOMBSTONE))
+        return [(self._branch, uploaded_changes(changed))], outcomes
+
+    def _decide(self, change: PathChange, present: bytes | None) -> bytes | None:
+        """Return the encoded entry that a path has after a change; its object is claimed."""
+        value = change.decide(present)
+        if value is None:
+            return present
+        if value and value != present and not change.deposited:
+            claim_values(self._repository, [(change.path, value)])
+        return value or None
+
+
+def new_memory() -> Memory:
+    """Return the limit on the bytes that all writers have in memory on their way to buckets."""
+    return Memory(_MEMORY)

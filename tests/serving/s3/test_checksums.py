@@ -1,0 +1,102 @@
+"""Checksums of S3, of pieces, of parts and of whole objects."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecli import native
+from lakecli.serving.s3 import checksums
+from lakecli.serving.s3.checksums import ALGORITHMS, composite, joined, named, sent
+from lakecli.serving.s3.errors import S3Error
+
+CRCS = ("crc32", "crc32c", "crc64nvme")
+EXAMPLE = b"123456789"
+
+
+def digest_of(algorithm: str, *pieces: bytes) -> bytes:
+    hasher = ALGORITHMS[algorithm]()
+    for piece in pieces:
+        hasher.update(piece)
+    return hasher.digest()
+
+
+def of(algorithm: str, data: bytes) -> str:
+    return checksums.encoded(digest_of(algorithm, data))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "check"),
+    [("crc32", "cbf43926"), ("crc32c", "e3069283"), ("crc64nvme", "ae8b14860a799888")],
+)
+def test_check_values_of_the_catalogue(
+    algorithm: str, check: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert digest_of(algorithm, EXAMPLE).hex() == check
+    monkeypatch.setattr(native, "core", lambda: None)
+    assert digest_of(algorithm, EXAMPLE[:4], EXAMPLE[4:]).hex() == check
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@given(pieces=st.lists(st.binary(max_size=30), max_size=5))
+def test_pieces_have_the_checksum_of_the_whole(algorithm: str, pieces: list[bytes]) -> None:
+    assert digest_of(algorithm, *pieces) == digest_of(algorithm, b"".join(pieces))
+
+
+@pytest.mark.parametrize("algorithm", CRCS)
+@given(parts=st.lists(st.binary(max_size=300), max_size=5))
+def test_crcs_of_parts_are_joined(algorithm: str, parts: list[bytes]) -> None:
+    known = [(of(algorithm, part), len(part)) for part in parts]
+    assert joined(algorithm, known) == of(algorithm, b"".join(parts))
+
+
+def test_parts_may_be_large() -> None:
+    zeros = bytes(1 << 16)
+    whole = digest_of("crc64nvme", *[zeros] * 48)
+    assert joined("crc64nvme", [(of("crc64nvme", zeros * 16), 1 << 20)] * 3) == (
+        checksums.encoded(whole)
+    )
+
+
+def test_digests_are_not_joined() -> None:
+    with pytest.raises(S3Error, match="must be COMPOSITE"):
+        joined("sha256", [(of("sha256", b"a"), 1)])
+
+
+def test_composite() -> None:
+    parts = [of("sha1", b"a"), of("sha1", b"b")]
+    both = digest_of("sha1", b"a") + digest_of("sha1", b"b")
+    assert composite("sha1", parts) == of("sha1", both) + "-2"
+
+
+def test_names() -> None:
+    assert named(" CRC64NVME ") == "crc64nvme"
+    for name in ("", "md5", "crc64", "x" * 99):
+        with pytest.raises(S3Error) as caught:
+            named(name)
+        assert caught.value.code == "InvalidRequest"
+
+
+def test_headers_of_a_request() -> None:
+    text = of("crc32", b"a")
+    request = {
+        "x-amz-checksum-crc32": f" {text}",
+        "x-amz-checksum-algorithm": "CRC32",
+        "x-amz-checksum-mode": "ENABLED",
+        "x-amz-checksum-type": "FULL_OBJECT",
+        "x-amz-sdk-checksum-algorithm": "CRC32",
+    }
+    assert sent(request) == {"crc32": text}
+    upload = {"x-amz-checksum-crc32": f"{text}-10000"}
+    assert sent(upload, of_upload=True) == {"crc32": f"{text}-10000"}
+    for wrong in (upload, {"x-amz-checksum-md5": text}, {"x-amz-checksum-sha1": text}):
+        with pytest.raises(S3Error) as caught:
+            sent(wrong)
+        assert caught.value.code == "InvalidRequest"
+    two = {"x-amz-checksum-crc32": text, "x-amz-checksum-crc32c": text}
+    with pytest.raises(S3Error, match="Only one"):
+        sent(two)
+    for end in ("-", "-0", "-x", "-100000", "-1-1"):
+        with pytest.raises(S3Error):
+            sent({"x-amz-checksum-crc32": text + end}, of_upload=True)
