@@ -7,7 +7,8 @@
 
 Three commands must leave what one of their serial orders leaves, or each ref and each path as some
 order of some of them leaves it: commands over many paths leave alone what others change meanwhile,
-and merges use the refs that they have read.
+and merges use the refs that they have read. The commit that a run makes on main depends on where
+its branch began, so after a run only the paths of main are compared.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.cli.exit_codes import ExitCode
 from tests.meetings.arguments import REPOSITORY
-from tests.meetings.oracle import REFUSED
+from tests.meetings.oracle import MAIN, REFUSED
 from tests.meetings.outcomes import contents_of, refs
 from tests.meetings.situations import SITUATIONS
 from tests.meetings.world import MACHINES, NAMESPACE
@@ -159,10 +160,13 @@ class Longer:
                 return None
             values.append(_values(order))
         present = _values(state)
+        has_run = any(each.line[0] == "run" for each in meeting.commands)
         wrong = [
             f"  {'/'.join(place)}: {present.get(place)!r} is in no serial order"
             for place in sorted(set(present).union(*values))
             if present.get(place) not in [tree.get(place) for tree in values]
+            if not (has_run and "/".join(place).endswith("/demo/branches/main"))
+            if not (has_run and place == ("bucket", MAIN))
         ]
         if not wrong:
             return None

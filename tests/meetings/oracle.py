@@ -141,7 +141,10 @@ class Oracle:
             (is_recursive(meeting) and self._agree_by_path(meeting, met, allowed))
             or (reads and self._agree_by_ref(meeting, met))
             or (_takes_a_renaming_back(meeting) and _agree_but_for_renamed(met, allowed))
-            or (meeting.first[0] == "run" and self._agrees_as_run(meeting, met, allowed))
+            or (
+                "run" in (meeting.first[0], meeting.second[0])
+                and self._agrees_as_run(meeting, met, allowed)
+            )
             or self._was_refused_in_the_bucket(meeting, met)
             or self._was_undone(meeting, met)
         )
@@ -151,7 +154,8 @@ class Oracle:
 
         A command leaves alone what the other one added after it had listed the paths.
         """
-        state = _but_for_runs if meeting.first[0] == "run" else without_contents
+        has_run = "run" in (meeting.first[0], meeting.second[0])
+        state = _but_for_runs if has_run else without_contents
         mine = state(met)
         if not any(same_codes(met, each) and mine == state(each) for each in allowed):
             return False

@@ -62,6 +62,8 @@ def test_what_a_second_run_does_not_change_is_not_recorded(
     moving: set[Line] = set()
     idle: set[Line] = set()
     for line in matrix.lines():
+        if line[0] == "run" and line[1] not in ("abort", "resume"):
+            continue  # it records the branch that it made and deleted, so that undo restores it
         alone = matrix.solo(situation, line, "ada", sync=sync)
         if alone.moves:
             moving.add(line)
