@@ -239,9 +239,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "lakecli" in peers:
                 stress(peers["lakecli"])
                 peak = peers["lakecli"].memory()
+        _show(results)
     finally:
         subprocess.run(["rm", "-rf", directory], check=True)
-    _show(results)
     print(f"\nmemory with {CLIENTS} clients: {peak / MIB:.0f} MiB, at most {MOST_MEMORY / MIB:.0f}")
     return int(peak > MOST_MEMORY)
 
