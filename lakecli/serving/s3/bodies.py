@@ -80,8 +80,8 @@ class Body:
         headers: the request's headers by lower-case names.
         limit: largest number of decoded bytes.
         also: algorithms to compute although the client does not mention them.
-        completes_upload: whether the request is CompleteMultipartUpload, whose checksums in headers
-            are not those of the body.
+        of_upload: whether the request is CompleteMultipartUpload, whose checksums in headers are
+            not those of the body.
 
     Raises:
         S3Error: the headers are malformed, or announce a body that is too large.
@@ -94,7 +94,7 @@ class Body:
         *,
         limit: int,
         also: Iterable[str] = (),
-        completes_upload: bool = False,
+        of_upload: bool = False,
     ) -> None:
         self._signed = signed
         self._limit = limit
@@ -108,7 +108,7 @@ class Body:
             raise _too_large(limit)
         self._taken = self._decoded = 0
         self._sha256 = None if is_chunked or signed.payload == UNSIGNED else sha256()
-        self._expected = {} if completes_upload else checksums.sent(headers)
+        self._expected = {} if of_upload else checksums.sent(headers)
         self._announced = _trailers_of(headers) if is_chunked else frozenset()
         named = {*self._expected, *self._announced, *also}
         self._hashers = {name: checksums.ALGORITHMS[name]() for name in named}

@@ -10,7 +10,7 @@ import re
 import zlib
 from base64 import b64decode, b64encode
 from binascii import Error
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import sha1, sha256
 from typing import Final, NamedTuple, Protocol
@@ -35,12 +35,10 @@ class _Crc(NamedTuple):
     """A CRC.
 
     Attributes:
-        polynomial: the bits of its polynomial, the highest power last.
         extend: returns the CRC of bytes that follow others, from the CRC of those.
     """
 
     size: int
-    polynomial: int
     extend: Callable[[bytes, int], int]
 
 
@@ -71,9 +69,9 @@ def _crc64nvme(data: bytes, crc: int) -> int:
 
 
 _CRCS: Final = {
-    "crc32": _Crc(4, 0xEDB88320, zlib.crc32),
-    "crc32c": _Crc(4, 0x82F63B78, lambda data, crc: int(google_crc32c.extend(crc, data))),
-    "crc64nvme": _Crc(8, _CRC64_POLYNOMIAL, _crc64nvme),
+    "crc32": _Crc(4, zlib.crc32),
+    "crc32c": _Crc(4, lambda data, crc: int(google_crc32c.extend(crc, data))),
+    "crc64nvme": _Crc(8, _crc64nvme),
 }
 
 
@@ -165,54 +163,3 @@ def composite(algorithm: str, parts: Sequence[str]) -> str:
     for part in parts:
         hasher.update(b64decode(part))
     return f"{encoded(hasher.digest())}-{len(parts)}"
-
-
-def joined(algorithm: str, parts: Iterable[tuple[str, int]]) -> str:
-    """Return the CRC of a whole object from the CRCs and sizes of its parts, base64.
-
-    Raises:
-        S3Error: InvalidRequest; the algorithm is no CRC, so only the bytes have its checksum.
-    """
-    crc = _CRCS.get(algorithm)
-    if crc is None:
-        raise S3Error(
-            "InvalidRequest", f"{algorithm.upper()} of a multipart upload must be COMPOSITE."
-        )
-    total = 0
-    for text, size in parts:
-        total = _multiply(algorithm, total, _shift(algorithm, size))
-        total ^= int.from_bytes(b64decode(text))
-    return encoded(total.to_bytes(crc.size))
-
-
-def _multiply(algorithm: str, left: int, right: int) -> int:
-    """Return a product of two polynomials modulo that of a CRC; the lowest power is the top bit."""
-    crc = _CRCS[algorithm]
-    bit = 1 << (crc.size * 8 - 1)
-    product = 0
-    while left:
-        if left & bit:
-            product ^= right
-            left ^= bit
-        bit >>= 1
-        right = right >> 1 ^ (crc.polynomial if right & 1 else 0)
-    return product
-
-
-@lru_cache(256)
-def _shift(algorithm: str, size: int) -> int:
-    """Return the factor of a CRC that is followed by `size` bytes: x ** (8 * size)."""
-    factor = 1 << (_CRCS[algorithm].size * 8 - 1)
-    for bit in range(size.bit_length()):
-        if size >> bit & 1:
-            factor = _multiply(algorithm, factor, _power(algorithm, bit))
-    return factor
-
-
-@lru_cache(256)
-def _power(algorithm: str, bit: int) -> int:
-    """Return x ** (8 * 2 ** bit)."""
-    if bit == 0:
-        return 1 << (_CRCS[algorithm].size * 8 - 9)
-    half = _power(algorithm, bit - 1)
-    return _multiply(algorithm, half, half)

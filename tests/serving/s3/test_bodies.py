@@ -130,7 +130,7 @@ def test_checksums_that_only_the_caller_wants() -> None:
 
 def test_the_checksum_of_an_upload_is_not_that_of_the_document() -> None:
     headers = {"x-amz-checksum-crc32": "AAAAAA==-3", "x-amz-checksum-type": "COMPOSITE"}
-    body = Body(signed_for(UNSIGNED), headers, limit=LIMIT, completes_upload=True)
+    body = Body(signed_for(UNSIGNED), headers, limit=LIMIT, of_upload=True)
     body.feed(b"<CompleteMultipartUpload/>")
     assert body.finish().checksums == {}
     assert code_of(UNSIGNED, headers) == "InvalidRequest"
