@@ -4,8 +4,8 @@
 
 The client is obstore with 16 connections. The others are `rclone serve s3` and versitygw, which do
 not wait until bytes are on the disk, as lakecli does. One round has all servers in turn, and
-medians are compared. At the end 32 clients write and read at the same time, and the highest memory of the
-process is taken.
+medians are compared. At the end 32 clients write and read at the same time, and the highest memory
+of the process is taken.
 """
 
 from __future__ import annotations
@@ -177,7 +177,8 @@ def measure(peer: Peer, work: Work, number: int) -> dict[str, float]:
 
     def put_large(each: int) -> None:
         body = memoryview(large)
-        parts = [b"%032d" % each, *(body[at : at + MIB] for at in range(32, len(body), MIB))]
+        parts: list[bytes | memoryview] = [b"%032d" % each]
+        parts += (body[at : at + MIB] for at in range(32, len(body), MIB))
         obstore.put(store, f"l{number}/{each}", iter(parts), chunk_size=CHUNK, max_concurrency=4)
 
     with timed("PUT of large objects"):
