@@ -12,6 +12,7 @@
     served           the repositories, opened for many threads
     writes           writes to branches; those that come at the same time are made together
     reading          a part of an object
+    statuses         HTTP's statuses of errors
     clients          lines that connect well-known clients
 
 Nothing is kept here: all state is where commands keep it, in the local store and in the bucket.

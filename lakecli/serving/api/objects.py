@@ -36,7 +36,6 @@ from lakecli.serving.api.requests import (
     ApiError,
     ApiOperation,
     JsonFields,
-    PreconditionFailed,
     as_json,
     free_text,
     name_text,
@@ -44,6 +43,7 @@ from lakecli.serving.api.requests import (
     shown_text,
 )
 from lakecli.serving.reading import read_range
+from lakecli.serving.statuses import PreconditionFailed
 from lakecli.serving.writes import PathChange
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.presigned_urls import PresignRequest

@@ -36,6 +36,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.repository.contract import Repository
 from lakecli.serving.context import ServingContext, client_of
 from lakecli.serving.served import Served
+from lakecli.serving.statuses import status_of
 from lakecli.serving.writes import BranchWriter, Client, Deposited, PathChange
 
 T = TypeVar("T")
@@ -57,25 +58,6 @@ NO_CONTENT: Final = 204
 # Errors --------------------------------------------------------------------------------------
 
 
-class PreconditionFailed(errors.Refused):
-    """A condition of a write is not met."""
-
-
-_STATUSES: Final[Mapping[int, tuple[type[Exception], ...]]] = {
-    400: (Invalid, errors.UsageError, errors.NothingToDo, errors.DirtyBranch),
-    403: (errors.Forbidden, errors.PermissionDenied),
-    404: (errors.NotFound,),
-    412: (PreconditionFailed, errors.HookFailed, errors.CheckFailed),
-    423: (errors.LostRace,),
-    501: (errors.Unsupported,),
-    # lakeFS's clients repeat what 503 answers, but not 504: it may have taken effect.
-    503: (errors.Unreachable,),
-    504: (errors.OutcomeUnknown,),
-    409: (errors.ConflictError, errors.Refused),
-}
-"""The families of errors by their status; the first that matches counts, and the rest is 500."""
-
-
 class ApiError(Exception):
     """An answer other than success, in lakeFS's form.
 
@@ -92,9 +74,8 @@ class ApiError(Exception):
 
 def of_lake_error(error: errors.LakeError | Invalid) -> ApiError:
     """Return the answer to a request that failed with an error of lakecli."""
-    found = (status for status, families in _STATUSES.items() if isinstance(error, families))
     hint = getattr(error, "hint", None)
-    return ApiError(next(found, 500), f"{error} ({hint})" if hint else str(error))
+    return ApiError(status_of(error), f"{error} ({hint})" if hint else str(error))
 
 
 # Operations ----------------------------------------------------------------------------------
