@@ -29,7 +29,7 @@ from starlette.responses import Response
 from lakecli.base.model import NO_METADATA
 from lakecli.errors import LakeError, NotFound, UsageError
 from lakecli.serving.context import THREAD_NAME, ServingContext, client_of, pieces_of
-from lakecli.serving.s3.bodies import Body, Finished, announced_size
+from lakecli.serving.s3.bodies import Body, announced_size
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.signature import Signed
 from lakecli.serving.s3.xml import Markup, document
@@ -107,28 +107,18 @@ class StreamedAnswer(S3Answer):
         del scope, receive
         start = {"type": "http.response.start", "status": self.status_code}
         await send(start | {"headers": self.raw_headers})
-        pending: bytes | None = self._first
-        reading = self._read()
-        try:
-            while pending is not None:
-                following = await reading
-                if following is not None:
-                    if await self._call.request.is_disconnected():
-                        return
-                    reading = self._read()
-                await send(
-                    {
-                        "type": "http.response.body",
-                        "body": pending,
-                        "more_body": following is not None,
-                    }
-                )
-                pending = following
-        finally:
-            await _ended(reading)
+        pending = self._first
+        async with aclosing(_ahead(self._following())) as pieces:
+            async for piece in pieces:
+                if await self._call.request.is_disconnected():
+                    return
+                await send({"type": "http.response.body", "body": pending, "more_body": True})
+                pending = piece
+        await send({"type": "http.response.body", "body": pending, "more_body": False})
 
-    def _read(self) -> Task[bytes | None]:
-        return create_task(self._call.context.in_thread(next, self._rest, None))
+    async def _following(self) -> AsyncGenerator[bytes]:
+        while (piece := await self._call.in_thread(next, self._rest, None)) is not None:
+            yield piece
 
 
 class Call:
@@ -140,7 +130,7 @@ class Call:
         query: the parameters, decoded; of those that come twice, the last.
         headers: the headers by lower-case names.
         body: the body, if the operation needs it as a whole.
-        finished: what is known of the body once it was read whole.
+        sums: the checksums of the body once it was read whole; see `Body.finish`.
     """
 
     def __init__(
@@ -160,7 +150,7 @@ class Call:
         self.query = query
         self.headers = headers
         self.body = b""
-        self.finished: Finished | None = None
+        self.sums: Mapping[str, str] = {}
         self._has_read = False
 
     @cached_property
@@ -237,7 +227,7 @@ class Call:
         self._has_read = True
         async for data in self.request.stream():
             pieces += body.feed(data)
-        self.finished = body.finish()
+        self.sums = body.finish()
         return b"".join(pieces)
 
     async def slowly(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -288,7 +278,7 @@ class Call:
             if size >= TAKEN:
                 yield b"".join(gathered)
                 gathered, size = [], 0
-        self.finished = body.finish()
+        self.sums = body.finish()
         yield b"".join(gathered)
 
     async def drain(self) -> None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 import zlib
 from base64 import b64decode, b64encode
-from binascii import Error
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import sha1, sha256
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import google_crc32c
 
@@ -29,17 +28,6 @@ class ChecksumHasher(Protocol):
 
     def digest(self) -> bytes:
         """Return the checksum of the bytes taken so far."""
-
-
-class _Crc(NamedTuple):
-    """A CRC.
-
-    Attributes:
-        extend: returns the CRC of bytes that follow others, from the CRC of those.
-    """
-
-    size: int
-    extend: Callable[[bytes, int], int]
 
 
 _CRC64_POLYNOMIAL: Final = 0x9A6C9329AC4BC9B5
@@ -68,31 +56,31 @@ def _crc64nvme(data: bytes, crc: int) -> int:
     return core.crc64nvme(data, crc) if core is not None else python_crc64nvme(data, crc)
 
 
-_CRCS: Final = {
-    "crc32": _Crc(4, zlib.crc32),
-    "crc32c": _Crc(4, lambda data, crc: int(google_crc32c.extend(crc, data))),
-    "crc64nvme": _Crc(8, _crc64nvme),
-}
-
-
 class _CrcHasher:
-    """A CRC that is computed piece by piece."""
+    """A CRC that is computed piece by piece.
 
-    def __init__(self, algorithm: str) -> None:
-        self._crc = _CRCS[algorithm]
+    Args:
+        extend: returns the CRC of bytes that follow others, from the CRC of those.
+    """
+
+    def __init__(self, size: int, extend: Callable[[bytes, int], int]) -> None:
+        self._size = size
+        self._extend = extend
         self._value = 0
 
     def update(self, data: bytes, /) -> None:
-        self._value = self._crc.extend(data, self._value)
+        self._value = self._extend(data, self._value)
 
     def digest(self) -> bytes:
-        return self._value.to_bytes(self._crc.size)
+        return self._value.to_bytes(self._size)
 
 
 PREFIX: Final = "x-amz-checksum-"
 
 ALGORITHMS: Final[Mapping[str, Callable[[], ChecksumHasher]]] = {
-    **{algorithm: partial(_CrcHasher, algorithm) for algorithm in _CRCS},
+    "crc32": partial(_CrcHasher, 4, zlib.crc32),
+    "crc32c": partial(_CrcHasher, 4, lambda data, crc: int(google_crc32c.extend(crc, data))),
+    "crc64nvme": partial(_CrcHasher, 8, _crc64nvme),
     "sha1": partial(sha1, usedforsecurity=False),
     "sha256": sha256,
 }
@@ -122,10 +110,7 @@ def checked(algorithm: str, text: str, *, of_upload: bool = False) -> str:
         S3Error: InvalidRequest.
     """
     whole, dash, count = text.strip().partition("-")
-    try:
-        digest = b64decode(whole, validate=True)
-    except (Error, ValueError):
-        digest = b""
+    digest = decoded(whole)
     is_sound = not dash or (of_upload and _COUNT.fullmatch(count) is not None)
     if len(digest) != _SIZES[algorithm] or not is_sound:
         raise S3Error("InvalidRequest", f"The value of {PREFIX}{algorithm} is invalid.")
@@ -139,13 +124,11 @@ def sent(headers: Mapping[str, str], *, of_upload: bool = False) -> dict[str, st
         of_upload: whether the request is CompleteMultipartUpload: its checksums are those of the
             object, not of the body.
     """
-    found = {
-        name.removeprefix(PREFIX): text for name, text in headers.items() if name.startswith(PREFIX)
-    }
+    found = ((name.removeprefix(PREFIX), name) for name in headers if name.startswith(PREFIX))
     sums = {
-        named(name): checked(name, text, of_upload=of_upload)
-        for name, text in found.items()
-        if name not in _OTHER
+        named(algorithm): checked(algorithm, headers[name], of_upload=of_upload)
+        for algorithm, name in found
+        if algorithm not in _OTHER
     }
     if len(sums) > 1:
         raise S3Error("InvalidRequest", "Only one x-amz-checksum- header may be sent.")
@@ -155,6 +138,14 @@ def sent(headers: Mapping[str, str], *, of_upload: bool = False) -> dict[str, st
 def encoded(digest: bytes) -> str:
     """Return a digest in base64."""
     return b64encode(digest).decode()
+
+
+def decoded(text: str) -> bytes:
+    """Return a digest in base64 as bytes; ``b""`` if it is malformed."""
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        return b""
 
 
 def composite(algorithm: str, parts: Sequence[str]) -> str:

@@ -6,24 +6,36 @@ is a common prefix, even if it has no objects; otherwise all their objects are w
 expressions can be read, but are not listed here.
 
 A page begins with a search for its first name, so its cost does not depend on the pages before it.
+The token of the next page has the position at which it begins. It is authenticated by a secret of
+the run, for the bucket, the prefix and the delimiter of the listing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from hmac import compare_digest
 from typing import Final, NamedTuple
 
 from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
-from lakecli.serving.s3 import pages, xml
+from lakecli.serving.s3 import xml
 from lakecli.serving.s3.buckets import OWNER
 from lakecli.serving.s3.call import Call, S3Answer, operation, xml_answer
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import etag_of, iso_date
 
+MOST: Final = 1000
+"""The most names on a page."""
+
 SLASH: Final = b"/"
+_MAC_SIZE: Final = 16
+_NUMBER: Final = re.compile("[0-9]{1,10}", re.ASCII)
+_LARGEST: Final = (1 << 31) - 1
 
 Listed = tuple[bytes, ListedObject | ListedPrefix]
 """What stands before a name, such as its ref and a slash, and the rest of it."""
@@ -54,8 +66,8 @@ class ListingPage(NamedTuple):
         return cls(
             bytes_of(call, "prefix"),
             bytes_of(call, "delimiter"),
-            pages.most_of(call.query.get(most), most),
-            pages.encoding_of(call.query.get("encoding-type")),
+            most_of(call.query.get(most), most),
+            encoding_of(call.query.get("encoding-type")),
         )
 
     def name(self, key: bytes) -> xml.Markup:
@@ -89,7 +101,7 @@ def list_objects(call: Call) -> S3Answer:
         token = query.get("continuation-token")
         start = bytes_of(call, "start-after")
         listing = (call.bucket, query.get("prefix", ""), query.get("delimiter", ""))
-        after = start if token is None else pages.position_of(secret, listing, token)
+        after = start if token is None else position_of(secret, listing, token)
         own["StartAfter"] = page.name(start) if start else None
         own["ContinuationToken"] = token
     else:
@@ -99,7 +111,7 @@ def list_objects(call: Call) -> S3Answer:
     objects, prefixes, last = _listed(call, page._replace(after=after), has_owner=has_owner)
     if is_second:
         own["KeyCount"] = len(objects) + len(prefixes)
-        own["NextContinuationToken"] = pages.token_of(secret, listing, last) if last else None
+        own["NextContinuationToken"] = token_of(secret, listing, last) if last else None
     elif page.delimiter:
         own["NextMarker"] = page.name(last) if last else None
     return xml_answer(
@@ -204,3 +216,55 @@ def _of_ref(call: Call, ref: bytes, below: bytes, page: ListingPage) -> Iterator
             after=after,
         ):
             yield own, item
+
+
+def token_of(secret: bytes, listing: Sequence[str], position: bytes) -> str:
+    """Return the token of the next page.
+
+    Args:
+        secret: the secret of this run, at most 64 bytes.
+        listing: what the token is for: bucket, prefix, delimiter.
+    """
+    sealed = _mac_of(secret, listing, position) + position
+    return urlsafe_b64encode(sealed).decode().rstrip("=")
+
+
+def position_of(secret: bytes, listing: Sequence[str], token: str) -> bytes:
+    """Return the position of a token; raise `S3Error`: InvalidArgument."""
+    try:
+        sealed = urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
+    except ValueError:
+        sealed = b""
+    position = sealed[_MAC_SIZE:]
+    if not compare_digest(sealed[:_MAC_SIZE], _mac_of(secret, listing, position)):
+        raise S3Error(
+            "InvalidArgument",
+            "The continuation token is not of this listing, or of an earlier run of the endpoint.",
+        )
+    return position
+
+
+def _mac_of(secret: bytes, listing: Sequence[str], position: bytes) -> bytes:
+    mac = blake2b(key=secret, digest_size=_MAC_SIZE)
+    for part in (*(text.encode("utf-8", "surrogateescape") for text in listing), position):
+        mac.update(len(part).to_bytes(8) + part)
+    return mac.digest()
+
+
+def most_of(text: str | None, name: str = "max-keys") -> int:
+    """Return how many names a page has at most: 0 to `MOST`; raise `S3Error`: InvalidArgument."""
+    return min(number_of(text, name), MOST) if text else MOST
+
+
+def number_of(text: str, name: str) -> int:
+    """Return a parameter that is a number; raise `S3Error`: InvalidArgument."""
+    if _NUMBER.fullmatch(text) is None or int(text) > _LARGEST:
+        raise S3Error("InvalidArgument", f"{name} must be an integer between 0 and {_LARGEST}.")
+    return int(text)
+
+
+def encoding_of(text: str | None) -> str:
+    """Return the encoding of names, ``url`` or ``""``; raise `S3Error`: InvalidArgument."""
+    if text and text.lower() != "url":
+        raise S3Error("InvalidArgument", "encoding-type must be url.")
+    return "url" if text else ""

@@ -16,11 +16,11 @@ from threading import Lock
 from time import time_ns
 from typing import TYPE_CHECKING, Final
 
-from lakecli.serving.s3 import checksums, conditions, pages, xml
+from lakecli.serving.s3 import checksums, conditions, xml
 from lakecli.serving.s3.buckets import OWNER
 from lakecli.serving.s3.call import PIECE, Call, S3Answer, operation, xml_answer
 from lakecli.serving.s3.errors import S3Error
-from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix
+from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix, most_of, number_of
 from lakecli.serving.s3.objects import (
     CopySource,
     check_early,
@@ -160,7 +160,7 @@ def _no_such_upload() -> S3Error:
 
 
 def _number_of(call: Call) -> int:
-    number = pages.number_of(call.query["partNumber"], "partNumber")
+    number = number_of(call.query["partNumber"], "partNumber")
     if not 1 <= number <= xml.MOST_PARTS:
         raise S3Error("InvalidArgument", f"a part has a number from 1 to {xml.MOST_PARTS:,}")
     return number
@@ -194,7 +194,7 @@ async def upload_part(call: Call) -> S3Answer:
     def store(body: bytes | Iterator[bytes]) -> None:
         part = UploadPart(number, call.body_size or 0, tag, call.context.clock())
         upload.storage.add(part, [body] if isinstance(body, bytes) else body)
-        upload.add(part._replace(checksums=call.finished.checksums if call.finished else {}))
+        upload.add(part._replace(checksums=call.sums))
 
     await call.received(store, also=upload.algorithms)
     return received_answer(call, tag)
@@ -321,8 +321,8 @@ def abort_upload(call: Call) -> S3Answer:
 def list_parts(call: Call) -> S3Answer:
     """Answer ListParts."""
     upload = _upload_of(call)
-    most = pages.most_of(call.query.get("max-parts"), "max-parts")
-    after = pages.number_of(call.query.get("part-number-marker") or "0", "part-number-marker")
+    most = most_of(call.query.get("max-parts"), "max-parts")
+    after = number_of(call.query.get("part-number-marker") or "0", "part-number-marker")
     found = [part for number, part in sorted(upload.parts.items()) if number > after]
     listed = found[:most]
     parts = [

@@ -360,8 +360,7 @@ async def put_object(call: Call) -> S3Answer:
 
 def received_answer(call: Call, etag: str) -> S3Answer:
     """Return the answer to a body, with the checksums that were verified."""
-    sums = {} if call.finished is None else call.finished.checksums
-    headers = {checksums.PREFIX + name: text for name, text in sums.items()}
+    headers = {checksums.PREFIX + name: text for name, text in call.sums.items()}
     return S3Answer(200, {"etag": f'"{etag}"', **headers})
 
 
