@@ -63,16 +63,19 @@ class TreesToCompare(NamedTuple):
     prefix: bytes
 
 
-def compare_here(trees: TreeStore, compared: TreesToCompare) -> Iterator[Difference]:
+def compare_here(
+    trees: TreeStore, compared: TreesToCompare, start: bytes = b""
+) -> Iterator[Difference]:
     """Yield the differences of trees in path order, computed by this process.
 
     Args:
         trees: the store that holds the trees.
+        start: only paths from this one on.
     """
     base, left, right, prefix = compared
     if base is None:
-        return diff(trees, left, right, prefix=prefix)
-    return compare_trees(trees, base=base, left=left, right=right, prefix=prefix)
+        return diff(trees, left, right, prefix=prefix, start=start)
+    return compare_trees(trees, base=base, left=left, right=right, prefix=prefix, start=start)
 
 
 @contextmanager

@@ -11,6 +11,8 @@
     access           key pairs, and sessions of browsers
     served           the repositories, opened for many threads
     writes           writes to branches; those that come at the same time are made together
+    reading          a part of an object
+    statuses         HTTP's statuses of errors
     clients          lines that connect well-known clients
 
 Nothing is kept here: all state is where commands keep it, in the local store and in the bucket.

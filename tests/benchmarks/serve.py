@@ -177,7 +177,8 @@ def measure(peer: Peer, work: Work, number: int) -> dict[str, float]:
 
     def put_large(each: int) -> None:
         body = memoryview(large)
-        parts = [b"%032d" % each, *(body[at : at + MIB] for at in range(32, len(body), MIB))]
+        parts: list[bytes | memoryview] = [b"%032d" % each]
+        parts += (body[at : at + MIB] for at in range(32, len(body), MIB))
         obstore.put(store, f"l{number}/{each}", iter(parts), chunk_size=CHUNK, max_concurrency=4)
 
     with timed("PUT of large objects"):
@@ -239,9 +240,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "lakecli" in peers:
                 stress(peers["lakecli"])
                 peak = peers["lakecli"].memory()
+        _show(results)
     finally:
         subprocess.run(["rm", "-rf", directory], check=True)
-    _show(results)
     print(f"\nmemory with {CLIENTS} clients: {peak / MIB:.0f} MiB, at most {MOST_MEMORY / MIB:.0f}")
     return int(peak > MOST_MEMORY)
 

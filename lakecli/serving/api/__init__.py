@@ -4,14 +4,12 @@
 
     routes                   finds the operation, checks who asks, answers errors
     configuration            version, storage, user, login
-    staging                  uploads to the bucket itself, imports
-    objects                  read, list, write, copy, delete
+    tasks                    imports, refs dumps
+    objects                  read, list, write, copy, delete; uploads to the bucket itself
     refs                     branches, tags, commits, log, diff, merge
-    repositories             repositories, protected branches, refs dumps
-    refused                  all other operations, for the manual
+    repositories             repositories, protected branches
     bodies                   forms with a file
-    records                  lakeFS's records as JSON
-    requests                 parameters, checks, pages, errors; how an operation is declared
+    requests                 how an operation is declared; parameters, errors, JSON, pages
 
 Paths, names of fields and statuses are those of lakeFS 1.84; its document is the schema.
 """

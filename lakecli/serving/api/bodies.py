@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from email.message import Message
-from itertools import chain
+from email.parser import BytesHeaderParser
 from typing import Final, NamedTuple
 
 from lakecli.base.validation import Invalid
@@ -44,84 +44,52 @@ def open_upload(content_type: str, pieces: Iterator[bytes]) -> UploadedContents:
     Raises:
         Invalid: a form without a boundary, or without the field `FIELD`.
     """
-    header = _parsed(content_type)
+    header = Message()
+    header["content-type"] = content_type or "application/octet-stream"
     if header.get_content_type() != "multipart/form-data":
         return UploadedContents(content_type, pieces)
-    boundary = header.get_param("boundary") or ""
+    boundary = header.get_param("boundary")
     if not isinstance(boundary, str) or not _BOUNDARY.fullmatch(boundary):
         raise Invalid("a form without a boundary")
     form = _Form(pieces, boundary.encode())
-    for part in form.parts():
-        if part.get_param("name", header="content-disposition") == FIELD:
-            return UploadedContents(part.get("content-type", ""), form.contents(is_last=True))
-    raise Invalid(f"a form without the field {FIELD!r}")
-
-
-def _parsed(content_type: str) -> Message:
-    message = Message()
-    message["content-type"] = content_type or "application/octet-stream"
-    return message
+    while (part := form.next_part()).get_param("name", header="content-disposition") != FIELD:
+        pass
+    return UploadedContents(str(part.get("content-type", "")), form.last_contents())
 
 
 class _Form:
     """A form that is read from its start to its end."""
 
     def __init__(self, pieces: Iterator[bytes], boundary: bytes) -> None:
-        # The first boundary may be the very first line.
-        self._pieces = chain([b"\r\n"], pieces)
+        self._pieces = pieces
         self._mark = b"\r\n--" + boundary
-        self._buffer = b""
+        self._buffer = b"\r\n"  # the first boundary may be the very first line
 
-    def parts(self) -> Iterator[Message]:
-        """Yield the head of each part; what the caller leaves of its contents is skipped."""
-        for _ in self.contents():
+    def next_part(self) -> Message:
+        """Return the head of the next part; what the caller left of the last one is skipped."""
+        for _ in self._until(self._mark):
             pass
-        while not self._head(b"\r\n").startswith(b"--"):
-            # The line end of the boundary may also be that of an empty head.
-            self._buffer = b"\r\n" + self._buffer
-            part = Message()
-            for line in self._head(b"\r\n\r\n").decode("utf-8", "replace").split("\r\n"):
-                name, _, value = line.partition(":")
-                if name:
-                    part[name.strip()] = value.strip()
-            yield part
-            for _ in self.contents():
-                pass
+        head = b""
+        for piece in self._until(b"\r\n\r\n"):  # the first of them may end the boundary's line
+            head += piece
+            if len(head) > _MOST_HEADERS:
+                raise Invalid("a form with a part whose head is too long")
+        return BytesHeaderParser().parsebytes(head.partition(b"\r\n")[2])
 
-    def contents(self, *, is_last: bool = False) -> Iterator[bytes]:
-        """Yield the bytes before the next boundary.
+    def last_contents(self) -> Iterator[bytes]:
+        """Yield the contents of a part, and read the rest, so that the connection can go on."""
+        yield from self._until(self._mark)
+        for _ in self._pieces:
+            pass
 
-        Args:
-            is_last: read the rest of the form, too, so that the connection can be used again.
-        """
-        while (at := self._buffer.find(self._mark)) < 0:
-            keep = len(self._mark) - 1
-            if len(self._buffer) > keep:
-                yield self._buffer[:-keep]
-                self._buffer = self._buffer[-keep:]
-            self._fill()
-        if at:
-            yield self._buffer[:at]
-        self._buffer = self._buffer[at + len(self._mark) :]
-        if is_last:
-            for _ in self._pieces:
-                pass
-
-    def _head(self, end: bytes) -> bytes:
-        """Return the bytes before a mark, which must be near."""
-        while (at := self._buffer.find(end)) < 0:
-            if len(self._buffer) > _MOST_HEADERS:
-                raise Invalid("a form with a part whose head does not end")
-            if end == b"\r\n" and self._buffer.startswith(b"--"):
-                return self._buffer
-            self._fill()
-        if at > _MOST_HEADERS:
-            raise Invalid("a form with a part whose head is too long")
-        found, self._buffer = self._buffer[:at], self._buffer[at + len(end) :]
-        return found
-
-    def _fill(self) -> None:
-        piece = next(self._pieces, None)
-        if piece is None:
-            raise Invalid("a form that ends early")
-        self._buffer += piece
+    def _until(self, mark: bytes) -> Iterator[bytes]:
+        """Yield the bytes before a mark; those behind it are next."""
+        while (at := self._buffer.find(mark)) < 0:
+            before = max(len(self._buffer) - len(mark) + 1, 0)
+            yield self._buffer[:before]
+            piece = next(self._pieces, None)
+            if piece is None:
+                raise Invalid("a form that ends early")
+            self._buffer = self._buffer[before:] + piece
+        found, self._buffer = self._buffer[:at], self._buffer[at + len(mark) :]
+        yield found

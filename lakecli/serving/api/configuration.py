@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
+from collections.abc import Mapping
 from typing import Any, Final
 
-from lakecli.base.validation import Record
-from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, Json, free_text
+from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, free_text
 from lakecli.stores.uri import is_local, parse
 
-VERSION: Final = "1.84.0"
+VERSION: Final = {
+    "version": "1.84.0",
+    "version_context": "lakecli",
+    "upgrade_recommended": False,
+}
 """The version of lakeFS whose API this is; clients decide by it what they may ask for."""
 
 _TYPES: Final = {"s3": "s3", "gs": "gs", "az": "azure", "https": "azure"}
 
 
-def check_health(_call: ApiCall) -> Json:
-    """Answer that the endpoint works."""
-    return None
-
-
-def get_version(_call: ApiCall) -> Json:
-    """Return the version of the API."""
-    return {"version": VERSION, "version_context": "lakecli", "upgrade_recommended": False}
-
-
-def get_storage(call: ApiCall) -> Json:
+def get_storage(call: ApiCall) -> Mapping[str, Any]:
     """Return what the stores of the repositories can do.
 
     Clients use presigned URLs by themselves if these are announced. An upload by a presigned URL is
@@ -50,53 +43,39 @@ def get_storage(call: ApiCall) -> Json:
     }
 
 
-def get_config(call: ApiCall) -> Json:
+def get_config(call: ApiCall) -> Mapping[str, Any]:
     """Return the whole configuration."""
-    return {
-        "version_config": get_version(call),
-        "storage_config": get_storage(call),
-        "storage_config_list": [],
-    }
+    storage = get_storage(call)
+    return {"version_config": VERSION, "storage_config": storage, "storage_config_list": []}
 
 
-def get_setup_state(_call: ApiCall) -> Json:
-    """Answer that nothing has to be set up."""
-    return {"state": "initialized", "comm_prefs_missing": False}
-
-
-def get_user(call: ApiCall) -> Json:
+def get_user(call: ApiCall) -> Mapping[str, Any]:
     """Describe the user, who makes all commits."""
-    committer = call.committer()
-    user: dict[str, Any] = {"id": committer, "creation_date": 0, "friendly_name": committer}
-    if committer.endswith(">"):
-        user["email"] = committer.rpartition("<")[2].removesuffix(">")
+    who = call.committer
+    user: dict[str, Any] = {"id": who, "creation_date": 0, "friendly_name": who}
+    if who.endswith(">"):
+        user["email"] = who.rpartition("<")[2].removesuffix(">")
     return {"user": user}
 
 
-_LOGIN: Final = Record({"access_key_id": free_text, "secret_access_key": free_text})
-
-
-def log_in(call: ApiCall) -> Json:
+def log_in(call: ApiCall) -> Mapping[str, Any]:
     """Return a token for the key pair."""
-    wanted = call.read(_LOGIN)
-    token = call.context.access.log_in(wanted["access_key_id"], wanted["secret_access_key"])
+    token = call.context.access.log_in(*call.fields.values())
     if token is None:
-        raise ApiError(HTTPStatus.UNAUTHORIZED, "error authenticating request")
+        raise ApiError(401, "error authenticating request")
     return {"token": token}
 
 
-def post_statistics(_call: ApiCall) -> Json:
-    """Take statistics of a client, and forget them."""
-    return None
-
+_STATE: Final = {"state": "initialized", "comm_prefs_missing": False}
+_PAIR: Final = JsonFields(access_key_id=free_text, secret_access_key=free_text)
 
 OPERATIONS: Final = (
-    ApiOperation("healthCheck", "GET", "/healthcheck", check_health, 204),
-    ApiOperation("getLakeFSVersion", "GET", "/config/version", get_version),
+    ApiOperation("healthCheck", "GET", "/healthcheck", lambda _: None, 204),
+    ApiOperation("getLakeFSVersion", "GET", "/config/version", lambda _: VERSION),
     ApiOperation("getStorageConfig", "GET", "/config/storage", get_storage),
     ApiOperation("getConfig", "GET", "/config", get_config),
-    ApiOperation("getSetupState", "GET", "/setup_lakefs", get_setup_state),
+    ApiOperation("getSetupState", "GET", "/setup_lakefs", lambda _: _STATE),
     ApiOperation("getCurrentUser", "GET", "/user", get_user),
-    ApiOperation("login", "POST", "/auth/login", log_in),
-    ApiOperation("postStatsEvents", "POST", "/statistics", post_statistics, 204),
+    ApiOperation("login", "POST", "/auth/login", log_in, body=_PAIR),
+    ApiOperation("postStatsEvents", "POST", "/statistics", lambda _: None, 204),
 )

@@ -1,78 +1,67 @@
-"""Objects: read, list, write, copy, delete."""
+"""Objects: read, list, write, copy, delete; also those that clients bring in themselves."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 from hashlib import sha256
-from http import HTTPStatus
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from lakecli.base.content_types import content_type_of
+from lakecli.base.content_types import DEFAULT, content_type_of
+from lakecli.base.ids import MalformedId
+from lakecli.base.layout import INCOMING, incoming_key
 from lakecli.base.model import MAX_PATH_SIZE, Entry
-from lakecli.base.validation import (
-    MAX_COUNT,
-    Record,
-    boolean,
-    list_of,
-    nullable,
-    optional,
-    text,
-    whole,
-)
+from lakecli.base.validation import MAX_COUNT, list_of, nullable, optional, text, whole
 from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.repository import cp
-from lakecli.repository.handoff.incoming import record_object
+from lakecli.repository.contract import Repository
+from lakecli.repository.handoff import incoming
 from lakecli.repository.handoff.links import presign_entry
-from lakecli.repository.reading.contents import gone, read_object
-from lakecli.repository.reading.recorded import locate
-from lakecli.repository.reading.view import open_view
+from lakecli.repository.reading.addresses import is_external
+from lakecli.repository.reading.contents import read_object
+from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import NewAttributes
+from lakecli.serving.api import requests
 from lakecli.serving.api.bodies import open_upload
-from lakecli.serving.api.records import (
-    PRESIGNED_FOR,
-    can_presign,
-    object_json,
-    parse_range,
-    prefix_json,
-)
 from lakecli.serving.api.requests import (
-    LARGEST_PAGE,
     ApiCall,
+    ApiError,
     ApiOperation,
-    Json,
-    PreconditionFailed,
+    JsonFields,
+    as_json,
     free_text,
-    metadata,
     name_text,
-    of_lake_error,
-    offset_of,
-    page,
     path_text,
+    shown_text,
 )
+from lakecli.serving.reading import read_range
+from lakecli.serving.statuses import PreconditionFailed
 from lakecli.serving.writes import PathChange
 from lakecli.staging.area import TOMBSTONE
-from lakecli.stores.contract import ObjectNotFound
+from lakecli.stores.presigned_urls import PresignRequest
+from lakecli.stores.streams import PieceReader
+from lakecli.stores.uri import as_url, is_local
 
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
+_PIECE: Final = 1 << 20
+"""The bytes that are sent at once."""
 
-_PIECE: Final = 4 << 20
-_HEADER_TEXT: Final = re.compile(r"[!-~][ -~]{0,254}", re.ASCII)
-_SMALL: Final = 1 << 20
-"""The most bytes that are sent at once."""
+_PRESIGNED_FOR: Final = timedelta(minutes=15)
+"""How long presigned URLs work: as long as those of lakeFS."""
 
 _META: Final = "x-lakefs-meta-"
 """Headers of uploads that begin like this are user metadata."""
 
+_TYPE: Final = re.compile(r"[!-~][ -~]{0,254}", re.ASCII)
+_TAG: Final = re.compile(r"[!#-+\--~][ !#-+\--~]{0,254}", re.ASCII)
+_RANGE: Final = re.compile(r"bytes=(?:(\d{1,19})-(\d{0,19})|-(\d{1,19}))", re.ASCII)
 _HEADERS: Final = {
     "Accept-Ranges": "bytes",
     # An object may be a page: a browser that shows it must not run it with the user's session.
@@ -81,137 +70,156 @@ _HEADERS: Final = {
     "X-Frame-Options": "SAMEORIGIN",
 }
 
+
+def _place(repository: Repository) -> str:
+    return f"{as_url(repository.record.storage_namespace)}/"
+
+
+def _is_presigned(call: ApiCall) -> bool:
+    """Return whether a URL is asked for, and the namespace is in a bucket, which can sign one."""
+    return call.flag("presign") and not is_local(call.repository.record.storage_namespace)
+
+
+def _object_json(call: ApiCall, path: bytes, entry: Entry) -> dict[str, Any]:
+    """Return lakeFS's ``ObjectStats``."""
+    place = "" if is_external(entry) else _place(call.repository)
+    same = ("checksum", "content_type", "metadata")
+    return {
+        "path": shown_text(path),
+        "path_type": "object",
+        "physical_address": place + entry.physical_address,
+        **as_json(entry, *same, size_bytes="size", mtime="modified_at"),
+    }
+
+
+def _asked_json(call: ApiCall, path: bytes, entry: Entry) -> dict[str, Any]:
+    """Return ``ObjectStats`` with a URL, and without user metadata, if that is asked for."""
+    record = _object_json(call, path, entry)
+    if _is_presigned(call):
+        signed = presign_entry(call.repository, entry, path, expires_in=_PRESIGNED_FOR)
+        record["physical_address"] = signed.url
+        record["physical_address_expiry"] = int(signed.expires_at.timestamp())
+    if not call.flag("user_metadata", default=True):
+        del record["metadata"]
+    return record
+
+
 # Reading -------------------------------------------------------------------------------------
 
 
 def _entry(call: ApiCall) -> Entry:
-    with call.context.served.view(call.name, call.parameters["ref"]) as view:
+    with call.context.served.view(call["repository"], call["ref"]) as view:
         return view.entry(call.path())
 
 
 def get_object(call: ApiCall) -> Response:
     """Return the bytes of an object, or those of a range."""
-    entry, repository = _entry(call), call.repository()
-    if call.flag("presign") and can_presign(repository):
-        signed = presign_entry(repository, entry, call.path(), expires_in=PRESIGNED_FOR)
-        return RedirectResponse(signed.url, HTTPStatus.FOUND)
+    entry, repository = _entry(call), call.repository
+    if _is_presigned(call):
+        signed = presign_entry(repository, entry, call.path(), expires_in=_PRESIGNED_FOR)
+        return RedirectResponse(signed.url, 302)
     etag = f'"{_etag(entry)}"'
-    is_plain = _HEADER_TEXT.fullmatch(entry.content_type)
     headers = _HEADERS | {
         "ETag": etag,
         "Last-Modified": format_datetime(entry.modified_at, usegmt=True),
-        "Content-Type": entry.content_type if is_plain else "application/octet-stream",
+        "Content-Type": entry.content_type if _TYPE.fullmatch(entry.content_type) else DEFAULT,
     }
     if _names(call.headers.get("if-none-match", ""), entry):
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return Response(status_code=304, headers=headers)
     is_same = call.headers.get("if-range", etag) == etag
-    wanted = parse_range(call.headers.get("range") if is_same else None, entry.size)
-    start, end = wanted or (0, entry.size)
-    status = HTTPStatus.OK
-    if wanted is not None:
-        status = HTTPStatus.PARTIAL_CONTENT
+    part = _parse_range(call.headers.get("range", ""), entry.size) if is_same else None
+    start, end = part or (0, entry.size)
+    if part is not None:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{entry.size}"
     headers["Content-Length"] = str(end - start)
-    if call.action == "headObject":
+    status = 200 if part is None else 206
+    if call.request.method == "HEAD":
         return Response(status_code=status, headers=headers)
-    if wanted is None:
-        pieces = _whole(read_object(repository, entry))
-    else:
-        pieces = _read_range(repository, entry, start, end)
-    if end - start <= _SMALL:
-        return Response(b"".join(pieces), status, headers)
-    first = next(pieces)  # what is missing is noticed before the answer begins
-    return StreamingResponse(chain([first], pieces), status, headers)
+    pieces = read_object if part is None else partial(read_range, start=start, size=end - start)
+    # It holds back the last piece until all are verified, so that a damaged object is cut short.
+    reader = PieceReader(pieces(repository, entry))
+    if end - start <= _PIECE:
+        return Response(reader.read(), status, headers)
+    return StreamingResponse(iter(partial(reader.read, _PIECE), b""), status, headers)
 
 
-def _whole(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the last piece only after all are verified, so that a damaged object is cut short."""
-    held = next(pieces, b"")
-    for piece in pieces:
-        yield held
-        held = piece
-    yield held
+def _parse_range(header: str, size: int) -> tuple[int, int] | None:
+    """Return the start and the end (excluded) of the bytes that a header ``Range`` asks for.
 
+    ``None`` means all of them: without a header, and for what HTTP lets a server ignore.
 
-def _read_range(repository: Repository, entry: Entry, start: int, end: int) -> Iterator[bytes]:
-    store, key = locate(repository, entry)
-    while start < end:
-        try:
-            piece = store.get(key, start=start, length=min(end - start, _PIECE))
-        except ObjectNotFound as error:
-            raise gone(repository.uri, store, key) from error
-        if not piece:
-            raise IntegrityError(f"the data object is too short: {store.uri}/{key}")
-        start += len(piece)
-        yield piece
+    Raises:
+        ApiError: the object has none of these bytes.
+    """
+    found = _RANGE.fullmatch(header.strip())
+    if found is None or (found[2] and int(found[2]) < int(found[1])):
+        return None
+    start = max(size - int(found[3]), 0) if found[3] else int(found[1])
+    end = min(int(found[2]) + 1, size) if found[2] else size
+    if start >= end:
+        raise ApiError(416, f"the object has {size} bytes", {"Content-Range": f"bytes */{size}"})
+    return start, end
 
 
 def _etag(entry: Entry) -> str:
     """Return the checksum of an entry, which may be any text, in a form for a header."""
     checksum = entry.checksum.strip('"')
-    if _HEADER_TEXT.fullmatch(checksum) and not {'"', ","} & set(checksum):
-        return checksum
-    return sha256(os.fsencode(checksum)).hexdigest()
+    return checksum if _TAG.fullmatch(checksum) else sha256(os.fsencode(checksum)).hexdigest()
 
 
 def _names(header: str, entry: Entry) -> bool:
     """Return whether a header with ETags names an entry."""
-    tags = (each.strip().removeprefix("W/").strip('"') for each in header.split(","))
-    return any(each in {_etag(entry), "*"} for each in tags if each)
+    tags = {each.strip().removeprefix("W/").strip('"') for each in header.split(",")}
+    return bool(tags & {_etag(entry), "*"})
 
 
-def stat_object(call: ApiCall) -> Json:
+def stat_object(call: ApiCall) -> Mapping[str, Any]:
     """Describe an object."""
-    return object_json(
-        call.repository(),
-        call.path(),
-        _entry(call),
-        presigned=call.flag("presign"),
-        user_metadata=call.flag("user_metadata", default=True),
-    )
+    return _asked_json(call, call.path(), _entry(call))
 
 
-def list_objects(call: ApiCall) -> Json:
+def list_objects(call: ApiCall) -> Mapping[str, Any]:
     """List objects, or the common prefixes of their paths."""
-    repository, prefix = call.repository(), call.raw("prefix")
-    presigned, own = call.flag("presign"), call.flag("user_metadata", default=True)
-
-    def record(found: ListedObject | ListedPrefix) -> Json:
-        if isinstance(found, ListedPrefix):
-            return prefix_json(found.path)
-        entry = decode_entry(found.value)
-        return object_json(repository, found.path, entry, presigned=presigned, user_metadata=own)
-
-    with call.context.served.view(call.name, call.parameters["ref"]) as view:
+    prefix = call.raw("prefix")
+    with call.context.served.view(call["repository"], call["ref"]) as view:
         listed = list_prefix(
             lambda start: view.scan(prefix=prefix, start=start),
             prefix=prefix,
             delimiter=call.raw("delimiter"),
             after=call.after,
         )
-        return page(call, listed, record, lambda each: offset_of(each.path))
+        record = partial(_listed_json, call)
+        return requests.page(call, listed, record, lambda each: requests.offset_of(each.path))
+
+
+def _listed_json(call: ApiCall, found: ListedObject | ListedPrefix) -> Mapping[str, Any]:
+    if isinstance(found, ListedObject):
+        return _asked_json(call, found.path, decode_entry(found.value))
+    empty = {"path_type": "common_prefix", "physical_address": "", "checksum": "", "mtime": 0}
+    return {"path": shown_text(found.path), **empty}
 
 
 # Writing -------------------------------------------------------------------------------------
 
 
-def conditional(call: ApiCall, value: bytes) -> Callable[[bytes | None], bytes]:
+def _conditional(call: ApiCall, entry: Entry) -> Callable[[bytes | None], bytes]:
     """Return what decides to stage an entry, if the conditions in the headers are met."""
     none_match = call.headers.get("if-none-match", "")
     match = call.headers.get("if-match", "")
+    value = encode_entry(entry)
 
     def decide(present: bytes | None) -> bytes:
-        entry = None if present is None else decode_entry(present)
-        if none_match and entry is not None and _names(none_match, entry):
+        found = None if present is None else decode_entry(present)
+        if found is not None and _names(none_match, found):
             raise PreconditionFailed("the path already exists")
-        if match and (entry is None or not _names(match, entry)):
+        if match and (found is None or not _names(match, found)):
             raise PreconditionFailed("the object at the path is another one")
         return value
 
     return decide
 
 
-def upload_object(call: ApiCall) -> Json:
+def upload_object(call: ApiCall) -> Mapping[str, Any]:
     """Write an object."""
     path, writer = call.path(), call.writer
     assert not isinstance(call.body, bytes)
@@ -221,7 +229,7 @@ def upload_object(call: ApiCall) -> Json:
         physical_address=deposited.address,
         size=deposited.size,
         checksum=deposited.digest,
-        modified_at=call.repository().lake.runtime.now(),
+        modified_at=call.repository.lake.runtime.now(),
         content_type=upload.content_type or content_type_of(path),
         metadata={
             name.removeprefix(_META): value
@@ -229,112 +237,142 @@ def upload_object(call: ApiCall) -> Json:
             if name.startswith(_META)
         },
     )
-    decide = conditional(call, encode_entry(entry))
-    return object_json(call.repository(), path, call.apply(path, decide, [deposited]))
+    return _object_json(call, path, call.apply(path, _conditional(call, entry), deposited))
 
 
-def delete_object(call: ApiCall) -> Json:
-    """Delete an object; it is no error if there is none."""
-    _delete(call, [call.path()])
-    return None
-
-
-_PATHS: Final = Record({"paths": list_of(text(1 << 16, has_nul=True), LARGEST_PAGE)})
-
-
-def delete_objects(call: ApiCall) -> Json:
-    """Delete many objects; each that could not be deleted is listed."""
-    paths = [os.fsencode(each) for each in call.read(_PATHS)["paths"]]
-    return {"errors": _delete(call, paths)}
-
-
-def _delete(call: ApiCall, paths: list[bytes]) -> list[Json]:
-    changes = [PathChange(path, lambda _present: TOMBSTONE) for path in paths]
+def delete_objects(call: ApiCall) -> Mapping[str, Any]:
+    """Delete one or many objects; each that could not be deleted is listed."""
+    paths = map(os.fsencode, call.fields["paths"]) if call.fields else [call.path()]
+    changes = [PathChange(each, lambda _: TOMBSTONE) for each in paths]
     outcomes = call.writer.apply(changes, client=call.client, action=call.action)
-    failed: list[Json] = []
-    for path, outcome in zip(paths, outcomes, strict=True):
+    failed = []
+    for change, outcome in zip(changes, outcomes, strict=True):
         if isinstance(outcome, LakeError):
-            error = of_lake_error(outcome)
-            where = os.fsdecode(path[:MAX_PATH_SIZE])
-            failed.append({"status_code": error.status, "message": error.message, "path": where})
-    return failed
+            error, path = requests.of_lake_error(outcome), os.fsdecode(change.path[:MAX_PATH_SIZE])
+            failed.append({"status_code": error.status, "message": error.message, "path": path})
+    return {"errors": failed}
 
 
-_COPY: Final = Record({"src_path": path_text, "src_ref": optional(nullable(name_text), "")})
-
-
-def copy_object(call: ApiCall) -> Json:
+def copy_object(call: ApiCall) -> Mapping[str, Any]:
     """Copy an object; no bytes are copied."""
-    wanted, path = call.read(_COPY), call.path("dest_path")
-    source_ref = wanted["src_ref"] or call.branch
-    source = os.fsencode(wanted["src_path"])
-    with call.acting() as repository:
-        if (source_ref, source) == (call.branch, path):
-            with open_view(repository, call.branch) as view:
-                entry = view.entry(path)
-        else:
-            entry = cp.cp(
-                repository, source_ref=source_ref, source=source, branch=call.branch, path=path
-            )
-        return object_json(repository, path, entry)
+    path, branch, repository = call.path("dest_path"), call["branch"], call.repository
+    source_ref, source = call.fields["src_ref"] or branch, os.fsencode(call.fields["src_path"])
+    if (source_ref, source) == (branch, path):
+        with open_view(repository, branch) as view:
+            return _object_json(call, path, view.entry(path))
+    entry = cp.cp(repository, source_ref=source_ref, source=source, branch=branch, path=path)
+    return _object_json(call, path, entry)
 
 
-_METADATA: Final = Record({"set": metadata})
-
-
-def update_metadata(call: ApiCall) -> Json:
+def update_metadata(call: ApiCall) -> None:
     """Replace the user metadata of an object."""
-    attributes = NewAttributes(metadata=call.read(_METADATA)["set"])
-    with call.acting() as repository:
-        cp.update_metadata(repository, call.branch, [call.path()], attributes)
-    return None
+    attributes = NewAttributes(metadata=call.fields["set"])
+    cp.update_metadata(call.repository, call["branch"], [call.path()], attributes)
 
 
-_STAGED: Final = Record(
-    {
-        "physical_address": name_text,
-        "checksum": name_text,
-        "size_bytes": whole(0, MAX_COUNT),
-        "mtime": optional(whole(0, 253_000_000_000), None),
-        "metadata": optional(metadata, {}),
-        "content_type": optional(free_text, None),
-        "force": optional(boolean, default=False),
-    }
+# Objects that clients bring in themselves ----------------------------------------------------
+
+_STAGED: Final = JsonFields(
+    physical_address=name_text,
+    checksum=name_text,
+    size_bytes=whole(0, MAX_COUNT),
+    mtime=optional(whole(0, 253_000_000_000), None),
+    metadata=optional(requests.metadata, {}),
+    content_type=requests.no_text,
+    force=requests.flag,
 )
 
 
-def stage_object(call: ApiCall) -> Json:
+def stage_object(call: ApiCall) -> Mapping[str, Any]:
     """Stage an object that is outside the repository's namespace."""
-    wanted, path = call.read(_STAGED), call.path()
-    mtime = wanted["mtime"]
-    with call.acting() as repository:
-        entry = record_object(
+    path, mtime = call.path(), call.fields["mtime"]
+    entry = incoming.record_object(
+        call.repository,
+        call["branch"],
+        path,
+        location=call.fields["physical_address"],
+        size=call.fields["size_bytes"],
+        checksum=call.fields["checksum"],
+        modified_at=None if mtime is None else datetime.fromtimestamp(mtime, UTC),
+        content_type=call.fields["content_type"],
+        metadata=call.fields["metadata"],
+    )
+    return _object_json(call, path, entry)
+
+
+def get_physical_address(call: ApiCall) -> Mapping[str, Any]:
+    """Return an address for an object, and with ``presign`` a URL that writes it."""
+    call.path()
+    repository = call.repository
+    check_branch(repository, call["branch"])
+    key = incoming_key(repository.lake.runtime.new_id().hex())
+    location: dict[str, Any] = {"physical_address": _place(repository) + key}
+    if _is_presigned(call):
+        request, now = PresignRequest("PUT", _PRESIGNED_FOR), repository.lake.runtime.clock()
+        signed = repository.store.presign(key, request, now=now)
+        location["presigned_url"] = signed.url
+        location["presigned_url_expiry"] = int(signed.expires_at.timestamp())
+    return location
+
+
+_LINK: Final = JsonFields(
+    staging=JsonFields(physical_address=free_text),
+    checksum=free_text,
+    size_bytes=whole(0, MAX_COUNT),
+    user_metadata=optional(requests.metadata, {}),
+    content_type=requests.no_text,
+)
+
+
+def link_physical_address(call: ApiCall) -> Mapping[str, Any]:
+    """Stage an object that was written to an address of `get_physical_address`.
+
+    The object is copied to its content address, and read once for that, so that nobody can change
+    it by the URL any more.
+    """
+    wanted, path, repository = call.fields, call.path(), call.repository
+    check_branch(repository, call["branch"])
+    found = wanted["staging"]["physical_address"].removeprefix(_place(repository) + INCOMING)
+    try:
+        version = repository.store.head(incoming_key(found)).version
+        entry = incoming.bring_in(
             repository,
-            call.branch,
             path,
-            location=wanted["physical_address"],
-            size=wanted["size_bytes"],
-            checksum=wanted["checksum"],
-            modified_at=None if mtime is None else datetime.fromtimestamp(mtime, UTC),
+            found,
             content_type=wanted["content_type"],
-            metadata=wanted["metadata"],
+            metadata=wanted["user_metadata"],
+            size=wanted["size_bytes"],
         )
-        return object_json(repository, path, entry)
+    except MalformedId:
+        raise ApiError(400, "not a staging address of this repository") from None
+    except IntegrityError as error:
+        raise ApiError(400, error.message) from error
+    staged = call.apply(path, _conditional(call, entry))
+    incoming.clear(repository, found, version)
+    return _object_json(call, path, staged)
 
 
 _REF: Final = "/repositories/{repository}/refs/{ref}/objects"
 _BRANCH: Final = "/repositories/{repository}/branches/{branch}/objects"
+_BACKING: Final = "/repositories/{repository}/branches/{branch}/staging/backing"
 _OWN: Final = _BRANCH + "/stat/user_metadata"
+_SET: Final = JsonFields(set=requests.metadata)
+_COPY: Final = JsonFields(src_path=path_text, src_ref=optional(nullable(name_text), ""))
+_PATHS: Final = JsonFields(paths=list_of(text(1 << 16, has_nul=True), requests.LARGEST_PAGE))
 
 OPERATIONS: Final = (
     ApiOperation("getObject", "GET", _REF, get_object),
     ApiOperation("headObject", "HEAD", _REF, get_object),
     ApiOperation("statObject", "GET", _REF + "/stat", stat_object),
     ApiOperation("listObjects", "GET", _REF + "/ls", list_objects),
-    ApiOperation("uploadObject", "POST", _BRANCH, upload_object, 201, is_raw=True),
-    ApiOperation("deleteObject", "DELETE", _BRANCH, delete_object, 204),
-    ApiOperation("deleteObjects", "POST", _BRANCH + "/delete", delete_objects),
-    ApiOperation("copyObject", "POST", _BRANCH + "/copy", copy_object, 201),
-    ApiOperation("stageObject", "PUT", _BRANCH, stage_object, 201),
-    ApiOperation("updateObjectUserMetadata", "PUT", _OWN, update_metadata, 201),
+    ApiOperation("uploadObject", "POST", _BRANCH, upload_object, 201, acts=False, is_raw=True),
+    ApiOperation("deleteObject", "DELETE", _BRANCH, delete_objects, 204, acts=False),
+    ApiOperation(
+        "deleteObjects", "POST", _BRANCH + "/delete", delete_objects, body=_PATHS, acts=False
+    ),
+    ApiOperation("copyObject", "POST", _BRANCH + "/copy", copy_object, 201, _COPY),
+    ApiOperation("stageObject", "PUT", _BRANCH, stage_object, 201, _STAGED),
+    ApiOperation("updateObjectUserMetadata", "PUT", _OWN, update_metadata, 201, _SET),
+    ApiOperation("getPhysicalAddress", "GET", _BACKING, get_physical_address),
+    ApiOperation("linkPhysicalAddress", "PUT", _BACKING, link_physical_address, 200, _LINK),
 )

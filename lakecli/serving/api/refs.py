@@ -3,214 +3,179 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, cast
+from typing import Any, Final, cast
 
 from starlette.responses import HTMLResponse
 
-from lakecli.base.model import Difference, MergeStrategy
-from lakecli.base.validation import (
-    MAX_COUNT,
-    Record,
-    boolean,
-    choice,
-    nullable,
-    optional,
-    or_empty,
-    whole,
-)
+from lakecli.base.model import Branch, ChangeType, Commit, Difference, MergeStrategy, Tag
+from lakecli.base.validation import MAX_COUNT, choice, nullable, optional, or_empty, whole
 from lakecli.committed.decisions import Decisions
-from lakecli.committed.diff import diff
-from lakecli.committed.merge import compare
-from lakecli.committed.scan import list_prefix
+from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError
-from lakecli.repository import branch, cherry_pick, commit, log, merge, revert, tag
-from lakecli.repository.diff import TreesToCompare, diff_refs
+from lakecli.repository import branch, cherry_pick, commit, diff, log, merge, revert, tag
 from lakecli.repository.reading.merge_points import find_merge_base
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.changes import check_clean, uncommitted
-from lakecli.serving.api.records import commit_json, difference_json, ref_json
+from lakecli.serving.api import requests
 from lakecli.serving.api.requests import (
     ApiCall,
     ApiError,
     ApiOperation,
-    Json,
-    free_text,
-    metadata,
+    JsonFields,
+    as_json,
+    flag,
     name_text,
-    offset_of,
-    page,
-    path_text,
-    read_fields,
+    shown_text,
 )
 
-if TYPE_CHECKING:
-    from starlette.responses import Response
+_METADATA: Final = optional(requests.metadata, None)
 
-_FALSE: Final = optional(boolean, default=False)
-_METADATA: Final = optional(metadata, None)
+
+def ref_json(ref: Branch | Tag) -> Mapping[str, Any]:
+    """Return lakeFS's ``Ref``."""
+    return {"id": ref.name, "commit_id": ref.commit_id}
+
+
+def commit_json(found: Commit) -> Mapping[str, Any]:
+    """Return lakeFS's ``Commit``."""
+    same = ("id", "parents", "committer", "message", "metadata", "generation", "version")
+    return as_json(found, *same, creation_date="created_at", meta_range_id="metarange_id")
+
 
 # Branches ------------------------------------------------------------------------------------
 
 
-def list_branches(call: ApiCall) -> Json:
+def list_branches(call: ApiCall) -> Mapping[str, Any]:
     """List branches, without the hidden ones."""
     found = branch.iter_branches(
-        call.repository(), prefix=call.text("prefix"), after=call.text("after")
+        call.repository, prefix=call.text("prefix"), after=call.text("after")
     )
-    shows_all = call.flag("show_hidden")
-    shown = (
-        each for each in found if shows_all or not call.remembered.is_hidden(call.name, each.name)
-    )
-    return page(call, shown, ref_json, lambda each: each.name)
+    if not call.flag("show_hidden"):
+        found = (each for each in found if not call.remembered.get(_hidden(call, each.name)))
+    return requests.page(call, found, ref_json)
 
 
-_BRANCH: Final = Record({"name": name_text, "source": name_text, "hidden": _FALSE})
+def _hidden(call: ApiCall, name: str) -> tuple[str, str]:
+    return call["repository"], name
 
 
-def create_branch(call: ApiCall) -> Response:
+def create_branch(call: ApiCall) -> HTMLResponse:
     """Create a branch; a hidden one is left out of lists until the endpoint stops."""
-    wanted = call.read(_BRANCH)
-    with call.acting() as repository:
-        made = branch.create(repository, wanted["name"], source=wanted["source"])
-    if wanted["hidden"]:
-        call.remembered.hide(call.name, made.name)
-    return HTMLResponse(str(made.commit_id), HTTPStatus.CREATED)
+    made = branch.create(call.repository, call.fields["name"], source=call.fields["source"])
+    if call.fields["hidden"]:
+        call.remembered.put(_hidden(call, made.name), value=True)
+    return HTMLResponse(str(made.commit_id), 201)
 
 
-def get_branch(call: ApiCall) -> Json:
+def get_branch(call: ApiCall) -> Mapping[str, Any]:
     """Describe a branch."""
-    return ref_json(branch.show(call.repository(), call.branch))
+    return ref_json(branch.show(call.repository, call["branch"]))
 
 
-def delete_branch(call: ApiCall) -> Json:
+def delete_branch(call: ApiCall) -> None:
     """Delete a branch with what is staged on it."""
-    with call.acting() as repository:
-        if call.branch == repository.record.default_branch:
-            raise ApiError(HTTPStatus.FORBIDDEN, "cannot delete repository default branch")
-        branch.delete(repository, call.branch)
-    call.remembered.show(call.name, call.branch)
-    return None
+    if call["branch"] == call.repository.record.default_branch:
+        raise ApiError(403, "cannot delete repository default branch")
+    branch.delete(call.repository, call["branch"])
+    call.remembered.put(_hidden(call, call["branch"]), value=False)
 
 
-_RESET: Final = Record(
-    {
-        "type": choice("object", "common_prefix", "reset"),
-        "path": optional(or_empty(path_text), ""),
-    }
+_RESET: Final = JsonFields(
+    type=choice("object", "common_prefix", "reset"),
+    path=optional(or_empty(requests.path_text), ""),
 )
 
 
-def reset_branch(call: ApiCall) -> Json:
+def reset_branch(call: ApiCall) -> None:
     """Discard what is staged: of one object, below a prefix, or all of it."""
-    wanted = call.read(_RESET)
-    path = os.fsencode(wanted["path"])
-    with call.acting() as repository:
-        if wanted["type"] == "object":
-            branch.reset_object(repository, call.branch, path)
-        elif wanted["type"] == "common_prefix":
-            branch.reset_prefix(repository, call.branch, path)
-        else:
-            branch.reset(repository, call.branch)
-    return None
+    path, kind = os.fsencode(call.fields["path"]), call.fields["type"]
+    if kind == "reset":
+        branch.reset(call.repository, call["branch"])
+    else:
+        reset = branch.reset_object if kind == "object" else branch.reset_prefix
+        reset(call.repository, call["branch"], path)
 
 
-def hard_reset_branch(call: ApiCall) -> Json:
+def hard_reset_branch(call: ApiCall) -> None:
     """Move a branch without uncommitted changes to a commit."""
-    with call.acting() as repository:
-        check_branch(repository, call.branch)
-        with open_view(repository, call.branch) as view:
-            check_clean(view)
-        branch.reset(repository, call.branch, to=call.text("ref"), expected=view.commit.id)
-    return None
+    name = call["branch"]
+    check_branch(call.repository, name)
+    with open_view(call.repository, name) as view:
+        check_clean(view)
+    branch.reset(call.repository, name, to=call.text("ref"), expected=view.commit.id)
 
 
-_OVERRIDES: Final = Record({"message": optional(nullable(free_text), None), "metadata": _METADATA})
-_no_overrides: Final = read_fields({}, _OVERRIDES)
-_PICK: Final = Record(
-    {
-        "ref": name_text,
-        "parent_number": optional(whole(0, 1 << 16), 0),
-        "commit_overrides": optional(partial(read_fields, record=_OVERRIDES), _no_overrides),
-        "allow_empty": _FALSE,
-    }
+_OVERRIDES: Final = JsonFields(
+    message=optional(nullable(requests.free_text), None), metadata=_METADATA
+)
+_PICK: Final = JsonFields(
+    ref=name_text,
+    parent_number=optional(whole(0, 1 << 16), 0),
+    commit_overrides=optional(_OVERRIDES, _OVERRIDES({})),
+    allow_empty=flag,
 )
 
 
-def revert_branch(call: ApiCall) -> Json:
+def revert_branch(call: ApiCall) -> None:
     """Undo a commit by a new one."""
-    wanted = call.read(_PICK)
-    with call.acting() as repository:
-        revert.revert(
-            repository,
-            call.branch,
-            wanted["ref"],
-            committer=call.committer(),
-            parent_number=wanted["parent_number"] or None,
-            allow_empty=wanted["allow_empty"],
-            **wanted["commit_overrides"],
-        )
-    return None
+    revert.revert(
+        call.repository,
+        call["branch"],
+        call.fields["ref"],
+        committer=call.committer,
+        parent_number=call.fields["parent_number"] or None,
+        allow_empty=call.fields["allow_empty"],
+        **call.fields["commit_overrides"],
+    )
 
 
-def cherry_pick_on(call: ApiCall) -> Json:
+def cherry_pick_on(call: ApiCall) -> Mapping[str, Any]:
     """Apply the change of a commit to a branch."""
-    wanted = call.read(_PICK)
-    if wanted["commit_overrides"] != _no_overrides:
-        raise ApiError(
-            HTTPStatus.NOT_IMPLEMENTED, "a cherry-pick keeps the message and the metadata"
-        )
-    with call.acting() as repository:
-        made = cherry_pick.cherry_pick(
-            repository,
-            wanted["ref"],
-            call.branch,
-            committer=call.committer(),
-            parent_number=wanted["parent_number"] or None,
-        )
+    if any(each is not None for each in call.fields["commit_overrides"].values()):
+        raise ApiError(501, "a cherry-pick keeps the message and the metadata")
+    made = cherry_pick.cherry_pick(
+        call.repository,
+        call.fields["ref"],
+        call["branch"],
+        committer=call.committer,
+        parent_number=call.fields["parent_number"] or None,
+    )
     return commit_json(made)
 
 
 # Commits -------------------------------------------------------------------------------------
 
-COMMIT: Final = Record(
-    {
-        "message": free_text,
-        "metadata": _METADATA,
-        "date": optional(whole(-MAX_COUNT, 253_000_000_000), -1),
-        "allow_empty": _FALSE,
-    }
+COMMIT: Final = JsonFields(
+    message=requests.free_text,
+    metadata=_METADATA,
+    date=optional(whole(-MAX_COUNT, 253_000_000_000), -1),
+    allow_empty=flag,
 )
 
 
-def create_commit(call: ApiCall) -> Json:
+def create_commit(call: ApiCall) -> Mapping[str, Any]:
     """Commit what is staged."""
-    wanted = call.read(COMMIT)
     if call.text("source_metarange"):
-        raise ApiError(HTTPStatus.NOT_IMPLEMENTED, "commits are made of what is staged only")
-    date = wanted["date"]
-    with call.acting() as repository:
-        made = commit.commit(
-            repository,
-            call.branch,
-            message=wanted["message"],
-            committer=call.committer(),
-            metadata=wanted["metadata"],
-            allow_empty=wanted["allow_empty"],
-            created_at=None if date < 0 else datetime.fromtimestamp(date, UTC),
-        )
+        raise ApiError(501, "commits are made of what is staged only")
+    date = call.fields.pop("date")
+    at = None if date < 0 else datetime.fromtimestamp(date, UTC)
+    who = call.committer
+    made = commit.commit(
+        call.repository, call["branch"], committer=who, created_at=at, **call.fields
+    )
     return commit_json(made)
 
 
-def get_commit(call: ApiCall) -> Json:
+def get_commit(call: ApiCall) -> Mapping[str, Any]:
     """Return the commit that an ID, or any ref expression, names."""
-    return commit_json(log.show_commit(call.repository(), call.parameters["commitId"]))
+    return commit_json(log.show_commit(call.repository, call["commitId"]))
 
 
-def log_commits(call: ApiCall) -> Json:
+def log_commits(call: ApiCall) -> Mapping[str, Any]:
     """Return the history of a ref."""
     options = log.LogOptions(
         first_parent=call.flag("first_parent"),
@@ -220,114 +185,112 @@ def log_commits(call: ApiCall) -> Json:
         objects=call.paths("objects"),
         prefixes=call.paths("prefixes"),
     )
-    with log.log(call.repository(), call.parameters["ref"], options) as commits:
-        # With `limit`, no commit after the last one is searched for.
-        return page(
-            call, commits, commit_json, lambda each: str(each.id), looks_on=not call.flag("limit")
+    # With `limit`, no commit after the last one is searched for.
+    looks_on = not call.flag("limit")
+    with log.log(call.repository, call["ref"], options) as commits:
+        return requests.page(
+            call, commits, commit_json, lambda each: str(each.id), looks_on=looks_on
         )
 
 
 # Differences ---------------------------------------------------------------------------------
 
 
-def diff_branch(call: ApiCall) -> Json:
+def diff_branch(call: ApiCall) -> Mapping[str, Any]:
     """List what is staged on a branch."""
-    repository = call.repository()
-    check_branch(repository, call.branch)
-    prefix = call.raw("prefix")
-    with open_view(repository, call.branch) as view:
-
-        def changes(start: bytes) -> Iterator[Difference]:
-            return uncommitted(view, prefix=prefix, start=start)
-
-        return _page_of_changes(call, changes)
+    check_branch(call.repository, call["branch"])
+    with open_view(call.repository, call["branch"]) as view:
+        return _page_of_changes(
+            call, lambda start: uncommitted(view, prefix=call.raw("prefix"), start=start)
+        )
 
 
-def diff_of_refs(call: ApiCall) -> Json:
+def diff_of_refs(call: ApiCall) -> Mapping[str, Any]:
     """List the differences of two refs: since the merge base, or directly with ``two_dot``."""
-    kind = call.text("type") or "three_dot"
-    choice("two_dot", "three_dot")(kind)
-    repository = call.repository()
+    kind = choice("two_dot", "three_dot")(call.text("type") or "three_dot")
+    refs = call["leftRef"], call["rightRef"]
+    prefix, is_direct, trees = call.raw("prefix"), kind == "two_dot", call.repository.trees
 
     def changes(start: bytes) -> Iterator[Difference]:
-        def from_start(trees: TreesToCompare) -> Iterator[Difference]:
-            base, left, right, prefix = trees
-            if base is None:
-                return diff(repository.trees, left, right, prefix=prefix, start=start)
-            return compare(
-                repository.trees, base=base, left=left, right=right, prefix=prefix, start=start
-            )
-
-        with diff_refs(
-            repository,
-            call.parameters["leftRef"],
-            call.parameters["rightRef"],
-            prefix=call.raw("prefix"),
-            two_way=kind == "two_dot",
-            compare=from_start,
+        between = partial(diff.compare_here, trees, start=start)
+        with diff.diff_refs(
+            call.repository, *refs, prefix=prefix, two_way=is_direct, compare=between
         ) as found:
             yield from (each for each in found if each.path >= start)
 
     return _page_of_changes(call, changes, has_right=call.flag("include_right_stats"))
 
 
-def _by_path(changes: Iterator[Difference]) -> Iterator[tuple[bytes, Difference]]:
-    return ((each.path, each) for each in changes)
-
-
 def _page_of_changes(
     call: ApiCall, changes: Callable[[bytes], Iterator[Difference]], *, has_right: bool = False
-) -> Json:
+) -> Mapping[str, Any]:
+    def by_path(start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return ((each.path, cast("bytes", each)) for each in changes(start))
+
     listed = list_prefix(
-        lambda start: cast("Iterator[tuple[bytes, bytes]]", _by_path(changes(start))),
-        prefix=call.raw("prefix"),
-        delimiter=call.raw("delimiter"),
-        after=call.after,
+        by_path, prefix=call.raw("prefix"), delimiter=call.raw("delimiter"), after=call.after
     )
-    record = partial(difference_json, has_right=has_right)
-    return page(call, listed, record, lambda each: offset_of(each.path))
+    record = partial(_difference_json, has_right=has_right)
+    return requests.page(call, listed, record, lambda each: requests.offset_of(each.path))
+
+
+def _difference_json(found: ListedObject | ListedPrefix, *, has_right: bool) -> Mapping[str, Any]:
+    """Return lakeFS's ``Diff``.
+
+    Args:
+        found: a path with its `Difference` as the value, or a common prefix of several paths.
+        has_right: whether to describe the object of the right side.
+    """
+    path = shown_text(found.path)
+    if isinstance(found, ListedPrefix):
+        kind = {"type": "prefix_changed", "path_type": "common_prefix"}
+        return {**kind, "path": path, "size_bytes": 0}
+    change = cast("Difference", found.value)
+    value = change.left if change.type is ChangeType.REMOVED else change.right or change.left
+    assert value is not None
+    entry = decode_entry(value)
+    size = entry.size
+    record = {"type": change.type, "path": path, "path_type": "object", "size_bytes": size}
+    if not has_right or change.right is None:
+        return record
+    right = as_json(entry, "checksum", "content_type", "metadata", mtime="modified_at")
+    return {**record, "right": right}
 
 
 # Merges --------------------------------------------------------------------------------------
 
-_MERGE: Final = Record(
-    {
-        "message": optional(free_text, ""),
-        "metadata": _METADATA,
-        "strategy": optional(or_empty(choice(*MergeStrategy)), ""),
-        "force": _FALSE,
-        "allow_empty": _FALSE,
-        "squash_merge": _FALSE,
-    }
+_MERGE: Final = JsonFields(
+    message=optional(requests.free_text, ""),
+    metadata=_METADATA,
+    strategy=optional(or_empty(choice(*MergeStrategy)), ""),
+    force=flag,
+    allow_empty=flag,
+    squash_merge=flag,
 )
 
 
-def merge_into_branch(call: ApiCall) -> Json:
+def merge_into_branch(call: ApiCall) -> Mapping[str, Any]:
     """Merge a ref into a branch."""
-    wanted = call.read(_MERGE) if call.body else read_fields({}, _MERGE)
+    wanted = _MERGE(call.document() if call.body else {})
     options = merge.MergeOptions(
-        committer=call.committer(),
+        committer=call.committer,
         message=wanted["message"] or None,
         metadata=wanted["metadata"],
         decisions=Decisions(MergeStrategy(wanted["strategy"] or MergeStrategy.FAIL)),
         squash=wanted["squash_merge"],
         allow_empty=wanted["allow_empty"] or wanted["force"],
     )
-    source, destination = call.parameters["sourceRef"], call.parameters["destinationBranch"]
     try:
-        with call.acting() as repository:
-            made = merge.merge(repository, source, destination, options)
+        made = merge.merge(call.repository, call["sourceRef"], call["destinationBranch"], options)
     except ConflictError as error:
         # Old clients read a `MergeResult` here, newer ones an `Error`.
-        raise ApiError(HTTPStatus.CONFLICT, error.message, more={"reference": ""}) from error
+        raise ApiError(409, error.message, reference="") from error
     return {"reference": made.id}
 
 
-def get_merge_base(call: ApiCall) -> Json:
+def get_merge_base(call: ApiCall) -> Mapping[str, Any]:
     """Return the commits of a merge, and their best common ancestor."""
-    points = find_merge_base(
-        call.repository(), call.parameters["sourceRef"], call.parameters["destinationBranch"]
-    )
+    points = find_merge_base(call.repository, call["sourceRef"], call["destinationBranch"])
     return {
         "source_commit_id": points.source.id,
         "destination_commit_id": points.destination.id,
@@ -338,58 +301,53 @@ def get_merge_base(call: ApiCall) -> Json:
 # Tags ----------------------------------------------------------------------------------------
 
 
-def list_tags(call: ApiCall) -> Json:
+def list_tags(call: ApiCall) -> Mapping[str, Any]:
     """List tags."""
-    found = tag.iter_tags(call.repository(), prefix=call.text("prefix"), after=call.text("after"))
-    return page(call, found, ref_json, lambda each: each.name)
+    found = tag.iter_tags(call.repository, prefix=call.text("prefix"), after=call.text("after"))
+    return requests.page(call, found, ref_json)
 
 
-_TAG: Final = Record({"id": name_text, "ref": name_text, "force": _FALSE})
-
-
-def create_tag(call: ApiCall) -> Json:
+def create_tag(call: ApiCall) -> Mapping[str, Any]:
     """Create a tag."""
-    wanted = call.read(_TAG)
-    with call.acting() as repository:
-        return ref_json(tag.create(repository, wanted["id"], wanted["ref"]))
+    return ref_json(tag.create(call.repository, call.fields["id"], call.fields["ref"]))
 
 
-def get_tag(call: ApiCall) -> Json:
+def get_tag(call: ApiCall) -> Mapping[str, Any]:
     """Describe a tag."""
-    return ref_json(tag.show(call.repository(), call.parameters["tag"]))
+    return ref_json(tag.show(call.repository, call["tag"]))
 
 
-def delete_tag(call: ApiCall) -> Json:
+def delete_tag(call: ApiCall) -> None:
     """Delete a tag."""
-    with call.acting() as repository:
-        tag.delete(repository, call.parameters["tag"])
-    return None
+    tag.delete(call.repository, call["tag"])
 
 
 _ONE: Final = "/repositories/{repository}"
 _ALL: Final = _ONE + "/branches"
-_BRANCH_PATH: Final = _ALL + "/{branch}"
+_NAMED: Final = _ALL + "/{branch}"
 _MERGES: Final = _ONE + "/refs/{sourceRef}/merge/{destinationBranch}"
 _TAGS: Final = _ONE + "/tags"
+_BRANCH: Final = JsonFields(name=name_text, source=name_text, hidden=flag)
+_TAG: Final = JsonFields(id=name_text, ref=name_text, force=flag)
 
 OPERATIONS: Final = (
     ApiOperation("listBranches", "GET", _ALL, list_branches),
-    ApiOperation("createBranch", "POST", _ALL, create_branch, 201),
-    ApiOperation("getBranch", "GET", _BRANCH_PATH, get_branch),
-    ApiOperation("deleteBranch", "DELETE", _BRANCH_PATH, delete_branch, 204),
-    ApiOperation("resetBranch", "PUT", _BRANCH_PATH, reset_branch, 204),
-    ApiOperation("hardResetBranch", "PUT", _BRANCH_PATH + "/hard_reset", hard_reset_branch, 204),
-    ApiOperation("revertBranch", "POST", _BRANCH_PATH + "/revert", revert_branch, 204),
-    ApiOperation("cherryPick", "POST", _BRANCH_PATH + "/cherry-pick", cherry_pick_on, 201),
-    ApiOperation("diffBranch", "GET", _BRANCH_PATH + "/diff", diff_branch),
-    ApiOperation("commit", "POST", _BRANCH_PATH + "/commits", create_commit, 201),
+    ApiOperation("createBranch", "POST", _ALL, create_branch, 201, _BRANCH),
+    ApiOperation("getBranch", "GET", _NAMED, get_branch),
+    ApiOperation("deleteBranch", "DELETE", _NAMED, delete_branch, 204),
+    ApiOperation("resetBranch", "PUT", _NAMED, reset_branch, 204, _RESET),
+    ApiOperation("hardResetBranch", "PUT", _NAMED + "/hard_reset", hard_reset_branch, 204),
+    ApiOperation("revertBranch", "POST", _NAMED + "/revert", revert_branch, 204, _PICK),
+    ApiOperation("cherryPick", "POST", _NAMED + "/cherry-pick", cherry_pick_on, 201, _PICK),
+    ApiOperation("diffBranch", "GET", _NAMED + "/diff", diff_branch),
+    ApiOperation("commit", "POST", _NAMED + "/commits", create_commit, 201, COMMIT),
     ApiOperation("getCommit", "GET", _ONE + "/commits/{commitId}", get_commit),
     ApiOperation("logCommits", "GET", _ONE + "/refs/{ref}/commits", log_commits),
     ApiOperation("diffRefs", "GET", _ONE + "/refs/{leftRef}/diff/{rightRef}", diff_of_refs),
     ApiOperation("mergeIntoBranch", "POST", _MERGES, merge_into_branch),
     ApiOperation("findMergeBase", "GET", _MERGES, get_merge_base),
     ApiOperation("listTags", "GET", _TAGS, list_tags),
-    ApiOperation("createTag", "POST", _TAGS, create_tag, 201),
+    ApiOperation("createTag", "POST", _TAGS, create_tag, 201, _TAG),
     ApiOperation("getTag", "GET", _TAGS + "/{tag}", get_tag),
     ApiOperation("deleteTag", "DELETE", _TAGS + "/{tag}", delete_tag, 204),
 )

@@ -1,7 +1,9 @@
-"""Requests of lakeFS's REST API: parameters, bodies, errors and pages.
+"""Requests of lakeFS's REST API: how operations are declared, parameters, errors, JSON and pages.
 
-A handler is an ordinary function in a thread. It gets an `ApiCall`, and returns what JSON can
-express, ``None`` for an empty body, or a whole response. An `ApiOperation` declares each operation.
+An `ApiOperation` declares an operation. Its handler is an ordinary function in a thread, often a
+verb of `lakecli.repository` in a few words. It gets an `ApiCall`, whose body is checked already and
+whose repository is open, and returns what JSON can express, ``None`` for an empty body, or a whole
+response.
 """
 
 from __future__ import annotations
@@ -9,16 +11,19 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import cached_property
-from http import HTTPStatus
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property, lru_cache
 from itertools import islice
+from operator import attrgetter
 from threading import Lock, Semaphore
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
-from urllib.parse import parse_qs, unquote
+from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import parse_qs
 
+from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import Response
 
 from lakecli import errors
@@ -26,20 +31,15 @@ from lakecli.base.layout import MAX_METADATA_SIZE
 from lakecli.base.model import MAX_PATH_SIZE, Entry
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.uri import check_path
-from lakecli.base.validation import Invalid, Record, moment, text
+from lakecli.base.validation import Field, Invalid, Record, boolean, moment, optional, text
 from lakecli.committed.values import decode_entry
-from lakecli.serving.context import ServingContext
-from lakecli.serving.writes import PathChange
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from lakecli.repository.contract import Repository
-    from lakecli.serving.writes import BranchWriter, Client, Deposited
+from lakecli.repository.contract import Repository
+from lakecli.serving.context import ServingContext, client_of
+from lakecli.serving.served import Served
+from lakecli.serving.statuses import status_of
+from lakecli.serving.writes import BranchWriter, Client, Deposited, PathChange
 
 T = TypeVar("T")
-
-Json: TypeAlias = Mapping[str, Any] | list[Any] | None
 
 LARGEST_BODY: Final = 16 << 20
 """Largest JSON body, in bytes: a thousand escaped paths, with room."""
@@ -52,30 +52,10 @@ _LARGEST_QUERY: Final = 256
 _UNDECODABLE: Final = "\0"
 """Begins the offset of a page if the last path is not UTF-8; its bytes follow in hex."""
 
+READING: Final = frozenset({"GET", "HEAD"})
+NO_CONTENT: Final = 204
 
-class PreconditionFailed(errors.Refused):
-    """A condition of a write is not met."""
-
-
-_STATUSES: Final = (
-    (PreconditionFailed, HTTPStatus.PRECONDITION_FAILED),
-    (errors.UsageError, HTTPStatus.BAD_REQUEST),
-    (errors.NothingToDo, HTTPStatus.BAD_REQUEST),
-    (errors.DirtyBranch, HTTPStatus.BAD_REQUEST),
-    (errors.NotFound, HTTPStatus.NOT_FOUND),
-    (errors.Unsupported, HTTPStatus.NOT_IMPLEMENTED),
-    (errors.Forbidden, HTTPStatus.FORBIDDEN),
-    (errors.PermissionDenied, HTTPStatus.FORBIDDEN),
-    (errors.ConflictError, HTTPStatus.CONFLICT),
-    (errors.Refused, HTTPStatus.CONFLICT),
-    (errors.LostRace, HTTPStatus.LOCKED),
-    (errors.HookFailed, HTTPStatus.PRECONDITION_FAILED),
-    (errors.CheckFailed, HTTPStatus.PRECONDITION_FAILED),
-    # lakeFS's clients repeat what 503 answers, but not 504: it may have taken effect.
-    (errors.Unreachable, HTTPStatus.SERVICE_UNAVAILABLE),
-    (errors.OutcomeUnknown, HTTPStatus.GATEWAY_TIMEOUT),
-)
-"""The status of each family of errors; the first that matches counts."""
+# Errors --------------------------------------------------------------------------------------
 
 
 class ApiError(Exception):
@@ -86,35 +66,82 @@ class ApiError(Exception):
     """
 
     def __init__(
-        self,
-        status: int,
-        message: str,
-        headers: Mapping[str, str] | None = None,
-        more: Mapping[str, str] | None = None,
+        self, status: int, message: str, headers: Mapping[str, str] | None = None, **more: str
     ) -> None:
         super().__init__(message)
-        self.status = status
-        self.message = message
-        self.headers = headers or {}
-        self.more = more or {}
+        self.status, self.message, self.headers, self.more = status, message, headers, more
 
 
-def json_response(
-    value: Json, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None
-) -> Response:
-    """Return a response with JSON; it is ASCII, as texts may have bytes that are not UTF-8."""
-    return Response(json.dumps(value), status, headers, "application/json")
-
-
-def of_lake_error(error: errors.LakeError) -> ApiError:
+def of_lake_error(error: errors.LakeError | Invalid) -> ApiError:
     """Return the answer to a request that failed with an error of lakecli."""
-    status = HTTPStatus.INTERNAL_SERVER_ERROR
-    for family, found in _STATUSES:
-        if isinstance(error, family):
-            status = found
-            break
-    hint = f" ({error.hint})" if error.hint else ""
-    return ApiError(status, error.message + hint)
+    hint = getattr(error, "hint", None)
+    return ApiError(status_of(error), f"{error} ({hint})" if hint else str(error))
+
+
+# Operations ----------------------------------------------------------------------------------
+
+
+class ApiOperation(NamedTuple):
+    """An operation of lakeFS's REST API.
+
+    Attributes:
+        name: its name in lakeFS's document.
+        path: the path below ``/api/v1``; ``{name}`` is a parameter.
+        handler: what answers it; what it returns is not sent with the status 204.
+        status: the status of a success.
+        body: checks the JSON of the body, and returns what the handler gets as `ApiCall.fields`.
+        acts: whether the handler of a method that changes something calls verbs that do so, rather
+            than staging by a `BranchWriter`.
+        is_raw: whether the body is not JSON.
+    """
+
+    name: str
+    method: str
+    path: str
+    handler: Callable[[ApiCall], object]
+    status: int = 200
+    body: Callable[[object], Any] | None = None
+    acts: bool = True
+    is_raw: bool = False
+
+    def answer(self, call: ApiCall) -> object:
+        """Return what the handler returns, in a thread."""
+        if self.body is not None:
+            call.fields = self.body(call.document())
+        if "{repository}" not in self.path:
+            return self.handler(call)
+        if self.acts and self.method not in READING:
+            with call.acting() as call.repository:
+                return self.handler(call)
+        call.repository = call.context.served.repository(call["repository"])
+        return self.handler(call)
+
+
+class JsonFields(Record):
+    """A check of an object of JSON with fields; ``null`` counts as absent."""
+
+    def __init__(self, **fields: Field | Callable[[object], Any]) -> None:
+        super().__init__(fields)
+
+    def __call__(self, found: object) -> dict[str, Any]:
+        """Return the values of the fields."""
+        if isinstance(found, dict):
+            found = {name: value for name, value in found.items() if value is not None}
+        return self.read(found)
+
+
+name_text: Final = text(1024, min_size=1)
+path_text: Final = text(MAX_PATH_SIZE, min_size=1, has_nul=True)
+free_text: Final = text(MAX_METADATA_SIZE, has_nul=True)
+no_text: Final = optional(free_text, None)
+flag: Final = optional(boolean, default=False)
+
+
+def metadata(value: object) -> dict[str, str]:
+    """Check that a value maps texts to texts."""
+    if not isinstance(value, dict):
+        raise Invalid("not an object with fields")
+    return {free_text(key): free_text(found) for key, found in value.items()}
 
 
 class Remembered:
@@ -127,111 +154,105 @@ class Remembered:
         self.imports = Semaphore(self.IMPORTS)
         """Limits how many imports run at a time."""
         self._lock = Lock()
-        self._hidden: dict[tuple[str, str], None] = {}
-        self._tasks: dict[str, Mapping[str, Any]] = {}
+        self._kept: dict[Hashable, Any] = {}
 
-    def hide(self, repository: str, branch: str) -> None:
-        """Leave a branch out of lists of branches, unless they ask for hidden ones."""
+    def put(self, key: Hashable, value: object) -> None:
+        """Keep a value; the oldest is forgotten if there are too many."""
         with self._lock:
-            self._hidden[repository, branch] = None
-            self._shorten(self._hidden)
+            self._kept[key] = value
+            if len(self._kept) > self.MOST:
+                del self._kept[next(iter(self._kept))]
 
-    def show(self, repository: str, branch: str) -> None:
-        """Forget that a branch is hidden, because it was deleted."""
-        with self._lock:
-            self._hidden.pop((repository, branch), None)
+    def get(self, key: Hashable) -> Any:  # noqa: ANN401 - whatever was kept
+        """Return a value, or ``None``."""
+        return self._kept.get(key)
 
-    def is_hidden(self, repository: str, branch: str) -> bool:
-        """Return whether a branch is hidden."""
-        return (repository, branch) in self._hidden
 
-    def put_task(self, task: str, status: Mapping[str, Any]) -> None:
-        """Keep the status of a task."""
-        with self._lock:
-            self._tasks[task] = status
-            self._shorten(self._tasks)
-
-    def task(self, task: str) -> Mapping[str, Any]:
-        """Return the status of a task."""
-        found = self._tasks.get(task)
-        if found is None:
-            raise ApiError(HTTPStatus.NOT_FOUND, f"no task {task!r}")
-        return found
-
-    def _shorten(self, kept: dict[Any, Any]) -> None:
-        if len(kept) > self.MOST:
-            del kept[next(iter(kept))]
+@lru_cache(maxsize=8)
+def _remembered_for(_served: Served) -> Remembered:
+    return Remembered()
 
 
 @dataclass
 class ApiCall:
-    """A request for an operation.
+    """A request for an operation; ``call[name]`` is a parameter of its path.
 
     Attributes:
         parameters: the parts of the path that the operation names, decoded.
-        query: the raw query.
-        headers: the headers, by names in lower case.
         body: JSON; or for a raw body an iterator for the thread of the handler, which yields the
             body while it arrives.
+        fields: what the operation's check of the body returned.
+        repository: the repository that the path names: for reading, or for a verb.
     """
 
     context: ServingContext
-    remembered: Remembered
-    client: Client
+    request: Request
     action: str
     parameters: Mapping[str, str]
-    query: str
-    headers: Mapping[str, str]
     body: bytes | Iterator[bytes]
+    fields: Any = None
+    repository: Repository = field(init=False)
+
+    def __getitem__(self, name: str) -> str:
+        return self.parameters[name]
 
     @property
-    def name(self) -> str:
-        """The name of the repository."""
-        return self.parameters["repository"]
+    def headers(self) -> Headers:
+        """The headers."""
+        return self.request.headers
 
     @property
-    def branch(self) -> str:
-        """The name of the branch."""
-        return self.parameters["branch"]
+    def remembered(self) -> Remembered:
+        """What the endpoint remembers."""
+        return _remembered_for(self.context.served)
 
-    def repository(self) -> Repository:
-        """Return the repository, for reading."""
-        return self.context.served.repository(self.name)
+    @property
+    def client(self) -> Client:
+        """The client, for the operation log."""
+        return client_of(self.request, "api")
+
+    @property
+    def committer(self) -> str:
+        """The committer of new commits."""
+        return self.context.committer()
 
     def acting(self) -> AbstractContextManager[Repository]:
         """Return a context manager with the repository, for a verb that changes something."""
-        return self.context.served.acting(self.name, client=self.client, action=self.action)
+        served = self.context.served
+        return served.acting(self["repository"], client=self.client, action=self.action)
 
-    @cached_property
+    @property
     def writer(self) -> BranchWriter:
         """The writer of the branch."""
-        return self.context.served.writer(self.name, self.branch)
+        return self.context.served.writer(self["repository"], self["branch"])
 
     def apply(
-        self,
-        path: bytes,
-        decide: Callable[[bytes | None], bytes | None],
-        deposited: Iterable[Deposited] = (),
+        self, path: bytes, decide: Callable[[bytes | None], bytes], *deposited: Deposited
     ) -> Entry:
         """Change one path of the branch; return the entry that the path has then."""
-        change = PathChange(path, decide, tuple(deposited))
+        change = PathChange(path, decide, deposited)
         (outcome,) = self.writer.apply([change], client=self.client, action=self.action)
         if isinstance(outcome, errors.LakeError):
             raise outcome
         assert outcome is not None
         return decode_entry(outcome)
 
-    def committer(self) -> str:
-        """Return the committer of new commits."""
-        return self.context.committer()
+    def document(self) -> Any:  # noqa: ANN401 - whatever JSON can be
+        """Return the JSON in the body; without a body an object without fields."""
+        assert isinstance(self.body, bytes)
+        try:
+            return parse_json(self.body, max_size=LARGEST_BODY)
+        except Unparsable as error:
+            raise Invalid(f"the body: {error}") from None
 
-    # The query and the headers -----------------------------------------------------------
+    # The query ---------------------------------------------------------------------------
 
     @cached_property
     def _query(self) -> Mapping[str, list[str]]:
+        query = self.request.scope["query_string"].decode("ascii", "replace")
         try:
             return parse_qs(
-                self.query,
+                query,
                 keep_blank_values=True,
                 errors="surrogateescape",
                 max_num_fields=_LARGEST_QUERY,
@@ -251,18 +272,18 @@ class ApiCall:
         """Return a parameter of the query that is a path, or a part of one."""
         return os.fsencode(self.text(name))
 
+    def path(self, name: str = "path") -> bytes:
+        """Return the path of an object."""
+        path = self.raw(name)
+        check_path(path)
+        return path
+
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return a parameter of the query that is true or false."""
         value = self.text(name).lower() or str(default).lower()
         if value not in {"0", "1", "f", "t", "false", "true"}:
             raise Invalid(f"{name}: neither true nor false: {value[:20]!r}")
         return value in {"1", "t", "true"}
-
-    def path(self, name: str = "path") -> bytes:
-        """Return the path of an object."""
-        path = self.raw(name)
-        check_path(path)
-        return path
 
     def time(self, name: str) -> datetime | None:
         """Return a parameter of the query that is a time, or ``None``."""
@@ -282,83 +303,49 @@ class ApiCall:
     def after(self) -> bytes:
         """The path after which a page begins."""
         after = self.text("after")
-        if after.startswith(_UNDECODABLE):
-            try:
-                return bytes.fromhex(after[1:])
-            except ValueError:
-                raise Invalid("after: not an offset") from None
-        return os.fsencode(after)
-
-    # The body ----------------------------------------------------------------------------
-
-    def document(self) -> Any:  # noqa: ANN401 - whatever JSON can be
-        """Return the JSON in the body."""
-        assert isinstance(self.body, bytes)
+        if not after.startswith(_UNDECODABLE):
+            return os.fsencode(after)
         try:
-            return parse_json(self.body, max_size=LARGEST_BODY)
-        except Unparsable as error:
-            raise Invalid(f"the body: {error}") from None
-
-    def read(self, record: Record) -> dict[str, Any]:
-        """Return the fields of the body; ``null`` counts as absent."""
-        return read_fields(self.document(), record)
+            return bytes.fromhex(after[1:])
+        except ValueError:
+            raise Invalid("after: not an offset") from None
 
 
-def read_fields(found: object, record: Record) -> dict[str, Any]:
-    """Return the checked fields of a JSON object; ``null`` counts as absent."""
-    if isinstance(found, dict):
-        found = {name: value for name, value in found.items() if value is not None}
-    return record.read(found)
+# Answers -------------------------------------------------------------------------------------
 
 
-Handler: TypeAlias = Callable[[ApiCall], Json | Response]
+def json_response(
+    value: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a response with JSON; it is ASCII, as texts may have bytes that are not UTF-8."""
+    return Response(json.dumps(value), status, headers, "application/json")
 
 
-class ApiOperation(NamedTuple):
-    """An operation of lakeFS's REST API.
-
-    Attributes:
-        name: its name in lakeFS's document.
-        path: the path below ``/api/v1``; ``{name}`` is a parameter.
-        handler: what answers it.
-        status: the status of a success.
-        is_raw: whether the body is not JSON.
-    """
-
-    name: str
-    method: str
-    path: str
-    handler: Handler
-    status: int = HTTPStatus.OK
-    is_raw: bool = False
-
-
-def parameters_of(segments: list[str], template: str) -> Mapping[str, str] | None:
-    """Return the parameters of a path that a template describes, or ``None`` for another path.
+def as_json(record: object, *same: str, **renamed: str) -> dict[str, Any]:
+    """Return attributes of a record of the library as an object of JSON.
 
     Args:
-        segments: the parts of the path between slashes, percent-encoded.
+        same: the attributes that have the same name in JSON.
+        renamed: other names in JSON, with those of the attributes.
     """
-    wanted = template.strip("/").split("/")
-    if len(wanted) != len(segments):
-        return None
-    found = {}
-    for segment, want in zip(segments, wanted, strict=True):
-        if want.startswith("{"):
-            found[want[1:-1]] = unquote(segment, errors="surrogateescape")
-        elif segment != want:
-            return None
-    return found if all(found.values()) else None
+    names = {**dict(zip(same, same, strict=True)), **renamed}
+    return {name: _plain(getattr(record, attribute)) for name, attribute in names.items()}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return int(value.timestamp())
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def page(
     call: ApiCall,
     items: Iterable[T],
-    record: Callable[[T], Json],
-    key: Callable[[T], str],
+    record: Callable[[T], object],
+    key: Callable[[T], str] = attrgetter("name"),
     *,
     looks_on: bool = True,
-) -> Json:
+) -> Mapping[str, Any]:
     """Return a page of results.
 
     Args:
@@ -370,15 +357,13 @@ def page(
     found = list(islice(items, call.amount + looks_on))
     shown = found[: call.amount]
     has_more = len(found) > len(shown)
-    return {
-        "pagination": {
-            "has_more": has_more,
-            "next_offset": key(shown[-1]) if has_more else "",
-            "results": len(shown),
-            "max_per_page": LARGEST_PAGE,
-        },
-        "results": [record(each) for each in shown],
+    pagination = {
+        "has_more": has_more,
+        "next_offset": key(shown[-1]) if has_more else "",
+        "results": len(shown),
+        "max_per_page": LARGEST_PAGE,
     }
+    return {"pagination": pagination, "results": [record(each) for each in shown]}
 
 
 def offset_of(path: bytes) -> str:
@@ -389,15 +374,6 @@ def offset_of(path: bytes) -> str:
         return _UNDECODABLE + path.hex()
 
 
-# Checks of the fields of bodies --------------------------------------------------------------
-
-name_text: Final = text(1024, min_size=1)
-path_text: Final = text(MAX_PATH_SIZE, min_size=1, has_nul=True)
-free_text: Final = text(MAX_METADATA_SIZE, has_nul=True)
-
-
-def metadata(value: object) -> dict[str, str]:
-    """Check that a value maps texts to texts."""
-    if not isinstance(value, dict):
-        raise Invalid("not an object with fields")
-    return {free_text(key): free_text(found) for key, found in value.items()}
+def shown_text(path: bytes) -> str:
+    """Return a path as text; bytes that are not UTF-8 are replaced, as lakeFS does."""
+    return path.decode("utf-8", "replace")

@@ -1,43 +1,26 @@
 """Answers requests below ``/api/v1``: finds the operation, checks who asks, and calls the handler.
 
-`OPERATIONS` are those that are answered. `refused` lists all others of lakeFS's document, which are
-answered by 501.
+`OPERATIONS` are those that are answered. All others of lakeFS's document are answered by 501.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import unquote
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from lakecli.base.validation import Invalid
 from lakecli.errors import LakeError, Refused
-from lakecli.serving.access import COOKIE
-from lakecli.serving.api import configuration, objects, refs, repositories, staging
-from lakecli.serving.api.requests import (
-    LARGEST_BODY,
-    ApiCall,
-    ApiError,
-    ApiOperation,
-    Remembered,
-    json_response,
-    of_lake_error,
-    parameters_of,
-)
-from lakecli.serving.context import client_of, pieces_of
+from lakecli.serving.access import COOKIE, EndpointAccess
+from lakecli.serving.api import configuration, objects, refs, repositories, requests, tasks
+from lakecli.serving.api.requests import READING, ApiCall, ApiError, ApiOperation, json_response
+from lakecli.serving.context import ServingContext, pieces_of
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.requests import Request
-
-    from lakecli.serving.access import EndpointAccess
-    from lakecli.serving.context import ServingContext
-    from lakecli.serving.served import Served
-
-BASE: Final = "/api/v1/"
+BASE: Final = "/api/v1"
 HEALTH: Final = "/_health"
 
 OPERATIONS: Final = (
@@ -45,8 +28,13 @@ OPERATIONS: Final = (
     *repositories.OPERATIONS,
     *refs.OPERATIONS,
     *objects.OPERATIONS,
-    *staging.OPERATIONS,
+    *tasks.OPERATIONS,
 )
+
+_PATHS: Final = [
+    (each, re.compile(BASE + re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", each.path)))
+    for each in OPERATIONS
+]
 
 _OPEN: Final = frozenset({"healthCheck", "getSetupState", "login"})
 """The operations that everybody may ask for."""
@@ -54,73 +42,48 @@ _OPEN: Final = frozenset({"healthCheck", "getSetupState", "login"})
 _HARMLESS: Final = _OPEN | {"postStatsEvents"}
 """The operations that change nothing, whatever their method."""
 
-_READING: Final = frozenset({"GET", "HEAD"})
-
-
-@lru_cache(maxsize=8)
-def _remembered_for(served: Served) -> Remembered:
-    del served
-    return Remembered()
-
 
 async def handle(request: Request, context: ServingContext) -> Response:
     """Answer a request."""
     try:
         return await _answer(request, context)
-    except ApiError as error:
-        return _refusal(error)
-    except Invalid as error:
-        return _refusal(ApiError(HTTPStatus.BAD_REQUEST, str(error)))
-    except LakeError as error:
-        return _refusal(of_lake_error(error))
-
-
-def _refusal(error: ApiError) -> Response:
-    return json_response({"message": error.message, **error.more}, error.status, error.headers)
+    except (ApiError, Invalid, LakeError) as error:
+        told = error if isinstance(error, ApiError) else requests.of_lake_error(error)
+        return json_response({"message": told.message, **told.more}, told.status, told.headers)
 
 
 async def _answer(request: Request, context: ServingContext) -> Response:
     raw = request.scope.get("raw_path") or request.url.path.encode()
     path = raw.decode("ascii", "replace")
-    path = BASE + "healthcheck" if path == HEALTH else path
-    segments = path.removeprefix(BASE).split("/")
-    operation, parameters = _find(request.method, segments) if path.startswith(BASE) else (None, {})
+    path = BASE + "/healthcheck" if path == HEALTH else path
+    operation, parameters = _find(request.method, path)
     if operation is None or operation.name not in _OPEN:
         _check_access(request, context.access)
     if operation is None:
-        message = f"lakecli serve has no {request.method} {path[:200]}"
-        raise ApiError(HTTPStatus.NOT_IMPLEMENTED, message)
-    changes = operation.method not in _READING and operation.name not in _HARMLESS
-    if changes:
+        raise ApiError(501, f"lakecli serve has no {request.method} {path[:200]}")
+    if operation.method not in READING and operation.name not in _HARMLESS:
         try:
             context.served.check_writable(parameters.get("repository", ""))
         except Refused as error:
-            raise ApiError(HTTPStatus.FORBIDDEN, error.message) from None
+            raise ApiError(403, error.message) from None
     body = pieces_of(request.stream()) if operation.is_raw else await _read(request)
-    call = ApiCall(
-        context,
-        _remembered_for(context.served),
-        client_of(request, "api"),
-        operation.name,
-        parameters,
-        request.scope["query_string"].decode("ascii", "replace"),
-        dict(request.headers),
-        body,
-    )
-    found = await context.in_thread(operation.handler, call)
+    call = ApiCall(context, request, operation.name, parameters, body)
+    found = await context.in_thread(operation.answer, call)
     if isinstance(found, Response):
         return found
-    if found is None:
+    if found is None or operation.status == requests.NO_CONTENT:
         return Response(status_code=operation.status)
     return json_response(found, operation.status)
 
 
-def _find(method: str, segments: list[str]) -> tuple[ApiOperation | None, Mapping[str, str]]:
-    for operation in OPERATIONS:
-        if operation.method == method:
-            parameters = parameters_of(segments, operation.path)
-            if parameters is not None:
-                return operation, parameters
+def _find(method: str, path: str) -> tuple[ApiOperation | None, Mapping[str, str]]:
+    """Return the operation of a path, which is percent-encoded, and its parameters."""
+    for operation, pattern in _PATHS:
+        if operation.method == method and (found := pattern.fullmatch(path)):
+            parts = found.groupdict().items()
+            return operation, {
+                name: unquote(part, errors="surrogateescape") for name, part in parts
+            }
     return None, {}
 
 
@@ -129,8 +92,8 @@ async def _read(request: Request) -> bytes:
     body = bytearray()
     async for piece in request.stream():
         body += piece
-        if len(body) > LARGEST_BODY:
-            raise ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body is too large")
+        if len(body) > requests.LARGEST_BODY:
+            raise ApiError(413, "the body is too large")
     return bytes(body)
 
 
@@ -141,14 +104,9 @@ def _check_access(request: Request, access: EndpointAccess) -> None:
     """
     authorization = request.headers.get("authorization", "")
     scheme, _, token = authorization.partition(" ")
-    if access.allows_basic(authorization):
-        return
-    if scheme.lower() == "bearer" and access.allows_session(token.strip()):
-        return
-    if request.method in _READING and access.allows_session(request.cookies.get(COOKIE)):
-        return
-    raise ApiError(
-        HTTPStatus.UNAUTHORIZED,
-        "error authenticating request",
-        {"WWW-Authenticate": 'Basic realm="lakecli"'},
-    )
+    session = token.strip() if scheme.lower() == "bearer" else None
+    if session is None and request.method in READING:
+        session = request.cookies.get(COOKIE)
+    if not (access.allows_basic(authorization) or access.allows_session(session)):
+        authenticate = {"WWW-Authenticate": 'Basic realm="lakecli"'}
+        raise ApiError(401, "error authenticating request", authenticate)

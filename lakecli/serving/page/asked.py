@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote, unquote_to_bytes
 
 from lakecli.base.uri import check_path
 from lakecli.base.visibility import is_visible
@@ -73,16 +73,10 @@ def read_query(raw: bytes) -> dict[str, bytes]:
     Raises:
         UsageError: there are too many.
     """
-    try:
-        pairs = parse_qsl(
-            os.fsdecode(raw),
-            keep_blank_values=True,
-            errors="surrogateescape",
-            max_num_fields=_MOST_PARAMETERS,
-        )
-    except ValueError as error:
-        raise UsageError("too many parameters in the address of the page") from error
-    return {key: os.fsencode(value) for key, value in pairs}
+    pairs = [each.replace(b"+", b" ").partition(b"=") for each in raw.split(b"&")]
+    if len(pairs) > _MOST_PARAMETERS:
+        raise UsageError("too many parameters in the address of the page")
+    return {os.fsdecode(unquote_to_bytes(k)): unquote_to_bytes(v) for k, _, v in pairs}
 
 
 def link(name: str = "", verb: str = "", /, **query: bytes | str | int | None) -> str:

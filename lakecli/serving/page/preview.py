@@ -11,20 +11,21 @@ import csv
 import io
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.base.content_types import content_type_of
 from lakecli.base.model import Entry
 from lakecli.errors import LakeError, install_command
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.contents import gone, read_object
+from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.recorded import locate
-from lakecli.stores.contract import ObjectNotFound
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
+from lakecli.serving.reading import read_range
+from lakecli.stores.contract import ObjectStore
+from lakecli.stores.streams import Seekable
 
 MOST_READ: Final = 100 << 10
 MOST_ROWS: Final = 200
@@ -94,13 +95,11 @@ def preview(repository: Repository, path: bytes, entry: Entry) -> Preview:
 
 def _read(repository: Repository, entry: Entry) -> bytes:
     """Return the beginning of an object; an object that is read whole is verified."""
-    if entry.size <= MOST_READ:
-        return b"".join(read_object(repository, entry))
-    store, key = locate(repository, entry)
-    try:
-        return store.get(key, start=0, length=MOST_READ)
-    except ObjectNotFound as error:
-        raise gone(repository.uri, store, key) from error
+    whole = entry.size <= MOST_READ
+    pieces = (
+        read_object(repository, entry) if whole else read_range(repository, entry, 0, MOST_READ)
+    )
+    return b"".join(pieces)
 
 
 def _unpacked(data: bytes) -> tuple[bytes, bool]:
@@ -121,25 +120,17 @@ def _of_bytes(path: bytes, entry: Entry, data: bytes, *, is_whole: bool) -> Prev
     if kind in _SEPARATORS and (rows := _of_csv(text, _SEPARATORS[kind], is_whole=is_whole)):
         return rows
     if kind in _LIST and is_whole and "\n" not in text.strip():
-        try:
-            pieces = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(text))
-            laid_out = _bounded(pieces)
-        except (ValueError, RecursionError):
-            laid_out = None
-        if laid_out is not None:
-            return Preview("JSON, laid out for reading.", laid_out)
+        with suppress(ValueError, RecursionError):
+            laid_out = ""
+            for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(
+                json.loads(text)
+            ):
+                laid_out += piece
+                if len(laid_out) > 4 * MOST_READ:  # the indentation makes far more of it
+                    break
+            else:
+                return Preview("JSON, laid out for reading.", laid_out)
     return Preview("" if is_whole else f"The first {len(data):,} bytes.", text)
-
-
-def _bounded(pieces: Iterable[str]) -> str | None:
-    """Join pieces; ``None`` if the indentation makes far more of them than was read."""
-    found, size = [], 0
-    for piece in pieces:
-        found.append(piece)
-        size += len(piece)
-        if size > 4 * MOST_READ:
-            return None
-    return "".join(found)
 
 
 def _as_text(data: bytes, *, is_whole: bool) -> str | None:
@@ -168,14 +159,13 @@ def _table(rows: Sequence[Sequence[str]], *, is_all: bool, of: str = "") -> Prev
     if not width:
         return None
     shown = [
-        [cell if len(cell) <= _LONGEST_CELL else cell[:_LONGEST_CELL] + "…" for cell in cells]
-        + [""] * (min(width, MOST_COLUMNS) - len(cells))
+        [cell[:_LONGEST_CELL] + "…" * (len(cell) > _LONGEST_CELL) for cell in row[:MOST_COLUMNS]]
+        + [""] * (min(width, MOST_COLUMNS) - len(row))
         for row in rows[: MOST_ROWS + 1]
-        if (cells := row[:MOST_COLUMNS])
+        if row
     ]
     lines = len(shown) - 1
-    note = f"{lines:,} row{'s' * (lines != 1)}" if is_all else f"The first {lines:,} rows"
-    note += of if of and not is_all else ""
+    note = f"{lines:,} row{'s' * (lines != 1)}" if is_all else f"The first {lines:,} rows{of}"
     columns = f"; {MOST_COLUMNS} of {width:,} columns" if width > MOST_COLUMNS else ""
     return Preview(f"{note}{columns}.", rows=shown)
 
@@ -184,34 +174,21 @@ class _TooMuchError(OSError):
     """More of a file was asked for than a preview reads."""
 
 
-class _Window(io.RawIOBase):
+class _Window(Seekable):
     """An object of a store as a file, of which a bounded number of bytes can be read."""
 
     def __init__(self, store: ObjectStore, key: str, size: int) -> None:
-        self._get, self._key, self._size = store.get, key, size
-        self._at, self._left = 0, MOST_OF_PARQUET
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = max(0, offset + (0, self._at, self._size)[whence])
-        return self._at
+        super().__init__(size)
+        self._get, self._left = partial(store.get, key), MOST_OF_PARQUET
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - io's own signature
-        length = max(0, min(len(buffer), self._size - self._at))
+        length = max(0, min(len(buffer), self._size - self._position))
         self._left -= length
         if self._left < 0:
             raise _TooMuchError
-        data = self._get(self._key, start=self._at, length=length) if length else b""
+        data = self._get(start=self._position, length=length) if length else b""
         buffer[: len(data)] = data
-        self._at += len(data)
+        self._position += len(data)
         return len(data)
 
 

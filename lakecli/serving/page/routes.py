@@ -8,13 +8,14 @@ cookie is not sent then.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from html import escape
+from itertools import chain
 from pathlib import Path
 from re import split
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -22,17 +23,19 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
+from lakecli.base.content_types import DEFAULT
 from lakecli.base.visibility import escape_hidden
-from lakecli.errors import ErrorKind, LakeError, NotFound
+from lakecli.errors import LakeError, NotFound
 from lakecli.repository.handoff.links import readable
 from lakecli.repository.handoff.page import shown_size, utc
 from lakecli.repository.reading.contents import read_object
 from lakecli.serving.access import COOKIE
 from lakecli.serving.context import ServingContext
 from lakecli.serving.page import views
-from lakecli.serving.page.asked import ROOT, Asked, link, read_query
+from lakecli.serving.page.asked import ROOT, Asked, command, link, read_query
 from lakecli.serving.page.preview import MAGIC_SIZE, image_type
 from lakecli.serving.page.views import Shown
+from lakecli.serving.statuses import status_of
 
 _HERE: Final = Path(__file__).parent
 _FILES: Final = {"style.css": "text/css", "icon.svg": "image/svg+xml"}
@@ -48,13 +51,6 @@ _HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
-}
-_STATUS: Final[Mapping[ErrorKind, int]] = {
-    ErrorKind.USAGE: 400,
-    ErrorKind.PERMISSION: 403,
-    ErrorKind.NOT_FOUND: 404,
-    ErrorKind.REFUSED: 409,
-    ErrorKind.UNREACHABLE: 503,
 }
 _SECTIONS: Final = (
     ("tree", "Files"),
@@ -86,12 +82,12 @@ async def handle(request: Request, context: ServingContext) -> Response:
         if found is None and not is_raw:
             raise NotFound("there is no such page")
         return await (
-            context.in_thread(_show, asked, found)
+            context.in_thread(lambda: _page(found(asked), name=name))
             if found
             else _raw(asked, context, is_head=request.method == "HEAD")
         )
     except LakeError as error:
-        return _error(_STATUS.get(error.kind, 500), error.message, error.hint)
+        return _error(status_of(error), error.message, error.hint)
 
 
 def _before_entry(
@@ -99,45 +95,32 @@ def _before_entry(
 ) -> Response | None:
     """Return what a browser gets that has no session, or that still shows a token."""
     is_known = context.access.allows_session(request.cookies.get(COOKIE))
-    if "token" in query:
-        if is_known:
-            return RedirectResponse(request.url.path, 303, _HEADERS)
-        return _begin(request, context, os.fsdecode(query["token"]))
+    how = "for another one: `serve --open`"
+    if "token" not in query:
+        message = "these pages need the link that the endpoint printed"
+        return None if is_known else _error(403, message, f"it works once; {how}")
     if is_known:
-        return None
-    return _error(
-        403,
-        "these pages need the link that the endpoint printed",
-        "it works once; for another one: `serve --open`",
-    )
-
-
-def _begin(request: Request, context: ServingContext, token: str) -> Response:
-    """Exchange the token of a link for the cookie of a session."""
-    session = context.access.begin_session(token) if request.method == "GET" else None
+        return RedirectResponse(request.url.path, 303, _HEADERS)
+    token = os.fsdecode(query["token"]) if request.method == "GET" else ""
+    session = context.access.begin_session(token)
     if session is None:
-        return _error(403, "this link was used already, or is another run's",
-                      "for another one: `serve --open`")  # fmt: skip
-    response = _page("begin", 200, Shown("begin", "Welcome", (), {"to": request.url.path}))
+        return _error(403, "this link was used already, or is another run's", how)
+    response = _page(Shown("begin", "Welcome", (), {"to": request.url.path}))
     secure = context.options.is_secure
     response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=secure)
     return response
 
 
-def _show(asked: Asked, view: Any) -> Response:  # noqa: ANN401 - a function of `views`
-    shown: Shown = view(asked)
-    return _page(shown.template, 200, shown, name=asked.name)
-
-
 def _error(status: int, message: str, hint: str | None, **headers: str) -> Response:
     title = {403: "No entry", 404: "Not found"}.get(status, "That did not work")
     values = {"message": message, "hint": hint, "status": status}
-    response = _page("error", status, Shown("error", title, [("lakecli", ROOT)], values))
+    response = _page(Shown("error", title, [("lakecli", ROOT)], values), status)
     response.headers.update(headers)
     return response
 
 
-def _page(template: str, status: int, shown: Shown, *, name: str = "") -> Response:
+def _page(shown: Shown, status: int = 200, name: str = "") -> Response:
+    template = shown.template
     refs = {verb: shown.values.get("ref") for verb, _ in _SECTIONS}
     refs["staged"] = shown.values.get("branch")
     sections = [(verb, text, link(name, verb, ref=refs[verb])) for verb, text in _SECTIONS if name]
@@ -159,20 +142,13 @@ async def _raw(asked: Asked, context: ServingContext, *, is_head: bool) -> Respo
         return entry.size, next(pieces, b""), pieces
 
     size, first, rest = await context.in_thread(begin)
-
-    async def body() -> AsyncIterator[bytes]:
-        piece = b"" if is_head else first
-        while piece:
-            yield piece
-            piece = await context.in_thread(partial(next, rest, b""))
-
     headers = _HEADERS | {"Content-Security-Policy": _SANDBOX, "Content-Length": str(size)}
     kind = image_type(first[:MAGIC_SIZE]) if asked.text("as") == "image" else None
     if kind is None:
         name = quote(path.rpartition(b"/")[2] or b"object", safe="")
         headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{name}"
-    media_type = kind or "application/octet-stream"
-    return StreamingResponse(body(), headers=headers, media_type=media_type)
+    body = () if is_head else chain([first], rest)
+    return StreamingResponse(body, headers=headers, media_type=kind or DEFAULT)
 
 
 @cache
@@ -184,20 +160,12 @@ def _file(name: str) -> bytes:
 def _templates() -> Environment:
     """Return the templates, with what they call."""
     found = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.filters |= {
-        "name": _name,
-        "plain": _plain,
-        "hint": _hint,
-        "size": shown_size,
-        "time": _time,
-    }
-    found.globals |= {"link": link}
+        loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    found.filters |= {"name": _name, "plain": _plain, "hint": _hint, "time": _time}
+    found.filters["size"] = shown_size
+    found.globals |= {"link": link, "command": command}
     return found
 
 
@@ -211,12 +179,11 @@ def _name(value: bytes | str) -> Markup:
 
 def _plain(text: str) -> str:
     """Return a text in which all is visible; lines and tabs stay."""
-    lines = text.split("\n")
-    return "\n".join("\t".join(map(_visible, line.rstrip("\r").split("\t"))) for line in lines)
+    return escape_hidden(text.replace("\r\n", "\n"), _visible)
 
 
-def _visible(text: str) -> str:
-    return escape_hidden(text, lambda each: each.encode("unicode_escape").decode("ascii"))
+def _visible(each: str) -> str:
+    return each if each in "\n\t" else each.encode("unicode_escape").decode("ascii")
 
 
 def _hint(text: str) -> Markup:

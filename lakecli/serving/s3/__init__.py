@@ -8,12 +8,11 @@ The protocol itself does no I/O::
     xml.py         reads and writes documents
     errors.py      S3's errors, and lakecli's errors as S3's
     conditions.py  If-Match and its like, and ranges
-    pages.py       parameters and tokens of listings
 
 The operations stand on them::
 
     routes.py      finds the operation of a request; errors become documents
-    listing.py     listings of objects
+    listing.py     listings of objects, their parameters and tokens
     multipart.py   uploads in parts, while they are unfinished
     objects.py     objects are read, written, copied and deleted
     buckets.py     repositories as buckets, and fixed answers

@@ -15,13 +15,10 @@ until then, the caller must not make it visible.
 from __future__ import annotations
 
 import re
-from base64 import b64decode
-from binascii import Error
 from collections.abc import Iterable, Mapping
-from enum import Enum, auto
 from hashlib import md5, sha256
 from hmac import compare_digest, digest
-from typing import Final, NamedTuple
+from typing import Final
 
 from lakecli.serving.s3 import checksums
 from lakecli.serving.s3.errors import S3Error
@@ -49,29 +46,6 @@ _NOTHING: Final = sha256().hexdigest()
 _MD5: Final = "md5"
 
 
-class Finished(NamedTuple):
-    """A whole body that matches everything that was said about it.
-
-    Attributes:
-        size: number of decoded bytes.
-        checksums: base64 by algorithm (`checksums.ALGORITHMS`): those that the client sent, and
-            those that were asked for.
-    """
-
-    size: int
-    checksums: dict[str, str]
-
-
-class _State(Enum):
-    """What the next bytes of a body are."""
-
-    PLAIN = auto()
-    SIZE = auto()
-    DATA = auto()
-    END_OF_DATA = auto()
-    TRAILERS = auto()
-
-
 class Body:
     """The body of a request.
 
@@ -80,8 +54,8 @@ class Body:
         headers: the request's headers by lower-case names.
         limit: largest number of decoded bytes.
         also: algorithms to compute although the client does not mention them.
-        completes_upload: whether the request is CompleteMultipartUpload, whose checksums in headers
-            are not those of the body.
+        of_upload: whether the request is CompleteMultipartUpload, whose checksums in headers are
+            not those of the body.
 
     Raises:
         S3Error: the headers are malformed, or announce a body that is too large.
@@ -94,28 +68,28 @@ class Body:
         *,
         limit: int,
         also: Iterable[str] = (),
-        completes_upload: bool = False,
+        of_upload: bool = False,
     ) -> None:
         self._signed = signed
         self._limit = limit
-        is_chunked = signed.payload in _CHUNKED
-        self._state = _State.SIZE if is_chunked else _State.PLAIN
+        self._is_chunked = signed.payload in _CHUNKED
         self._sent_size = _number(headers, "content-length")
         self._size = announced_size(signed, headers)
-        if self._size is None and is_chunked:
+        if self._size is None and self._is_chunked:
             raise S3Error("MissingContentLength", "x-amz-decoded-content-length is missing.")
         if self._size is not None and self._size > limit:
             raise _too_large(limit)
         self._taken = self._decoded = 0
-        self._sha256 = None if is_chunked or signed.payload == UNSIGNED else sha256()
-        self._expected = {} if completes_upload else checksums.sent(headers)
-        self._announced = _trailers_of(headers) if is_chunked else frozenset()
+        self._sha256 = None if self._is_chunked or signed.payload == UNSIGNED else sha256()
+        self._expected = {} if of_upload else checksums.sent(headers)
+        self._announced = _trailers_of(headers) if self._is_chunked else frozenset()
         named = {*self._expected, *self._announced, *also}
         self._hashers = {name: checksums.ALGORITHMS[name]() for name in named}
-        self._md5 = _md5_of(headers)
-        if self._md5:
+        if "content-md5" in headers:
+            self._expected = {**self._expected, _MD5: _md5_of(headers["content-md5"])}
             self._hashers[_MD5] = md5(usedforsecurity=False)
         self._line = bytearray()
+        self._take_line = self._begin_chunk
         self._left = self._lines = 0
         self._chunk_signature: str | None = None
         self._chunk = sha256() if signed.payload in _SIGNED else None
@@ -129,13 +103,13 @@ class Body:
             S3Error: the body is malformed, too large, or not what was signed.
         """
         self._taken += len(data)
-        if self._state is _State.PLAIN:
+        if not self._is_chunked:
             self._take(data)
             return [data] if data else []
         pieces: list[bytes] = []
         position = 0
         while position < len(data):
-            if self._state is _State.DATA:
+            if self._left:
                 piece = data[position : position + self._left]
                 self._take(piece)
                 pieces.append(piece)
@@ -143,7 +117,7 @@ class Body:
                 self._left -= len(piece)
                 if not self._left:
                     self._end_chunk()
-                    self._state = _State.END_OF_DATA
+                    self._take_line = self._end_data
                 continue
             end = data.find(b"\n", position)
             self._line += data[position : len(data) if end < 0 else end]
@@ -168,18 +142,19 @@ class Body:
 
     def _read_line(self) -> None:
         whole = bytes(self._line)
-        line = whole.removesuffix(b"\r")
         self._line.clear()
-        if line == whole and self._state is not _State.TRAILERS:
+        if not whole.endswith(b"\r") and not self._is_at_trailers:
             raise _incomplete("a line does not end with CRLF")
-        if self._state is _State.SIZE:
-            self._begin_chunk(line)
-        elif self._state is _State.TRAILERS:
-            self._read_trailer(line)
-        elif line:
+        self._take_line(whole.removesuffix(b"\r"))
+
+    @property
+    def _is_at_trailers(self) -> bool:
+        return self._take_line == self._read_trailer
+
+    def _end_data(self, line: bytes) -> None:
+        if line:
             raise _incomplete("a chunk is longer than announced")
-        else:
-            self._state = _State.SIZE
+        self._take_line = self._begin_chunk
 
     def _begin_chunk(self, line: bytes) -> None:
         found = _CHUNK.fullmatch(line)
@@ -190,18 +165,15 @@ class Body:
         if self._chunk is not None and signature is None:
             raise _mismatch("a chunk has no signature")
         self._chunk_signature = signature
-        if self._left:
-            self._state = _State.DATA
-        else:
+        if not self._left:
             self._end_chunk()
-            self._state = _State.TRAILERS
+            self._take_line = self._read_trailer
 
     def _end_chunk(self) -> None:
         """Verify the signature of a chunk."""
-        if self._chunk is None or self._chunk_signature is None:
-            return
-        self._check("PAYLOAD", f"{_NOTHING}\n{self._chunk.hexdigest()}", self._chunk_signature)
-        self._chunk = sha256()
+        if self._chunk is not None and self._chunk_signature is not None:
+            self._check("PAYLOAD", f"{_NOTHING}\n{self._chunk.hexdigest()}", self._chunk_signature)
+            self._chunk = sha256()
 
     def _check(self, kind: str, rest: str, signature: str) -> None:
         """Verify a signature, which follows the last one."""
@@ -224,8 +196,11 @@ class Body:
             raise _bad_trailer("a line after the last chunk is malformed")
         self._trailers[name] = found[2]
 
-    def finish(self) -> Finished:
-        """Verify the whole body after its last byte.
+    def finish(self) -> dict[str, str]:
+        """Verify the whole body after its last byte; return its checksums.
+
+        These are base64 by algorithm (`checksums.ALGORITHMS`): those that the client sent, and
+        those that were asked for.
 
         Raises:
             S3Error: BadDigest, XAmzContentSHA256Mismatch, SignatureDoesNotMatch, IncompleteBody,
@@ -233,7 +208,7 @@ class Body:
         """
         if self._sent_size is not None and self._taken != self._sent_size:
             raise _incomplete("fewer or more bytes were sent than Content-Length says")
-        if self._state not in {_State.PLAIN, _State.TRAILERS}:
+        if self._is_chunked and not self._is_at_trailers:
             raise _incomplete("the last chunk is missing")
         if self._line:
             self._read_line()
@@ -244,7 +219,7 @@ class Body:
                 "XAmzContentSHA256Mismatch",
                 "The x-amz-content-sha256 that was signed is not the SHA-256 of the body.",
             )
-        expected = [*self._md5, *self._expected.items(), *self._checked_trailers()]
+        expected = [*self._expected.items(), *self._checked_trailers()]
         computed = {
             name: checksums.encoded(hasher.digest()) for name, hasher in self._hashers.items()
         }
@@ -252,7 +227,7 @@ class Body:
             if computed[name] != text:
                 raise S3Error("BadDigest", f"The {name.upper()} is not the one of the body.")
         computed.pop(_MD5, None)
-        return Finished(self._decoded, computed)
+        return computed
 
     def _checked_trailers(self) -> list[tuple[str, str]]:
         """Verify the trailers themselves, and return the checksums in them."""
@@ -297,18 +272,12 @@ def _number(headers: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _md5_of(headers: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the MD5 that a client sent, as one pair of its name and base64."""
-    text = headers.get("content-md5")
-    if text is None:
-        return []
-    try:
-        found = b64decode(text.strip(), validate=True)
-    except (Error, ValueError):
-        found = b""
+def _md5_of(text: str) -> str:
+    """Return the MD5 that a client sent, in base64."""
+    found = checksums.decoded(text.strip())
     if len(found) != md5(usedforsecurity=False).digest_size:
         raise S3Error("InvalidDigest", "The Content-MD5 is not an MD5 in base64.")
-    return [(_MD5, checksums.encoded(found))]
+    return checksums.encoded(found)
 
 
 def _trailers_of(headers: Mapping[str, str]) -> frozenset[str]:

@@ -1,109 +1,82 @@
-"""Repositories as buckets; and what every bucket and object answers alike."""
+"""Repositories as buckets, and what is answered for all buckets and objects alike."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.serving.s3 import xml
-from lakecli.serving.s3.call import Call, S3Answer, empty_answer, xml_answer
+from lakecli.serving.s3.call import Call, S3Answer, operation, xml_answer
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import find_entry, iso_date
 
-if TYPE_CHECKING:
-    from lakecli.serving.served import Served
-
-OWNER: Final = xml.branch("Owner", [xml.leaf("ID", "lakecli"), xml.leaf("DisplayName", "lakecli")])
+OWNER: Final = xml.elements(ID="lakecli", DisplayName="lakecli")
 """The owner of everything; there are no others."""
 
 _UNKNOWN: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-_GRANTEE: Final = xml.Markup(
+_GRANTEE: Final = (
     '<Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser">'
-    "<ID>lakecli</ID><DisplayName>lakecli</DisplayName></Grantee>"
+    f"{OWNER}</Grantee><Permission>FULL_CONTROL</Permission>"
 )
-_ACL: Final = xml.document(
-    "AccessControlPolicy",
-    [
-        OWNER,
-        xml.branch(
-            "AccessControlList",
-            [xml.branch("Grant", [_GRANTEE, xml.leaf("Permission", "FULL_CONTROL")])],
-        ),
-    ],
-)
+_GRANTS: Final = xml.elements(Grant=xml.Markup(_GRANTEE))
 
 
-def check_bucket(call: Call) -> None:
-    """Raise an error unless the bucket is served."""
-    if call.bucket not in call.context.served.names():
-        raise S3Error("NoSuchBucket", f"no repository {call.bucket!r} is served here")
-
-
-async def list_buckets(call: Call) -> S3Answer:
+@operation()
+def list_buckets(call: Call) -> S3Answer:
     """Answer ListBuckets."""
-    found = await call.in_thread(_names, call.context.served)
-    prefix = call.query.get("prefix", "")
-    listed = [
-        xml.branch(
-            "Bucket",
-            [
-                xml.leaf("Name", name),
-                xml.leaf("CreationDate", iso_date(created_at)),
-            ],
-        )
-        for name, created_at in found
+    served, prefix = call.context.served, call.query.get("prefix", "")
+    created = {record.name: record.created_at for record in served.lake.repositories()}
+    found = [
+        xml.elements(Name=name, CreationDate=iso_date(created.get(name, _UNKNOWN)))
+        for name in served.names()
         if name.startswith(prefix)
     ]
-    children = [OWNER, xml.branch("Buckets", listed)]
-    return xml_answer(xml.document("ListAllMyBucketsResult", children))
+    buckets = xml.elements(Bucket=found)
+    return xml_answer("ListAllMyBucketsResult", Owner=OWNER, Buckets=buckets)
 
 
-def _names(served: Served) -> list[tuple[str, datetime]]:
-    created = {record.name: record.created_at for record in served.lake.repositories()}
-    return [(name, created.get(name, _UNKNOWN)) for name in served.names()]
-
-
-async def head_bucket(call: Call) -> S3Answer:
+@operation()
+def head_bucket(call: Call) -> S3Answer:
     """Answer HeadBucket."""
-    await call.in_thread(check_bucket, call)
-    return empty_answer(200, [(b"x-amz-bucket-region", call.context.options.region.encode())])
+    call.check_bucket()
+    return S3Answer(200, {"x-amz-bucket-region": call.context.options.region})
 
 
-async def create_bucket(call: Call) -> S3Answer:
+@operation()
+def create_bucket(call: Call) -> S3Answer:
     """Answer CreateBucket: a repository is made by another command."""
-    if call.bucket in await call.in_thread(call.context.served.names):
+    if call.bucket in call.context.served.names():
         raise S3Error("BucketAlreadyOwnedByYou", f"the repository {call.bucket!r} exists already")
     raise S3Error("NotImplemented", "create the repository: `lakecli repo create`")
 
 
-async def get_location(call: Call) -> S3Answer:
+@operation()
+def get_location(call: Call) -> S3Answer:
     """Answer GetBucketLocation."""
-    await call.in_thread(check_bucket, call)
+    call.check_bucket()
     region = call.context.options.region
-    text = "" if region == "us-east-1" else region
-    return xml_answer(xml.document("LocationConstraint", [xml.Markup(text)]))
+    return xml_answer("LocationConstraint", "" if region == "us-east-1" else region)
 
 
-async def get_versioning(call: Call) -> S3Answer:
+@operation()
+def get_versioning(call: Call) -> S3Answer:
     """Answer GetBucketVersioning: there was never any, because commits are the versions."""
-    await call.in_thread(check_bucket, call)
-    return xml_answer(xml.document("VersioningConfiguration", []))
+    call.check_bucket()
+    return xml_answer("VersioningConfiguration")
 
 
-async def get_acl(call: Call) -> S3Answer:
-    """Answer GetBucketAcl."""
-    await call.in_thread(check_bucket, call)
-    return xml_answer(_ACL)
+@operation()
+def get_acl(call: Call) -> S3Answer:
+    """Answer GetBucketAcl, or GetObjectAcl."""
+    if call.key:
+        find_entry(call)
+    call.check_bucket()
+    return xml_answer("AccessControlPolicy", Owner=OWNER, AccessControlList=_GRANTS)
 
 
-async def get_object_acl(call: Call) -> S3Answer:
-    """Answer GetObjectAcl."""
-    await call.in_thread(find_entry, call)
-    return xml_answer(_ACL)
-
-
-async def get_object_tagging(call: Call) -> S3Answer:
+@operation()
+def get_object_tagging(call: Call) -> S3Answer:
     """Answer GetObjectTagging."""
-    await call.in_thread(find_entry, call)
-    return xml_answer(xml.document("Tagging", [xml.branch("TagSet", [])]))
+    find_entry(call)
+    return xml_answer("Tagging", TagSet="")

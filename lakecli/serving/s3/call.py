@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import os
 from asyncio import Task, create_task, shield, timeout, wait, wrap_future
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from concurrent.futures import Future
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import ExitStack, aclosing, contextmanager, suppress
 from functools import cached_property
 from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
@@ -18,20 +26,20 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from lakecli.base.model import NO_METADATA
 from lakecli.errors import LakeError, NotFound, UsageError
 from lakecli.serving.context import THREAD_NAME, ServingContext, client_of, pieces_of
-from lakecli.serving.s3.bodies import Body, Finished, announced_size
+from lakecli.serving.s3.bodies import Body, announced_size
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.signature import Signed
+from lakecli.serving.s3.xml import Markup, document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
     from lakecli.repository.reading.view import View
-    from lakecli.serving.writes import BranchWriter, Client, Outcome, PathChange
+    from lakecli.serving.writes import BranchWriter, Client, PathChange
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,19 +62,27 @@ DRAINED: Final = 8 << 20
 DRAIN_TIME: Final = 2.0
 """Seconds after which the error is sent to a client that does not send the body it announced."""
 
-NO_CONTENT: Final = 204
+BODILESS: Final = frozenset({204, 304})
+"""Statuses of answers without a body."""
 
-Headers = list[tuple[bytes, bytes]]
+Headers = dict[str, str]
 
 _turns = Semaphore(MOST_STREAMS)
 
 
 class S3Answer(Response):
-    """An answer with headers as they are; Starlette's own takes longer to make."""
+    """An answer; Starlette's own takes longer to make."""
 
-    def __init__(self, status: int, headers: Headers, body: bytes = b"") -> None:
+    def __init__(
+        self, status: int = 200, headers: Mapping[str, str] = NO_METADATA, body: bytes = b""
+    ) -> None:
+        if status not in BODILESS and "content-length" not in headers:
+            headers = {**headers, "content-length": str(len(body))}
         self.status_code = status
-        self.raw_headers = headers
+        self.raw_headers = [
+            (name.lower().encode("latin-1"), text.encode("latin-1", "replace"))
+            for name, text in headers.items()
+        ]
         self.body = body
         self.background = None
 
@@ -91,28 +107,18 @@ class StreamedAnswer(S3Answer):
         del scope, receive
         start = {"type": "http.response.start", "status": self.status_code}
         await send(start | {"headers": self.raw_headers})
-        pending: bytes | None = self._first
-        reading = self._read()
-        try:
-            while pending is not None:
-                following = await reading
-                if following is not None:
-                    if await self._call.request.is_disconnected():
-                        return
-                    reading = self._read()
-                await send(
-                    {
-                        "type": "http.response.body",
-                        "body": pending,
-                        "more_body": following is not None,
-                    }
-                )
-                pending = following
-        finally:
-            await _ended(reading)
+        pending = self._first
+        async with aclosing(_ahead(self._following())) as pieces:
+            async for piece in pieces:
+                if await self._call.request.is_disconnected():
+                    return
+                await send({"type": "http.response.body", "body": pending, "more_body": True})
+                pending = piece
+        await send({"type": "http.response.body", "body": pending, "more_body": False})
 
-    def _read(self) -> Task[bytes | None]:
-        return create_task(self._call.context.in_thread(next, self._rest, None))
+    async def _following(self) -> AsyncGenerator[bytes]:
+        while (piece := await self._call.in_thread(next, self._rest, None)) is not None:
+            yield piece
 
 
 class Call:
@@ -123,7 +129,8 @@ class Call:
         key: the key in the bucket, decoded: a ref expression, a slash and a path.
         query: the parameters, decoded; of those that come twice, the last.
         headers: the headers by lower-case names.
-        finished: what is known of the body once it was read whole.
+        body: the body, if the operation needs it as a whole.
+        sums: the checksums of the body once it was read whole; see `Body.finish`.
     """
 
     def __init__(
@@ -142,7 +149,8 @@ class Call:
         self.bucket, self.key = place
         self.query = query
         self.headers = headers
-        self.finished: Finished | None = None
+        self.body = b""
+        self.sums: Mapping[str, str] = {}
         self._has_read = False
 
     @cached_property
@@ -155,11 +163,6 @@ class Call:
         """The ref expression and the path that the key names."""
         return split_key(self.key)
 
-    @property
-    def resource(self) -> str:
-        """The path of the bucket or object, for errors."""
-        return f"/{self.bucket}" + (f"/{os.fsdecode(self.key)}" if self.key else "")
-
     async def in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that reads or writes the repository."""
         return await self.context.in_thread(work, *args, **kwargs)
@@ -171,23 +174,19 @@ class Call:
         Raises:
             S3Error: there is no such bucket, or no such ref: then no key is there, either.
         """
-        name = bucket or self.bucket
-        opened = self.context.served.view(name, ref)
-        try:
-            view = opened.__enter__()
-        except (NotFound, UsageError) as error:
-            raise self.missing(error, name) from error
-        try:
+        with ExitStack() as stack:
+            try:
+                view = stack.enter_context(self.context.served.view(bucket or self.bucket, ref))
+            except (NotFound, UsageError) as error:
+                self.check_bucket(bucket)
+                raise S3Error("NoSuchKey", error.message) from error
             yield view
-        finally:
-            opened.__exit__(None, None, None)
 
-    def missing(self, error: LakeError, bucket: str = "") -> S3Error:
-        """Return the error for a ref that does not exist, in a bucket that may not, either."""
+    def check_bucket(self, bucket: str = "") -> None:
+        """Raise an error unless a bucket is served."""
         name = bucket or self.bucket
         if name not in self.context.served.names():
-            return S3Error("NoSuchBucket", f"no repository {name!r} is served here")
-        return S3Error("NoSuchKey", error.message)
+            raise S3Error("NoSuchBucket", f"no repository {name!r} is served here")
 
     def writer(self, ref: str) -> BranchWriter:
         """Return the writer of a branch, in a thread.
@@ -208,39 +207,27 @@ class Call:
                 headers={"Allow": "GET, HEAD"},
             ) from error
 
-    def apply(self, writer: BranchWriter, changes: list[PathChange], action: str) -> list[Outcome]:
-        """Make changes, in a thread."""
-        return writer.apply(changes, client=self.client, action=action)
-
-    def apply_one(self, writer: BranchWriter, change: PathChange, action: str) -> bytes | None:
-        """Make one change, in a thread; return the encoded entry that its path has now."""
-        (outcome,) = self.apply(writer, [change], action)
+    def apply(self, writer: BranchWriter, change: PathChange, action: str) -> None:
+        """Make one change, in a thread."""
+        (outcome,) = writer.apply([change], client=self.client, action=action)
         if isinstance(outcome, LakeError):
             raise outcome
-        return outcome
 
     @property
     def body_size(self) -> int | None:
         """The number of decoded bytes that the client announces."""
         return announced_size(self.signed, self.headers)
 
-    @property
-    def is_small(self) -> bool:
-        """Whether the body passes as a whole."""
-        return (PIECE + 1 if self.body_size is None else self.body_size) <= PIECE
-
     async def whole(
-        self, limit: int = PIECE, *, also: Iterable[str] = (), completes_upload: bool = False
+        self, limit: int, *, also: Iterable[str] = (), of_upload: bool = False
     ) -> bytes:
         """Return the body, verified; for the parameters see `Body`."""
-        body = Body(
-            self.signed, self.headers, limit=limit, also=also, completes_upload=completes_upload
-        )
+        body = Body(self.signed, self.headers, limit=limit, also=also, of_upload=of_upload)
         pieces: list[bytes] = []
         self._has_read = True
         async for data in self.request.stream():
             pieces += body.feed(data)
-        self.finished = body.finish()
+        self.sums = body.finish()
         return b"".join(pieces)
 
     async def slowly(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -262,14 +249,20 @@ class Call:
         # A request that is cancelled does not stop the thread, which may have changed something.
         return await shield(wrap_future(future))
 
-    async def stored(self, store: Callable[[Iterator[bytes]], T], *, also: Iterable[str] = ()) -> T:
-        """Call a function in a thread with the pieces of the body, while they arrive.
+    async def received(
+        self, store: Callable[[bytes | Iterator[bytes]], T], *, also: Iterable[str] = ()
+    ) -> T:
+        """Call a function in a thread with the body: whole, or piece by piece while it arrives.
 
         The iterator raises an error at its end if the body is not what was signed.
 
         Args:
             also: the algorithms of checksums to compute even if the client sends none.
         """
+        if self.body_size is None:
+            raise S3Error("MissingContentLength", "the size of the body is missing")
+        if self.body_size <= PIECE:
+            return await self.in_thread(store, await self.whole(PIECE, also=also))
         body = Body(self.signed, self.headers, limit=LARGEST_BODY, also=also)
         async with aclosing(_ahead(self._pieces(body))) as pieces:
             return await self.slowly(store, pieces_of(pieces))
@@ -285,7 +278,7 @@ class Call:
             if size >= TAKEN:
                 yield b"".join(gathered)
                 gathered, size = [], 0
-        self.finished = body.finish()
+        self.sums = body.finish()
         yield b"".join(gathered)
 
     async def drain(self) -> None:
@@ -324,31 +317,38 @@ async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
     return await anext(pieces, None)
 
 
+Operation = Callable[[Call], Awaitable[S3Answer]]
+
+
 def split_key(key: bytes) -> tuple[str, bytes]:
     """Return the ref expression and the path in a key; the path is empty without a slash."""
     ref, _, path = key.partition(b"/")
     return os.fsdecode(ref), path
 
 
-def text_headers(headers: Iterable[tuple[str, str]]) -> Headers:
-    """Return headers as they are sent."""
-    return [
-        (name.lower().encode("latin-1"), text.encode("latin-1", "replace"))
-        for name, text in headers
-    ]
+def xml_answer(root: str, text: str = "", /, **named: str | int | list[Markup] | None) -> S3Answer:
+    """Return an answer with a document that has a text, or elements."""
+    found = document(root, text, **named)
+    return S3Answer(200, {"content-type": "application/xml"}, found)
 
 
-def xml_answer(document: bytes, *, status: int = 200, headers: Headers | None = None) -> S3Answer:
-    """Return an answer with a document."""
-    own = [
-        (b"content-type", b"application/xml"),
-        (b"content-length", b"%d" % len(document)),
-        *(headers or []),
-    ]
-    return S3Answer(status, own, document)
+def operation(
+    largest: int | None = None, *, is_slow: bool = False, of_upload: bool = False
+) -> Callable[[Callable[[Call], S3Answer]], Operation]:
+    """Return a decorator that makes an operation of a function that answers in a thread.
 
+    Args:
+        largest: the largest body in bytes, which `Call.body` has then; ``None``: it is not read.
+        is_slow: whether it may take long, as by `Call.slowly`.
+        of_upload: see `Body`.
+    """
 
-def empty_answer(status: int = 200, headers: Headers | None = None) -> S3Answer:
-    """Return an answer without a body."""
-    own = headers or []
-    return S3Answer(status, own if status == NO_CONTENT else [*own, (b"content-length", b"0")])
+    def decorate(answer: Callable[[Call], S3Answer]) -> Operation:
+        async def run(call: Call) -> S3Answer:
+            if largest is not None:
+                call.body = await call.whole(largest, of_upload=of_upload)
+            return await (call.slowly if is_slow else call.in_thread)(answer, call)
+
+        return run
+
+    return decorate

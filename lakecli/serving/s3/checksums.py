@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 import zlib
 from base64 import b64decode, b64encode
-from binascii import Error
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import sha1, sha256
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import google_crc32c
 
@@ -29,19 +28,6 @@ class ChecksumHasher(Protocol):
 
     def digest(self) -> bytes:
         """Return the checksum of the bytes taken so far."""
-
-
-class _Crc(NamedTuple):
-    """A CRC.
-
-    Attributes:
-        polynomial: the bits of its polynomial, the highest power last.
-        extend: returns the CRC of bytes that follow others, from the CRC of those.
-    """
-
-    size: int
-    polynomial: int
-    extend: Callable[[bytes, int], int]
 
 
 _CRC64_POLYNOMIAL: Final = 0x9A6C9329AC4BC9B5
@@ -70,31 +56,31 @@ def _crc64nvme(data: bytes, crc: int) -> int:
     return core.crc64nvme(data, crc) if core is not None else python_crc64nvme(data, crc)
 
 
-_CRCS: Final = {
-    "crc32": _Crc(4, 0xEDB88320, zlib.crc32),
-    "crc32c": _Crc(4, 0x82F63B78, lambda data, crc: int(google_crc32c.extend(crc, data))),
-    "crc64nvme": _Crc(8, _CRC64_POLYNOMIAL, _crc64nvme),
-}
-
-
 class _CrcHasher:
-    """A CRC that is computed piece by piece."""
+    """A CRC that is computed piece by piece.
 
-    def __init__(self, algorithm: str) -> None:
-        self._crc = _CRCS[algorithm]
+    Args:
+        extend: returns the CRC of bytes that follow others, from the CRC of those.
+    """
+
+    def __init__(self, size: int, extend: Callable[[bytes, int], int]) -> None:
+        self._size = size
+        self._extend = extend
         self._value = 0
 
     def update(self, data: bytes, /) -> None:
-        self._value = self._crc.extend(data, self._value)
+        self._value = self._extend(data, self._value)
 
     def digest(self) -> bytes:
-        return self._value.to_bytes(self._crc.size)
+        return self._value.to_bytes(self._size)
 
 
 PREFIX: Final = "x-amz-checksum-"
 
 ALGORITHMS: Final[Mapping[str, Callable[[], ChecksumHasher]]] = {
-    **{algorithm: partial(_CrcHasher, algorithm) for algorithm in _CRCS},
+    "crc32": partial(_CrcHasher, 4, zlib.crc32),
+    "crc32c": partial(_CrcHasher, 4, lambda data, crc: int(google_crc32c.extend(crc, data))),
+    "crc64nvme": partial(_CrcHasher, 8, _crc64nvme),
     "sha1": partial(sha1, usedforsecurity=False),
     "sha256": sha256,
 }
@@ -124,10 +110,7 @@ def checked(algorithm: str, text: str, *, of_upload: bool = False) -> str:
         S3Error: InvalidRequest.
     """
     whole, dash, count = text.strip().partition("-")
-    try:
-        digest = b64decode(whole, validate=True)
-    except (Error, ValueError):
-        digest = b""
+    digest = decoded(whole)
     is_sound = not dash or (of_upload and _COUNT.fullmatch(count) is not None)
     if len(digest) != _SIZES[algorithm] or not is_sound:
         raise S3Error("InvalidRequest", f"The value of {PREFIX}{algorithm} is invalid.")
@@ -141,13 +124,11 @@ def sent(headers: Mapping[str, str], *, of_upload: bool = False) -> dict[str, st
         of_upload: whether the request is CompleteMultipartUpload: its checksums are those of the
             object, not of the body.
     """
-    found = {
-        name.removeprefix(PREFIX): text for name, text in headers.items() if name.startswith(PREFIX)
-    }
+    found = ((name.removeprefix(PREFIX), name) for name in headers if name.startswith(PREFIX))
     sums = {
-        named(name): checked(name, text, of_upload=of_upload)
-        for name, text in found.items()
-        if name not in _OTHER
+        named(algorithm): checked(algorithm, headers[name], of_upload=of_upload)
+        for algorithm, name in found
+        if algorithm not in _OTHER
     }
     if len(sums) > 1:
         raise S3Error("InvalidRequest", "Only one x-amz-checksum- header may be sent.")
@@ -159,60 +140,17 @@ def encoded(digest: bytes) -> str:
     return b64encode(digest).decode()
 
 
+def decoded(text: str) -> bytes:
+    """Return a digest in base64 as bytes; ``b""`` if it is malformed."""
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        return b""
+
+
 def composite(algorithm: str, parts: Sequence[str]) -> str:
     """Return the checksum of an object from those of its parts: the checksum of checksums."""
     hasher = ALGORITHMS[algorithm]()
     for part in parts:
         hasher.update(b64decode(part))
     return f"{encoded(hasher.digest())}-{len(parts)}"
-
-
-def joined(algorithm: str, parts: Iterable[tuple[str, int]]) -> str:
-    """Return the CRC of a whole object from the CRCs and sizes of its parts, base64.
-
-    Raises:
-        S3Error: InvalidRequest; the algorithm is no CRC, so only the bytes have its checksum.
-    """
-    crc = _CRCS.get(algorithm)
-    if crc is None:
-        raise S3Error(
-            "InvalidRequest", f"{algorithm.upper()} of a multipart upload must be COMPOSITE."
-        )
-    total = 0
-    for text, size in parts:
-        total = _multiply(algorithm, total, _shift(algorithm, size))
-        total ^= int.from_bytes(b64decode(text))
-    return encoded(total.to_bytes(crc.size))
-
-
-def _multiply(algorithm: str, left: int, right: int) -> int:
-    """Return a product of two polynomials modulo that of a CRC; the lowest power is the top bit."""
-    crc = _CRCS[algorithm]
-    bit = 1 << (crc.size * 8 - 1)
-    product = 0
-    while left:
-        if left & bit:
-            product ^= right
-            left ^= bit
-        bit >>= 1
-        right = right >> 1 ^ (crc.polynomial if right & 1 else 0)
-    return product
-
-
-@lru_cache(256)
-def _shift(algorithm: str, size: int) -> int:
-    """Return the factor of a CRC that is followed by `size` bytes: x ** (8 * size)."""
-    factor = 1 << (_CRCS[algorithm].size * 8 - 1)
-    for bit in range(size.bit_length()):
-        if size >> bit & 1:
-            factor = _multiply(algorithm, factor, _power(algorithm, bit))
-    return factor
-
-
-@lru_cache(256)
-def _power(algorithm: str, bit: int) -> int:
-    """Return x ** (8 * 2 ** bit)."""
-    if bit == 0:
-        return 1 << (_CRCS[algorithm].size * 8 - 9)
-    half = _power(algorithm, bit - 1)
-    return _multiply(algorithm, half, half)

@@ -10,16 +10,15 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
-from xml.sax.saxutils import escape
 
 from lakecli import errors
-from lakecli.errors import LakeError
+from lakecli.errors import LakeError, Refused
 from lakecli.stores.contract import ObjectArchived
 
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 _USUAL: Final = 400
-_NOT_MODIFIED: Final = 304
+NOT_MODIFIED: Final = 304
 
 _STATUS: Final = {
     "AccessDenied": 403,
@@ -35,7 +34,7 @@ _STATUS: Final = {
     "NoSuchKey": 404,
     "NoSuchUpload": 404,
     "NotImplemented": 501,
-    "NotModified": _NOT_MODIFIED,
+    "NotModified": NOT_MODIFIED,
     "OperationAborted": 409,
     "PreconditionFailed": 412,
     "RequestTimeTooSkewed": 403,
@@ -46,13 +45,12 @@ _STATUS: Final = {
 """The statuses of S3's codes that do not have the usual one."""
 
 
-class S3Error(Exception):
-    """An error as S3 answers it.
+class S3Error(Refused):
+    """An error as S3 answers it; so it can also be why a change of a branch was not made.
 
     Args:
         code: one of S3's codes; it decides about the status.
         message: what happened and what helps, as one sentence.
-        resource: the path of the bucket or object, as the client named it.
         headers: further headers of the answer.
         details: further elements of the document.
     """
@@ -62,17 +60,17 @@ class S3Error(Exception):
         code: str,
         message: str,
         *,
-        resource: str = "",
         headers: Mapping[str, str] = _NO_HEADERS,
         details: Mapping[str, str] = _NO_HEADERS,
     ) -> None:
-        super().__init__(f"{code}: {message}")
+        super().__init__(message)
         self.code = code
-        self.message = message
         self.status = _STATUS.get(code, _USUAL)
-        self.resource = resource
         self.headers = headers
         self.details = details
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
 
 
 _CODES: Final[Mapping[type[LakeError], str]] = {
@@ -98,31 +96,14 @@ _CODES: Final[Mapping[type[LakeError], str]] = {
 _LOCAL_PATH: Final = re.compile(r"(?:(?<=[\s'\"(`=])|^)(?:file://)?/[^\s'\"`]*")
 """A path of this machine in a message; objects are named without a slash before them."""
 
-NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no document can contain."""
-
 
 def of_lake_error(error: LakeError) -> S3Error:
     """Return a lakecli error as S3's.
 
     After a lost race clients repeat the request, conditions included; nothing of it was applied.
     """
+    if isinstance(error, S3Error):
+        return error
     known = (_CODES[base] for base in type(error).__mro__ if base in _CODES)
     text = f"{error.message} ({error.hint})" if error.hint else error.message
     return S3Error(next(known, "InternalError"), _LOCAL_PATH.sub("(a local path)", text))
-
-
-def to_xml(error: S3Error, request_id: str) -> bytes:
-    """Return the document of an error; ``b""`` for a status without a body (304)."""
-    if error.status == _NOT_MODIFIED:
-        return b""
-    fields = {
-        "Code": error.code,
-        "Message": error.message,
-        "Resource": error.resource,
-        **error.details,
-        "RequestId": request_id,
-    }
-    elements = (f"<{name}>{escape(text)}</{name}>" for name, text in fields.items() if text)
-    text = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{"".join(elements)}</Error>'
-    return NOT_IN_XML.sub("\ufffd", text).encode()

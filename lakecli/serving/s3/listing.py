@@ -6,25 +6,36 @@ is a common prefix, even if it has no objects; otherwise all their objects are w
 expressions can be read, but are not listed here.
 
 A page begins with a search for its first name, so its cost does not depend on the pages before it.
+The token of the next page has the position at which it begins. It is authenticated by a secret of
+the run, for the bucket, the prefix and the delimiter of the listing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from functools import partial
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from hmac import compare_digest
 from typing import Final, NamedTuple
 
 from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
-from lakecli.serving.s3 import pages, xml
-from lakecli.serving.s3.buckets import OWNER, check_bucket
-from lakecli.serving.s3.call import Call, S3Answer, xml_answer
+from lakecli.serving.s3 import xml
+from lakecli.serving.s3.buckets import OWNER
+from lakecli.serving.s3.call import Call, S3Answer, operation, xml_answer
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import etag_of, iso_date
 
+MOST: Final = 1000
+"""The most names on a page."""
+
 SLASH: Final = b"/"
+_MAC_SIZE: Final = 16
+_NUMBER: Final = re.compile("[0-9]{1,10}", re.ASCII)
+_LARGEST: Final = (1 << 31) - 1
 
 Listed = tuple[bytes, ListedObject | ListedPrefix]
 """What stands before a name, such as its ref and a slash, and the rest of it."""
@@ -34,114 +45,114 @@ class ListingPage(NamedTuple):
     """What a client asks to be listed, and how.
 
     Attributes:
-        after: the name after which the page begins; ``b""``: from the beginning.
         most: the largest number of names.
         encoding: how names are written: ``url`` or ``""``.
+        after: the name after which the page begins; ``b""``: from the beginning.
     """
 
     prefix: bytes
     delimiter: bytes
-    after: bytes
     most: int
     encoding: str
+    after: bytes = b""
 
     @classmethod
-    def of(cls, call: Call, after: bytes) -> ListingPage:
-        """Return what the parameters of a request ask for."""
-        query = call.query
+    def of(cls, call: Call, most: str) -> ListingPage:
+        """Return what the parameters of a request ask for.
+
+        Args:
+            most: the parameter with the largest number of names.
+        """
         return cls(
-            _bytes(query.get("prefix", "")),
-            _bytes(query.get("delimiter", "")),
-            after,
-            pages.most_of(query.get("max-keys")),
-            pages.encoding_of(query.get("encoding-type")),
+            bytes_of(call, "prefix"),
+            bytes_of(call, "delimiter"),
+            most_of(call.query.get(most), most),
+            encoding_of(call.query.get("encoding-type")),
         )
 
-    def leaf(self, name: str, key: bytes) -> xml.Markup:
-        """Return an element with a name of an object or prefix."""
-        return xml.leaf(name, xml.name_of(key, encoding=self.encoding))
+    def name(self, key: bytes) -> xml.Markup:
+        """Return the name of an object or prefix as it is written."""
+        return xml.name_of(key, encoding=self.encoding)
 
-    def echoed(self, call: Call) -> list[xml.Markup]:
+    def echoed(self) -> dict[str, xml.Markup | None]:
         """Return the elements that repeat the request."""
-        encoding = [xml.leaf("EncodingType", self.encoding)] if self.encoding else []
-        delimiter = [self.leaf("Delimiter", self.delimiter)] if self.delimiter else []
-        return [
-            xml.leaf("Name", call.bucket),
-            self.leaf("Prefix", self.prefix),
-            *delimiter,
-            xml.leaf("MaxKeys", self.most),
-            *encoding,
-        ]
+        return {
+            "Prefix": self.name(self.prefix),
+            "Delimiter": self.name(self.delimiter) if self.delimiter else None,
+            "EncodingType": xml.Markup(self.encoding) if self.encoding else None,
+        }
 
 
-async def list_objects(call: Call) -> S3Answer:
-    """Answer ListObjects, the first version."""
-    marker = _bytes(call.query.get("marker", ""))
-    page = ListingPage.of(call, marker)
-    items, last, is_truncated = await call.in_thread(_listed, call, page, has_owner=True)
-    follows = [page.leaf("NextMarker", last)] if is_truncated and page.delimiter else []
-    children = [
-        *page.echoed(call),
-        page.leaf("Marker", marker),
-        xml.leaf("IsTruncated", is_truncated),
-        *follows,
-        *items,
-    ]
-    return xml_answer(xml.document("ListBucketResult", children))
+def bytes_of(call: Call, parameter: str) -> bytes:
+    """Return the bytes of a parameter; none if it is missing."""
+    return call.query.get(parameter, "").encode("utf-8", "surrogateescape")
 
 
-async def list_objects_v2(call: Call) -> S3Answer:
-    """Answer ListObjects, the second version."""
-    query = call.query
-    if query["list-type"] != "2":
+@operation()
+def list_objects(call: Call) -> S3Answer:
+    """Answer ListObjects, in both versions."""
+    query, secret = call.query, call.context.access.signing
+    is_second = query.get("list-type") == "2"
+    if not is_second and "list-type" in query:
         raise S3Error("InvalidArgument", f"no such list-type: {query['list-type']}")
-    secret = call.context.access.signing
-    token = query.get("continuation-token")
-    start = _bytes(query.get("start-after", ""))
-    listing = (call.bucket, query.get("prefix", ""), query.get("delimiter", ""))
-    page = ListingPage.of(
-        call, start if token is None else pages.position_of(secret, listing, token)
+    page = ListingPage.of(call, "max-keys")
+    own: dict[str, str | int | None] = {}
+    if is_second:
+        token = query.get("continuation-token")
+        start = bytes_of(call, "start-after")
+        listing = (call.bucket, query.get("prefix", ""), query.get("delimiter", ""))
+        after = start if token is None else position_of(secret, listing, token)
+        own["StartAfter"] = page.name(start) if start else None
+        own["ContinuationToken"] = token
+    else:
+        after = bytes_of(call, "marker")
+        own["Marker"] = page.name(after)
+    has_owner = not is_second or query.get("fetch-owner") == "true"
+    objects, prefixes, last = _listed(call, page._replace(after=after), has_owner=has_owner)
+    if is_second:
+        own["KeyCount"] = len(objects) + len(prefixes)
+        own["NextContinuationToken"] = token_of(secret, listing, last) if last else None
+    elif page.delimiter:
+        own["NextMarker"] = page.name(last) if last else None
+    return xml_answer(
+        "ListBucketResult",
+        Name=call.bucket,
+        **page.echoed(),
+        MaxKeys=page.most,
+        **own,
+        IsTruncated=last is not None,
+        Contents=objects,
+        CommonPrefixes=prefixes,
     )
-    has_owner = query.get("fetch-owner") == "true"
-    items, last, is_truncated = await call.in_thread(_listed, call, page, has_owner=has_owner)
-    children = [*page.echoed(call), xml.leaf("KeyCount", len(items))]
-    if start:
-        children.append(page.leaf("StartAfter", start))
-    if token is not None:
-        children.append(xml.leaf("ContinuationToken", token))
-    children.append(xml.leaf("IsTruncated", is_truncated))
-    if is_truncated:
-        children.append(xml.leaf("NextContinuationToken", pages.token_of(secret, listing, last)))
-    return xml_answer(xml.document("ListBucketResult", [*children, *items]))
 
 
 def _listed(
     call: Call, page: ListingPage, *, has_owner: bool
-) -> tuple[list[xml.Markup], bytes, bool]:
-    """Return the elements of a page, its last name, and whether more follow."""
-    if not page.most:
-        check_bucket(call)
-        return [], b"", False
-    items: list[xml.Markup] = []
+) -> tuple[list[xml.Markup], list[xml.Markup], bytes | None]:
+    """Return the objects and prefixes of a page, and its last name if more follow."""
+    objects: list[xml.Markup] = []
     prefixes: list[xml.Markup] = []
+    if not page.most:
+        call.check_bucket()
+        return objects, prefixes, None
     last = b""
-    owner = OWNER if has_owner else ""
+    owner = xml.elements(Owner=OWNER) if has_owner else ""
     for own, item in _walk(call, page):
-        if len(items) + len(prefixes) == page.most:
-            return items + prefixes, last, True
+        if len(objects) + len(prefixes) == page.most:
+            return objects, prefixes, last
         last = own + item.path
         if isinstance(item, ListedPrefix):
-            prefixes.append(xml.branch("CommonPrefixes", [page.leaf("Prefix", last)]))
+            prefixes.append(xml.elements(Prefix=page.name(last)))
             continue
         entry = decode_entry(item.value)
-        items.append(
+        objects.append(
             xml.Markup(
-                f"<Contents>{page.leaf('Key', last)}<LastModified>{iso_date(entry.modified_at)}"
+                f"<Key>{page.name(last)}</Key><LastModified>{iso_date(entry.modified_at)}"
                 f"</LastModified><ETag>&quot;{etag_of(entry)}&quot;</ETag>"
-                f"<Size>{entry.size}</Size>{owner}<StorageClass>STANDARD</StorageClass></Contents>"
+                f"<Size>{entry.size}</Size>{owner}<StorageClass>STANDARD</StorageClass>"
             )
         )
-    return items + prefixes, last, False
+    return objects, prefixes, None
 
 
 def _walk(call: Call, page: ListingPage) -> Iterator[Listed]:
@@ -162,8 +173,8 @@ def _walk(call: Call, page: ListingPage) -> Iterator[Listed]:
     for name in names:
         if page.after and name < page.after and not page.after.startswith(name):
             continue
-        common = _common(name, page)
-        if common is None:
+        common = common_prefix(name, page)
+        if not common:
             yield from _of_ref(call, name[:-1], b"", page)
         elif common != cut and not page.after.startswith(common):
             # The delimiter is in the name of the ref: an empty ref has no prefix.
@@ -174,15 +185,15 @@ def _walk(call: Call, page: ListingPage) -> Iterator[Listed]:
                 yield b"", ListedPrefix(common)
 
 
-def _common(name: bytes, page: ListingPage) -> bytes | None:
-    """Return the common prefix within the name of a ref and its slash, or ``None``."""
+def common_prefix(name: bytes, page: ListingPage) -> bytes:
+    """Return the common prefix that a name counts for, or ``b""``."""
     at = name.find(page.delimiter, len(page.prefix)) if page.delimiter else -1
-    return None if at < 0 else name[: at + len(page.delimiter)]
+    return b"" if at < 0 else name[: at + len(page.delimiter)]
 
 
 def _refs(call: Call, prefix: bytes) -> list[bytes]:
     """Return the names of branches and tags with a prefix, each with a slash, ordered."""
-    check_bucket(call)
+    call.check_bucket()
     repository = call.context.served.repository(call.bucket)
     with repository.lake.kv.read() as txn:
         names = {os.fsencode(name) for _, name, _ in RefStore(txn, repository.key).iter_refs()}
@@ -198,17 +209,62 @@ def _of_ref(call: Call, ref: bytes, below: bytes, page: ListingPage) -> Iterator
     elif page.after > own:
         return
     with call.view(os.fsdecode(ref)) as view:
-        scan: Callable[[bytes], Iterator[tuple[bytes, bytes]]] = partial(_scan, view.scan, below)
-        for item in list_prefix(scan, prefix=below, delimiter=page.delimiter, after=after):
+        for item in list_prefix(
+            lambda start: view.scan(prefix=below, start=start),
+            prefix=below,
+            delimiter=page.delimiter,
+            after=after,
+        ):
             yield own, item
 
 
-def _scan(
-    scan: Callable[..., Iterator[tuple[bytes, bytes]]], prefix: bytes, start: bytes
-) -> Iterator[tuple[bytes, bytes]]:
-    return scan(prefix=prefix, start=start)
+def token_of(secret: bytes, listing: Sequence[str], position: bytes) -> str:
+    """Return the token of the next page.
+
+    Args:
+        secret: the secret of this run, at most 64 bytes.
+        listing: what the token is for: bucket, prefix, delimiter.
+    """
+    sealed = _mac_of(secret, listing, position) + position
+    return urlsafe_b64encode(sealed).decode().rstrip("=")
 
 
-def _bytes(text: str) -> bytes:
-    """Return the bytes of a parameter."""
-    return text.encode("utf-8", "surrogateescape")
+def position_of(secret: bytes, listing: Sequence[str], token: str) -> bytes:
+    """Return the position of a token; raise `S3Error`: InvalidArgument."""
+    try:
+        sealed = urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
+    except ValueError:
+        sealed = b""
+    position = sealed[_MAC_SIZE:]
+    if not compare_digest(sealed[:_MAC_SIZE], _mac_of(secret, listing, position)):
+        raise S3Error(
+            "InvalidArgument",
+            "The continuation token is not of this listing, or of an earlier run of the endpoint.",
+        )
+    return position
+
+
+def _mac_of(secret: bytes, listing: Sequence[str], position: bytes) -> bytes:
+    mac = blake2b(key=secret, digest_size=_MAC_SIZE)
+    for part in (*(text.encode("utf-8", "surrogateescape") for text in listing), position):
+        mac.update(len(part).to_bytes(8) + part)
+    return mac.digest()
+
+
+def most_of(text: str | None, name: str = "max-keys") -> int:
+    """Return how many names a page has at most: 0 to `MOST`; raise `S3Error`: InvalidArgument."""
+    return min(number_of(text, name), MOST) if text else MOST
+
+
+def number_of(text: str, name: str) -> int:
+    """Return a parameter that is a number; raise `S3Error`: InvalidArgument."""
+    if _NUMBER.fullmatch(text) is None or int(text) > _LARGEST:
+        raise S3Error("InvalidArgument", f"{name} must be an integer between 0 and {_LARGEST}.")
+    return int(text)
+
+
+def encoding_of(text: str | None) -> str:
+    """Return the encoding of names, ``url`` or ``""``; raise `S3Error`: InvalidArgument."""
+    if text and text.lower() != "url":
+        raise S3Error("InvalidArgument", "encoding-type must be url.")
+    return "url" if text else ""

@@ -9,40 +9,37 @@ large object in parts, its entry is copied, and no bytes.
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
-from itertools import islice
+from datetime import timedelta
 from secrets import token_hex
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from time import time_ns
+from typing import TYPE_CHECKING, Final
 
-from lakecli.base.model import Entry
-from lakecli.repository.contract import Repository
-from lakecli.serving.s3 import checksums, conditions, pages, xml
-from lakecli.serving.s3.buckets import OWNER, check_bucket
-from lakecli.serving.s3.call import Call, S3Answer, empty_answer, xml_answer
+from lakecli.serving.s3 import checksums, conditions, xml
+from lakecli.serving.s3.buckets import OWNER
+from lakecli.serving.s3.call import PIECE, Call, S3Answer, operation, xml_answer
 from lakecli.serving.s3.errors import S3Error
+from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix, most_of, number_of
 from lakecli.serving.s3.objects import (
     CopySource,
-    Properties,
     check_early,
     check_key,
-    checksum_headers,
+    copy_answer,
     etag_of,
     iso_date,
     properties_of,
     read_range,
+    received_answer,
     source_of,
     stage,
     stage_copy,
 )
-from lakecli.serving.s3.parts import ArrivedPart, Storage, storage_of
-from lakecli.stores.local.batch import LocalBatch
+from lakecli.serving.s3.parts import UploadPart, storage_of
 
 if TYPE_CHECKING:
     from lakecli.serving.served import Served
-    from lakecli.serving.writes import BranchWriter, Deposited
+    from lakecli.serving.writes import Deposited
 
 SMALLEST: Final = 5 << 20
 """The smallest part in bytes, unless it is the last one."""
@@ -57,53 +54,31 @@ PATIENCE: Final = timedelta(days=7)
 """The time after which an upload without a new part counts as abandoned."""
 
 
-class Part(NamedTuple):
-    """A part of an upload.
-
-    Attributes:
-        place: where its bytes are: stored, or in another object from the given byte on.
-        checksums: base64 by algorithm.
-    """
-
-    number: int
-    size: int
-    tag: str
-    modified_at: datetime
-    place: ArrivedPart | tuple[CopySource, int]
-    checksums: dict[str, str]
-
-
 class Upload:
     """An unfinished upload. Safe to share between threads."""
 
-    def __init__(
-        self, call: Call, properties: Properties, algorithms: tuple[str, ...], storage: Storage
-    ) -> None:
-        self.id = token_hex(16)
+    def __init__(self, call: Call, path: bytes, algorithms: Sequence[str]) -> None:
+        self.started_at = self.changed_at = call.context.clock()
+        self.id = f"{time_ns():016x}{token_hex(8)}"  # uploads of one key are listed by their age
         self.bucket = call.bucket
         self.key = call.key
-        self.properties = properties
+        self.properties = properties_of(call.headers, path)
         self.algorithms = algorithms
-        self.storage = storage
-        self.started_at = self.changed_at = call.context.clock()
-        self.parts: dict[int, Part] = {}
+        self.storage = storage_of(call.context.served.repository(call.bucket), algorithms)
+        self.parts: dict[int, UploadPart] = {}
         self.completing = Lock()
         self.joined: tuple[list[str], Deposited] | None = None
         """The tags of the joined parts, if staging the object failed after that."""
         self.is_ended = False
 
-    def add(self, part: Part) -> None:
+    def add(self, part: UploadPart) -> None:
         """Record a part; one of the same number is replaced."""
         if self.is_ended or self.joined is not None:
             self.storage.discard()
             raise _no_such_upload()
         self.parts[part.number] = part
         self.changed_at = part.modified_at
-        self.storage.advance(self._stored)
-
-    def _stored(self, number: int) -> ArrivedPart | None:
-        part = self.parts.get(number)
-        return part.place if part is not None and isinstance(part.place, ArrivedPart) else None
+        self.storage.advance(self.parts)
 
     def end(self) -> None:
         """Remove what was stored."""
@@ -117,34 +92,19 @@ class Uploads:
     def __init__(self) -> None:
         self._lock = Lock()  # of the attributes below
         self._by_id: dict[str, Upload] = {}
-        self._done: OrderedDict[tuple[str, str, bytes], str] = OrderedDict()
-        self._batches: dict[str, LocalBatch] = {}
+        self._done: dict[tuple[str, str, bytes], str] = {}
         weakref.finalize(self, _end_all, self._by_id)
 
-    def batch_of(self, repository: Repository) -> LocalBatch:
-        """Return the batch with the temporary files of a directory."""
-        uri = repository.record.storage_namespace
-        with self._lock:
-            if uri not in self._batches:
-                batch = repository.store.batch()
-                assert isinstance(batch, LocalBatch)
-                self._batches[uri] = batch
-            return self._batches[uri]
-
     def begin(self, upload: Upload) -> None:
-        """Add an upload; abandoned ones end."""
-        old: list[Upload] = []
+        """Add an upload; if there are too many, abandoned ones end."""
+        if len(self._by_id) >= MOST_UPLOADS:
+            for each in list(self._by_id.values()):
+                if each.changed_at < upload.started_at - PATIENCE:
+                    self.finish(each)
         with self._lock:
-            if len(self._by_id) >= MOST_UPLOADS // 2:
-                before = upload.started_at - PATIENCE
-                old = [each for each in self._by_id.values() if each.changed_at < before]
-                for each in old:
-                    del self._by_id[each.id]
             if len(self._by_id) >= MOST_UPLOADS:
                 raise S3Error("SlowDown", f"there are {MOST_UPLOADS:,} unfinished uploads")
             self._by_id[upload.id] = upload
-        for each in old:
-            each.end()
 
     def of(self, call: Call) -> Upload:
         """Return the upload that a request names."""
@@ -163,15 +123,15 @@ class Uploads:
             self._by_id.pop(upload.id, None)
             if etag:
                 self._done[upload.id, upload.bucket, upload.key] = etag
-                while len(self._done) > MOST_DONE:
-                    self._done.popitem(last=False)
+                if len(self._done) > MOST_DONE:
+                    del self._done[next(iter(self._done))]
         upload.end()
 
     def listed(self, bucket: str) -> list[Upload]:
         """Return the uploads into a bucket, ordered by key and age."""
         with self._lock:
             found = [each for each in self._by_id.values() if each.bucket == bucket]
-        return sorted(found, key=lambda each: (each.key, each.started_at, each.id))
+        return sorted(found, key=lambda each: (each.key, each.id))
 
 
 def _end_all(by_id: dict[str, Upload]) -> None:
@@ -186,10 +146,13 @@ _adding: Final = Lock()
 def uploads_of(served: Served) -> Uploads:
     """Return the unfinished uploads of an endpoint."""
     with _adding:
-        found = _uploads.get(served)
-        if found is None:
-            found = _uploads[served] = Uploads()
-        return found
+        if served not in _uploads:
+            _uploads[served] = Uploads()
+        return _uploads[served]
+
+
+def _upload_of(call: Call) -> Upload:
+    return uploads_of(call.context.served).of(call)
 
 
 def _no_such_upload() -> S3Error:
@@ -197,143 +160,112 @@ def _no_such_upload() -> S3Error:
 
 
 def _number_of(call: Call) -> int:
-    number = pages.number_of(call.query["partNumber"], "partNumber")
+    number = number_of(call.query["partNumber"], "partNumber")
     if not 1 <= number <= xml.MOST_PARTS:
         raise S3Error("InvalidArgument", f"a part has a number from 1 to {xml.MOST_PARTS:,}")
     return number
 
 
-async def create_upload(call: Call) -> S3Answer:
+def _new_tag() -> str:
+    return f"{token_hex(16)}-1"  # the dash keeps clients from comparing it with an MD5
+
+
+def _named(call: Call) -> dict[str, str]:
+    return {"Bucket": call.bucket, "Key": call.key.decode("utf-8", "replace")}
+
+
+@operation(PIECE)
+def create_upload(call: Call) -> S3Answer:
     """Answer CreateMultipartUpload."""
     ref, path = check_key(call)
     if not path:
         raise S3Error("InvalidArgument", "an object needs a path behind the branch")
-    await call.whole()
     named = call.headers.get("x-amz-checksum-algorithm")
-    algorithms = () if named is None else (checksums.named(named),)
-
-    def begin() -> Upload:
-        call.writer(ref)
-        uploads = uploads_of(call.context.served)
-        storage = storage_of(call.context.served.repository(call.bucket), uploads.batch_of)
-        upload = Upload(call, properties_of(call.headers, path), algorithms, storage)
-        uploads.begin(upload)
-        return upload
-
-    upload = await call.in_thread(begin)
-    children = [*_named(call), xml.leaf("UploadId", upload.id)]
-    return xml_answer(xml.document("InitiateMultipartUploadResult", children))
-
-
-def _named(call: Call) -> list[xml.Markup]:
-    key = call.key.decode("utf-8", "replace")
-    return [xml.leaf("Bucket", call.bucket), xml.leaf("Key", key)]
+    call.writer(ref)
+    upload = Upload(call, path, () if named is None else (checksums.named(named),))
+    uploads_of(call.context.served).begin(upload)
+    return xml_answer("InitiateMultipartUploadResult", **_named(call), UploadId=upload.id)
 
 
 async def upload_part(call: Call) -> S3Answer:
     """Answer UploadPart."""
-    number = _number_of(call)
-    upload = uploads_of(call.context.served).of(call)
-    size = call.body_size
-    if size is None:
-        raise S3Error("MissingContentLength", "the size of the part is missing")
-    tag = f"{token_hex(16)}-1"  # the dash keeps clients from comparing it with an MD5
+    number, upload, tag = _number_of(call), _upload_of(call), _new_tag()
 
-    def store(pieces: Iterable[bytes]) -> None:
-        stored = upload.storage.add(number, size, pieces, tag)
-        sums = call.finished.checksums if call.finished is not None else {}
-        upload.add(Part(number, size, tag, call.context.clock(), stored, sums))
+    def store(body: bytes | Iterator[bytes]) -> None:
+        part = UploadPart(number, call.body_size or 0, tag, call.context.clock())
+        upload.storage.add(part, [body] if isinstance(body, bytes) else body)
+        upload.add(part._replace(checksums=call.sums))
 
-    if call.is_small:
-        data = await call.whole(also=upload.algorithms)
-        await call.in_thread(store, [data])
-    else:
-        await call.stored(store, also=upload.algorithms)
-    return empty_answer(200, [(b"etag", f'"{tag}"'.encode()), *checksum_headers(call)])
+    await call.received(store, also=upload.algorithms)
+    return received_answer(call, tag)
 
 
-async def copy_part(call: Call) -> S3Answer:
+@operation()
+def copy_part(call: Call) -> S3Answer:
     """Answer UploadPartCopy."""
-    number = _number_of(call)
-    upload = uploads_of(call.context.served).of(call)
-
-    def copy() -> Part:
-        source = source_of(call)
-        entry = source.entry
-        start, size = 0, entry.size
-        named = call.headers.get("x-amz-copy-source-range")
-        if named is not None:
-            span = conditions.copied_span_of(named, entry.size)
-            start, size = span.start, span.end - span.start
-        tag = f"{token_hex(16)}-1"
-        part = Part(number, size, tag, call.context.clock(), (source, start), {})
-        upload.add(part)
-        return part
-
-    part = await call.in_thread(copy)
-    children = [
-        xml.leaf("LastModified", iso_date(part.modified_at)),
-        xml.leaf("ETag", f'"{part.tag}"'),
-    ]
-    return xml_answer(xml.document("CopyPartResult", children))
+    number, upload, source = _number_of(call), _upload_of(call), source_of(call)
+    start, end = 0, source.entry.size
+    named = call.headers.get("x-amz-copy-source-range")
+    if named is not None:
+        start, end = conditions.copied_span_of(named, end)
+    now = call.context.clock()
+    part = UploadPart(number, end - start, _new_tag(), now, source=source, start=start)
+    upload.add(part)
+    return copy_answer("CopyPartResult", now, part.tag)
 
 
-async def complete_upload(call: Call) -> S3Answer:
+@operation(xml.LARGEST_COMPLETION, is_slow=True, of_upload=True)
+def complete_upload(call: Call) -> S3Answer:
     """Answer CompleteMultipartUpload."""
-    body = await call.whole(xml.LARGEST_COMPLETION, completes_upload=True)
-    named = xml.read_completion(body)
-    etag = await call.slowly(_complete, call, named)
-    url = f"{call.context.options.url}{call.request.url.path}"
-    children = [xml.leaf("Location", url), *_named(call), xml.leaf("ETag", f'"{etag}"')]
-    return xml_answer(xml.document("CompleteMultipartUploadResult", children))
-
-
-def _complete(call: Call, named: Sequence[xml.NamedPart]) -> str:
+    named = xml.read_completion(call.body)
     uploads = uploads_of(call.context.served)
-    done = uploads.result_of(call)
-    if done is not None:
-        return done
-    upload = uploads.of(call)
-    with upload.completing:
-        done = uploads.result_of(call)
-        if done is not None:
-            return done
-        ref, path = check_key(call)
-        writer = call.writer(ref)
-        parts = _chosen(call, upload, named)
-        check_early(call, ref, path)
-        entry = _staged(call, writer, path, upload, parts)
-        etag = etag_of(entry)
-        uploads.finish(upload, etag)
-        return etag
+    etag = uploads.result_of(call)
+    if etag is None:
+        upload = uploads.of(call)
+        with upload.completing:
+            etag = uploads.result_of(call) or _completed(call, upload, named)
+            uploads.finish(upload, etag)
+    url = f"{call.context.options.url}{call.request.url.path}"
+    return xml_answer(
+        "CompleteMultipartUploadResult", Location=url, **_named(call), ETag=f'"{etag}"'
+    )
 
 
-def _staged(
-    call: Call, writer: BranchWriter, path: bytes, upload: Upload, parts: Sequence[Part]
-) -> Entry:
-    """Stage the object of some parts; return its entry."""
+def _completed(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> str:
+    """Stage the object of some parts; return its ETag."""
     action, properties = "CompleteMultipartUpload", upload.properties
+    ref, path = check_key(call)
+    writer = call.writer(ref)
+    parts = _chosen(call, upload, named)
+    expected = _expected_sums(call, parts)
+    check_early(call, ref, path)
     source = _whole_source(parts)
     if source is not None:
-        return stage_copy(call, writer, path, source, action=action, properties=properties)
+        return etag_of(stage_copy(call, writer, path, source, action, properties=properties))
     tags = [part.tag for part in parts]
     if upload.joined is None:
-        stored = [_stored(upload, part) for part in parts]
-        upload.joined = tags, upload.storage.join(stored, writer)
+        for part in parts:
+            if part.source is not None:
+                pieces: Iterable[bytes] = ()
+                if part.size:
+                    found = part.source
+                    pieces = read_range(found.repository, found.entry, part.start, part.size)
+                upload.storage.add(part, pieces)
+        upload.joined = tags, upload.storage.join(parts, writer, expected)
     elif upload.joined[0] != tags:
         raise S3Error("InvalidPart", "the upload was completed before, with other parts")
     deposited = upload.joined[1]
     entry = properties.entry(deposited, call.context.clock())
-    return stage(call, writer, path, entry, action, deposited)
+    return etag_of(stage(call, writer, path, entry, action, deposited))
 
 
-def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[Part]:
+def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[UploadPart]:
     """Return the parts that a client wants to be joined.
 
     Raises:
         S3Error: there is no such part, or it is too small, or has another checksum.
     """
-    parts: list[Part] = []
+    parts: list[UploadPart] = []
     for each in named:
         part = upload.parts.get(each.number)
         if part is None or part.tag != each.etag:
@@ -351,154 +283,115 @@ def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[
     size = call.headers.get("x-amz-mp-object-size")
     if size is not None and size != str(sum(part.size for part in parts)):
         raise S3Error("InvalidRequest", "the parts do not have the size that was announced")
-    _check_sums(call, parts)
     return parts
 
 
-def _check_sums(call: Call, parts: Sequence[Part]) -> None:
-    """Compare the checksums that a client sent of the whole object."""
-    for name, text in checksums.sent(call.headers, of_upload=True).items():
+def _expected_sums(call: Call, parts: Sequence[UploadPart]) -> dict[str, str]:
+    """Return the checksums that a client sent of the whole object; check those of checksums."""
+    found = checksums.sent(call.headers, of_upload=True)
+    for name, text in found.items():
         sums = [part.checksums.get(name, "") for part in parts]
-        if not all(sums):
-            continue  # they were not computed while the parts arrived
-        if "-" in text:
-            found = checksums.composite(name, sums)
-        else:
-            found = checksums.joined(name, zip(sums, (part.size for part in parts), strict=True))
-        if found != text:
+        if "-" in text and all(sums) and checksums.composite(name, sums) != text:
             raise S3Error("BadDigest", f"the object has another checksum: {name}")
+    return {name: text for name, text in found.items() if "-" not in text}
 
 
-def _whole_source(parts: Sequence[Part]) -> CopySource | None:
+def _whole_source(parts: Sequence[UploadPart]) -> CopySource | None:
     """Return the object that all parts together are a whole copy of, or ``None``."""
-    first = parts[0].place
-    if isinstance(first, ArrivedPart):
-        return None
-    at = 0
+    first, at = parts[0].source, 0
     for part in parts:
-        if isinstance(part.place, ArrivedPart) or part.place[1] != at:
+        if first is None or part.source is None or part.start != at:
             return None
-        source = part.place[0]
-        if (source.bucket, source.value) != (first[0].bucket, first[0].value):
+        if (part.source.bucket, part.source.value) != (first.bucket, first.value):
             return None
         at += part.size
-    return first[0] if at == first[0].entry.size else None
+    return first if first is not None and at == first.entry.size else None
 
 
-def _stored(upload: Upload, part: Part) -> ArrivedPart:
-    """Return a part that is stored; if it was only recorded as a copy, its bytes are copied now."""
-    if isinstance(part.place, ArrivedPart):
-        return part.place
-    source, start = part.place
-    pieces: Iterator[bytes] = iter(())
-    if part.size:
-        pieces = read_range(source.repository, source.entry, start, part.size)
-    return upload.storage.add(part.number, part.size, pieces, part.tag)
-
-
-async def abort_upload(call: Call) -> S3Answer:
+@operation()
+def abort_upload(call: Call) -> S3Answer:
     """Answer AbortMultipartUpload."""
-
-    def abort() -> None:
-        uploads = uploads_of(call.context.served)
-        upload = uploads.of(call)
-        with upload.completing:
-            uploads.finish(upload)
-
-    await call.in_thread(abort)
-    return empty_answer(204)
+    upload = _upload_of(call)
+    with upload.completing:
+        uploads_of(call.context.served).finish(upload)
+    return S3Answer(204)
 
 
-async def list_parts(call: Call) -> S3Answer:
+@operation()
+def list_parts(call: Call) -> S3Answer:
     """Answer ListParts."""
-    upload = uploads_of(call.context.served).of(call)
-    most = pages.most_of(call.query.get("max-parts"), "max-parts")
-    after = pages.number_of(call.query.get("part-number-marker") or "0", "part-number-marker")
-    ordered = (part for number, part in sorted(upload.parts.items()) if number > after)
-    found = list(islice(ordered, most + 1))
+    upload = _upload_of(call)
+    most = most_of(call.query.get("max-parts"), "max-parts")
+    after = number_of(call.query.get("part-number-marker") or "0", "part-number-marker")
+    found = [part for number, part in sorted(upload.parts.items()) if number > after]
     listed = found[:most]
-    children = [
-        *_named(call),
-        xml.leaf("UploadId", upload.id),
-        OWNER,
-        xml.leaf("StorageClass", "STANDARD"),
-        xml.leaf("PartNumberMarker", after),
-        xml.leaf("NextPartNumberMarker", listed[-1].number if listed else after),
-        xml.leaf("MaxParts", most),
-        xml.leaf("IsTruncated", bool(most) and len(found) > most),
+    parts = [
+        xml.elements(
+            PartNumber=part.number,
+            LastModified=iso_date(part.modified_at),
+            ETag=f'"{part.tag}"',
+            Size=part.size,
+            **{f"Checksum{name.upper()}": text for name, text in part.checksums.items()},
+        )
+        for part in listed
     ]
-    for part in listed:
-        sums = [xml.leaf(f"Checksum{name.upper()}", text) for name, text in part.checksums.items()]
-        described = [
-            xml.leaf("PartNumber", part.number),
-            xml.leaf("LastModified", iso_date(part.modified_at)),
-            xml.leaf("ETag", f'"{part.tag}"'),
-            xml.leaf("Size", part.size),
-            *sums,
-        ]
-        children.append(xml.branch("Part", described))
-    return xml_answer(xml.document("ListPartsResult", children))
-
-
-async def list_uploads(call: Call) -> S3Answer:
-    """Answer ListMultipartUploads."""
-    await call.in_thread(check_bucket, call)
-    query = call.query
-    most = pages.most_of(query.get("max-uploads"), "max-uploads")
-    encoding = pages.encoding_of(query.get("encoding-type"))
-    prefix, delimiter, after = (
-        query.get(name, "").encode("utf-8", "surrogateescape")
-        for name in ("prefix", "delimiter", "key-marker")
+    return xml_answer(
+        "ListPartsResult",
+        **_named(call),
+        UploadId=upload.id,
+        Owner=OWNER,
+        StorageClass="STANDARD",
+        PartNumberMarker=after,
+        NextPartNumberMarker=listed[-1].number if listed else after,
+        MaxParts=most,
+        IsTruncated=bool(most) and len(found) > most,
+        Part=parts,
     )
-    after_id = query.get("upload-id-marker", "")
 
-    def key_leaf(name: str, key: bytes) -> xml.Markup:
-        return xml.leaf(name, xml.name_of(key, encoding=encoding))
 
-    items: list[xml.Markup] = []
-    last, is_truncated, is_past, common = (after, after_id), False, not after_id, b""
+@operation()
+def list_uploads(call: Call) -> S3Answer:
+    """Answer ListMultipartUploads."""
+    call.check_bucket()
+    page = ListingPage.of(call, "max-uploads")
+    after, after_id = bytes_of(call, "key-marker"), call.query.get("upload-id-marker", "")
+    uploads: list[xml.Markup] = []
+    groups: list[bytes] = []
+    last, is_truncated = (after, after_id), False
     for upload in uploads_of(call.context.served).listed(call.bucket):
         key = upload.key
-        if not key.startswith(prefix) or key < after:
+        is_before = key == after and (not after_id or upload.id <= after_id)
+        if key < after or is_before or not key.startswith(page.prefix):
             continue
-        if key == after and not is_past:
-            is_past = upload.id == after_id
+        group = common_prefix(key, page)
+        if group and group in {after, *groups[-1:]}:
             continue
-        at = key.find(delimiter, len(prefix)) if delimiter else -1
-        group = key[: at + len(delimiter)] if at >= 0 else b""
-        if (group and group in {common, after}) or (not after_id and key == after):
-            continue
-        if len(items) == most:
-            is_truncated = bool(most)
+        if len(uploads) + len(groups) == page.most:
+            is_truncated = bool(page.most)
             break
-        common = group
         if group:
-            items.append(xml.branch("CommonPrefixes", [key_leaf("Prefix", group)]))
+            groups.append(group)
             last = group, ""
             continue
-        described = [
-            key_leaf("Key", key),
-            xml.leaf("UploadId", upload.id),
-            OWNER,
-            xml.leaf("StorageClass", "STANDARD"),
-            xml.leaf("Initiated", iso_date(upload.started_at)),
-        ]
-        items.append(xml.branch("Upload", described))
         last = key, upload.id
-    children = [
-        xml.leaf("Bucket", call.bucket),
-        key_leaf("KeyMarker", after),
-        xml.leaf("UploadIdMarker", after_id),
-        key_leaf("Prefix", prefix),
-        *([key_leaf("Delimiter", delimiter)] if delimiter else []),
-        *([xml.leaf("EncodingType", encoding)] if encoding else []),
-        xml.leaf("MaxUploads", most),
-        xml.leaf("IsTruncated", is_truncated),
-        *(
-            [key_leaf("NextKeyMarker", last[0]), xml.leaf("NextUploadIdMarker", last[1])]
-            if is_truncated
-            else []
-        ),
-        *items,
-    ]
-    return xml_answer(xml.document("ListMultipartUploadsResult", children))
+        described = xml.elements(
+            Key=page.name(key),
+            UploadId=upload.id,
+            Owner=OWNER,
+            StorageClass="STANDARD",
+            Initiated=iso_date(upload.started_at),
+        )
+        uploads.append(described)
+    return xml_answer(
+        "ListMultipartUploadsResult",
+        Bucket=call.bucket,
+        KeyMarker=page.name(after),
+        UploadIdMarker=after_id,
+        **page.echoed(),
+        MaxUploads=page.most,
+        IsTruncated=is_truncated,
+        NextKeyMarker=page.name(last[0]) if is_truncated else None,
+        NextUploadIdMarker=last[1] if is_truncated else None,
+        Upload=uploads,
+        CommonPrefixes=[xml.elements(Prefix=page.name(group)) for group in groups],
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
@@ -22,7 +22,7 @@ from lakecli.base.content_types import DEFAULT, content_type_of
 from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CONTENT_ENCODING, MAX_PATH_SIZE, Entry
 from lakecli.committed.values import decode_entry, encode_entry, identify
-from lakecli.errors import LakeError, NotFound, Refused
+from lakecli.errors import LakeError, NotFound
 from lakecli.repository.handoff.links import presign_entry
 from lakecli.repository.reading.contents import damaged, gone, read_object
 from lakecli.repository.reading.recorded import locate
@@ -34,9 +34,8 @@ from lakecli.serving.s3.call import (
     Headers,
     S3Answer,
     StreamedAnswer,
-    empty_answer,
+    operation,
     split_key,
-    text_headers,
     xml_answer,
 )
 from lakecli.serving.s3.conditions import http_date
@@ -48,7 +47,7 @@ from lakecli.stores.streams import open_range
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
-    from lakecli.serving.writes import BranchWriter, Deposited
+    from lakecli.serving.writes import BranchWriter, Deposited, Outcome
 
 KEPT: Final = (
     CONTENT_ENCODING,
@@ -73,21 +72,10 @@ _TAG: Final = re.compile(r"[!#-%'-;=?-~]{1,256}", re.ASCII)
 """What an ETag may be, in headers and in XML."""
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}", re.ASCII)
-_PRINTABLE: Final = re.compile(r"[ -~]*", re.ASCII)
+_PRINTABLE: Final = re.compile(r"[ -~]+", re.ASCII)
 _ENCODED: Final = re.compile(r"=\?[^?]+\?[bBqQ]\?")
-_OVERRIDES: Final = tuple((f"response-{name}", name.encode()) for name in ("content-type", *KEPT))
-
-
-class Unmet(Refused):
-    """A condition of one change did not hold.
-
-    Attributes:
-        error: the answer of S3.
-    """
-
-    def __init__(self, error: S3Error) -> None:
-        super().__init__(error.message)
-        self.error = error
+_OVERRIDES: Final = ("content-type", *KEPT)
+"""Headers that a parameter ``response-…`` replaces."""
 
 
 class Properties(NamedTuple):
@@ -115,12 +103,16 @@ def etag_of(entry: Entry) -> str:
 
 def find_entry(call: Call) -> tuple[Repository, Entry]:
     """Return the entry that a key names, in a thread."""
-    ref, path = call.place
-    with call.view(ref) as view:
+    repository, value = _found(call, *call.place)
+    return repository, decode_entry(value)
+
+
+def _found(call: Call, ref: str, path: bytes, bucket: str = "") -> tuple[Repository, bytes]:
+    with call.view(ref, bucket) as view:
         value = view.find(path) if path else None
         if value is None:
             raise S3Error("NoSuchKey", "there is no object with this key")
-        return view.repository, decode_entry(value)
+        return view.repository, value
 
 
 @lru_cache(1 << 12)
@@ -129,22 +121,36 @@ def iso_date(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.000Z"
 
 
-async def head_object(call: Call) -> S3Answer:
+@operation()
+def head_object(call: Call) -> S3Answer:
     """Answer HeadObject."""
-    found = await call.in_thread(_head, call)
+    found = _selected(call)
     return S3Answer(found.status, found.headers)
 
 
-async def get_object(call: Call) -> S3Answer:
+@operation()
+def get_object(call: Call) -> S3Answer:
     """Answer GetObject."""
-    found = await call.in_thread(_get, call)
-    if found.rest is None:
-        return S3Answer(found.status, found.headers, found.first)
-    return StreamedAnswer(call, found.status, found.headers, found.first, found.rest)
+    status, headers, repository, entry, start, size = found = _selected(call)
+    if size > PIECE and (url := _redirection(call, found)):
+        return S3Answer(307, {"location": url})
+    if not size:
+        return S3Answer(status, headers)
+    try:
+        if size == entry.size:
+            pieces = read_object(repository, entry)
+        else:
+            pieces = read_range(repository, entry, start, size)
+        first = next(pieces)
+    except NotFound as error:
+        raise S3Error("InternalError", error.message) from error
+    if len(first) == size:
+        return S3Answer(status, headers, first)
+    return StreamedAnswer(call, status, headers, first, pieces)
 
 
-class _Found(NamedTuple):
-    """An answer to GET or HEAD; `rest` yields what follows the first piece of the body."""
+class _Selected(NamedTuple):
+    """What a GET or HEAD is for: an object, or a part of it."""
 
     status: int
     headers: Headers
@@ -152,83 +158,60 @@ class _Found(NamedTuple):
     entry: Entry
     start: int
     size: int
-    first: bytes = b""
-    rest: Iterator[bytes] | None = None
 
 
-def _head(call: Call) -> _Found:
+def _selected(call: Call) -> _Selected:
     repository, entry = find_entry(call)
     etag = etag_of(entry)
     conditions.check_read(call.headers, etag, entry.modified_at)
-    start, size, status = 0, entry.size, 200
-    headers = described(entry, etag)
+    span = None
     is_part = "partNumber" in call.query
     if is_part and call.query["partNumber"] != "1":
         raise S3Error("InvalidRange", "the object has one part only")
     if "range" in call.headers:
-        span = conditions.span_of(call.headers, size, etag, entry.modified_at)
-        if span is not None:
-            headers.append((b"content-range", span.content_range(size).encode()))
-            start, size, status = span.start, span.end - span.start, 206
-    elif is_part and size:
-        headers.append((b"content-range", b"bytes 0-%d/%d" % (size - 1, size)))
-        status = 206
-    headers.append((b"content-length", b"%d" % size))
-    for parameter, name in _OVERRIDES:
-        text = call.query.get(parameter)
+        span = conditions.span_of(call.headers, entry.size, etag, entry.modified_at)
+    elif is_part and entry.size:
+        span = conditions.Span(0, entry.size)
+    headers = described(entry, etag)
+    start, end = span or (0, entry.size)
+    if span is not None:
+        headers["content-range"] = span.content_range(entry.size)
+    headers["content-length"] = str(end - start)
+    for name in _OVERRIDES if call.query else ():
+        text = call.query.get(f"response-{name}")
         if text is not None:
-            if not _PRINTABLE.fullmatch(text):
-                raise S3Error("InvalidArgument", f"{parameter} is no text of a header")
-            headers = [each for each in headers if each[0] != name] + [(name, text.encode())]
-    return _Found(status, headers, repository, entry, start, size)
-
-
-def _get(call: Call) -> _Found:
-    found = _head(call)
-    repository, entry = found.repository, found.entry
-    if found.size > PIECE and (url := _redirection(call, found)):
-        headers = [(b"location", url.encode()), (b"content-length", b"0")]
-        return found._replace(status=307, headers=headers)
-    if not found.size:
-        return found
-    try:
-        if found.size == entry.size:
-            pieces = read_object(repository, entry)
-        else:
-            pieces = read_range(repository, entry, found.start, found.size)
-        first = next(pieces)
-    except NotFound as error:
-        raise S3Error("InternalError", error.message) from error
-    return found._replace(first=first, rest=None if len(first) == found.size else pieces)
+            if text and not _PRINTABLE.fullmatch(text):
+                raise S3Error("InvalidArgument", f"response-{name} is no text of a header")
+            headers[name] = text
+    return _Selected(200 if span is None else 206, headers, repository, entry, start, end - start)
 
 
 def read_range(repository: Repository, entry: Entry, start: int, size: int) -> Iterator[bytes]:
     """Yield a part of an object, in a thread; only its size is verified."""
     store, key = locate(repository, entry)
+    left = size
     try:
         if size <= PIECE:
             data = store.get(key, start=start, length=size)
-            if len(data) != size:
-                raise damaged(repository.uri, store, key)
+            left -= len(data)
             yield data
-            return
-        left = size
-        with open_range(store, key, start=start, length=size) as source:
-            while left and (piece := source.read(min(PIECE, left))):
-                left -= len(piece)
-                yield piece
+        else:
+            with open_range(store, key, start=start, length=size) as source:
+                while left and (piece := source.read(min(PIECE, left))):
+                    left -= len(piece)
+                    yield piece
     except ObjectNotFound as error:
         raise gone(repository.uri, store, key) from error
     if left:
         raise damaged(repository.uri, store, key)
 
 
-def _redirection(call: Call, found: _Found) -> str:
+def _redirection(call: Call, found: _Selected) -> str:
     """Return a URL of the bucket from which the client can get the object; ``""``: none."""
     agent = call.headers.get("user-agent", "")
     if not call.context.options.redirect or not _FOLLOWS.match(agent):
         return ""
-    if any(parameter in call.query for parameter, _ in _OVERRIDES):
+    if any(f"response-{name}" in call.query for name in _OVERRIDES):
         return ""
     try:
         signed = presign_entry(
@@ -245,39 +228,35 @@ def _redirection(call: Call, found: _Found) -> str:
 
 def described(entry: Entry, etag: str) -> Headers:
     """Return the headers that describe an object, without its size."""
-    headers: Headers = [
-        (b"etag", f'"{etag}"'.encode()),
-        (b"last-modified", http_date(entry.modified_at).encode()),
-        (b"accept-ranges", b"bytes"),
-    ]
     content_type = entry.content_type
-    if not content_type or not _PRINTABLE.fullmatch(content_type):
-        content_type = DEFAULT
-    headers.append((b"content-type", content_type.encode()))
+    headers: Headers = {
+        "etag": f'"{etag}"',
+        "last-modified": http_date(entry.modified_at),
+        "accept-ranges": "bytes",
+        "content-type": content_type if _PRINTABLE.fullmatch(content_type) else DEFAULT,
+    }
     missing = 0
     for key, text in entry.metadata.items():
-        if key.startswith(CLIENT_METADATA_PREFIX):
-            continue
         name = key.lower()
         if name in KEPT:
-            if text and _PRINTABLE.fullmatch(text):
-                headers.append((name.encode(), text.encode()))
-            continue
-        name = name.removeprefix(_USER)
-        if not _NAME.fullmatch(name):
-            missing += 1
-            continue
-        headers.append((f"{_USER}{name}".encode(), _header_text(text)))
+            if _PRINTABLE.fullmatch(text):
+                headers[name] = text
+        elif not key.startswith(CLIENT_METADATA_PREFIX):
+            name = name.removeprefix(_USER)
+            if _NAME.fullmatch(name):
+                headers[_USER + name] = _header_text(text)
+            else:
+                missing += 1
     if missing:
-        headers.append((b"x-amz-missing-meta", b"%d" % missing))
+        headers["x-amz-missing-meta"] = str(missing)
     return headers
 
 
-def _header_text(text: str) -> bytes:
+def _header_text(text: str) -> str:
     """Return a value of user metadata for a header, encoded as in mail if it is not ASCII."""
-    if _PRINTABLE.fullmatch(text) and not _ENCODED.match(text):
-        return text.encode()
-    return b"=?UTF-8?B?%b?=" % b64encode(text.encode("utf-8", "replace"))
+    if not text or (_PRINTABLE.fullmatch(text) and not _ENCODED.match(text)):
+        return text
+    return f"=?UTF-8?B?{b64encode(text.encode('utf-8', 'replace')).decode()}?="
 
 
 def _metadata_text(text: str) -> str:
@@ -329,18 +308,12 @@ def check_conditions(headers: Mapping[str, str], present: bytes | None) -> None:
 
     Args:
         present: the encoded entry that the path has, or ``None``.
-
-    Raises:
-        Unmet: it does not hold.
     """
-    try:
-        if present is None:
-            conditions.check_write(headers, None)
-        else:
-            entry = decode_entry(present)
-            conditions.check_write(headers, etag_of(entry), entry.modified_at)
-    except S3Error as error:
-        raise Unmet(error) from None
+    if present is None:
+        conditions.check_write(headers, None)
+    else:
+        entry = decode_entry(present)
+        conditions.check_write(headers, etag_of(entry), entry.modified_at)
 
 
 def check_early(call: Call, ref: str, path: bytes) -> None:
@@ -360,67 +333,45 @@ def stage(
         check_conditions(call.headers, present)
         return value
 
-    call.apply_one(writer, PathChange(path, decide, deposited), action)
+    call.apply(writer, PathChange(path, decide, deposited), action)
     return entry
 
 
 async def put_object(call: Call) -> S3Answer:
     """Answer PutObject."""
     ref, path = check_key(call)
-    if not path:
-        return await _put_root(call, ref)
     properties = properties_of(call.headers, path)
-    if call.body_size is None:
-        raise S3Error("MissingContentLength", "the size of the object is missing")
 
-    def store(source: bytes | Iterator[bytes], writer: BranchWriter) -> Entry:
-        deposited = writer.deposit(source, size=call.body_size)
-        entry = properties.entry(deposited, call.context.clock())
-        return stage(call, writer, path, entry, "PutObject", deposited)
-
-    def begin() -> BranchWriter:
+    def store(body: bytes | Iterator[bytes]) -> str:
         writer = call.writer(ref)
-        check_early(call, ref, path)
-        return writer
+        if not path:  # the marker of a branch as a directory, which is nothing to write
+            if body:
+                raise S3Error("InvalidArgument", "an object needs a path behind the branch")
+            return "d41d8cd98f00b204e9800998ecf8427e-1"
+        if not isinstance(body, bytes):
+            check_early(call, ref, path)
+        deposited = writer.deposit(body, size=call.body_size)
+        entry = properties.entry(deposited, call.context.clock())
+        return etag_of(stage(call, writer, path, entry, "PutObject", deposited))
 
-    if call.is_small:
-        data = await call.whole()
-        entry = await call.in_thread(lambda: store(data, call.writer(ref)))
-    else:
-        writer = await call.in_thread(begin)
-        entry = await call.stored(lambda pieces: store(pieces, writer))
-    return empty_answer(200, [*_etag_header(etag_of(entry)), *checksum_headers(call)])
-
-
-async def _put_root(call: Call, ref: str) -> S3Answer:
-    """Answer the marker of a branch as a directory, which is nothing to write."""
-    if await call.whole():
-        raise S3Error("InvalidArgument", "an object needs a path behind the branch")
-    await call.in_thread(call.writer, ref)
-    return empty_answer(200, _etag_header("d41d8cd98f00b204e9800998ecf8427e-1"))
+    etag = await call.received(store)
+    return received_answer(call, etag)
 
 
-def _etag_header(etag: str) -> Headers:
-    return [(b"etag", f'"{etag}"'.encode())]
-
-
-def checksum_headers(call: Call) -> Headers:
-    """Return the checksums that were verified, as headers."""
-    if call.finished is None:
-        return []
-    return text_headers(
-        (checksums.PREFIX + name, text) for name, text in call.finished.checksums.items()
-    )
+def received_answer(call: Call, etag: str) -> S3Answer:
+    """Return the answer to a body, with the checksums that were verified."""
+    headers = {checksums.PREFIX + name: text for name, text in call.sums.items()}
+    return S3Answer(200, {"etag": f'"{etag}"', **headers})
 
 
 class CopySource(NamedTuple):
     """The object that a request copies, as it was found."""
 
     repository: Repository
+    value: bytes
     bucket: str
     ref: str
     path: bytes
-    value: bytes
 
     @property
     def entry(self) -> Entry:
@@ -442,40 +393,34 @@ def source_of(call: Call) -> CopySource:
         raise S3Error("InvalidArgument", "the source of a copy is /BUCKET/REF/PATH")
     name = bucket.decode("utf-8", "surrogateescape")
     ref, path = split_key(key)
-    with call.view(ref, name) as view:
-        value = view.find(path) if path else None
-        if value is None:
-            raise S3Error("NoSuchKey", "there is no object with the key of the source")
-        entry = decode_entry(value)
-        conditions.check_copy(call.headers, etag_of(entry), entry.modified_at)
-        return CopySource(view.repository, name, ref, path, value)
+    source = CopySource(*_found(call, ref, path, name), name, ref, path)
+    conditions.check_copy(call.headers, etag_of(source.entry), source.entry.modified_at)
+    return source
 
 
-async def copy_object(call: Call) -> S3Answer:
+@operation(is_slow=True)
+def copy_object(call: Call) -> S3Answer:
     """Answer CopyObject: within a repository no bytes are copied."""
     ref, path = check_key(call)
     directive = call.headers.get("x-amz-metadata-directive", "COPY").upper()
     if directive not in {"COPY", "REPLACE"}:
         raise S3Error("InvalidArgument", f"no such directive about metadata: {directive}")
-    entry = await call.slowly(_copy, call, ref, path, replaces=directive == "REPLACE")
-    children = [
-        xml.leaf("LastModified", iso_date(entry.modified_at)),
-        xml.leaf("ETag", f'"{etag_of(entry)}"'),
-    ]
-    return xml_answer(xml.document("CopyObjectResult", children))
-
-
-def _copy(call: Call, ref: str, path: bytes, *, replaces: bool) -> Entry:
+    properties = properties_of(call.headers, path) if directive == "REPLACE" else None
     writer = call.writer(ref)
     source = source_of(call)
     is_same = (source.bucket, source.ref, source.path) == (call.bucket, ref, path)
-    if is_same and not replaces:
+    if is_same and properties is None:
         raise S3Error(
             "InvalidRequest",
             "an object is copied onto itself only to change its metadata: REPLACE",
         )
-    properties = properties_of(call.headers, path) if replaces else None
-    return stage_copy(call, writer, path, source, action="CopyObject", properties=properties)
+    entry = stage_copy(call, writer, path, source, "CopyObject", properties=properties)
+    return copy_answer("CopyObjectResult", entry.modified_at, etag_of(entry))
+
+
+def copy_answer(root: str, modified_at: datetime, etag: str) -> S3Answer:
+    """Return the answer to a copy."""
+    return xml_answer(root, LastModified=iso_date(modified_at), ETag=f'"{etag}"')
 
 
 def stage_copy(
@@ -483,8 +428,8 @@ def stage_copy(
     writer: BranchWriter,
     path: bytes,
     source: CopySource,
-    *,
     action: str,
+    *,
     properties: Properties | None,
 ) -> Entry:
     """Stage the entry of a source at another path, in a thread; return it.
@@ -519,60 +464,52 @@ def _removal(headers: Mapping[str, str], path: bytes) -> PathChange:
     return PathChange(path, decide)
 
 
-async def delete_object(call: Call) -> S3Answer:
+@operation()
+def delete_object(call: Call) -> S3Answer:
     """Answer DeleteObject; a missing object counts as deleted."""
     ref, path = call.place
-
-    def delete() -> None:
-        writer = call.writer(ref)
-        if path:
-            call.apply_one(writer, _removal(call.headers, path), "DeleteObject")
-
-    await call.in_thread(delete)
-    return empty_answer(204)
+    writer = call.writer(ref)
+    if path:
+        call.apply(writer, _removal(call.headers, path), "DeleteObject")
+    return S3Answer(204)
 
 
-async def delete_objects(call: Call) -> S3Answer:
+@operation(xml.LARGEST_DELETION)
+def delete_objects(call: Call) -> S3Answer:
     """Answer DeleteObjects, with an error for each object that was not deleted."""
-    deletion = xml.read_deletion(await call.whole(xml.LARGEST_DELETION))
-    errors = await call.in_thread(_delete_all, call, deletion.objects)
-    children = []
-    for each, error in zip(deletion.objects, errors, strict=True):
-        key = xml.leaf("Key", each.key)
-        if error is not None:
-            message = "".join(each if each.isprintable() else "\ufffd" for each in error.message)
-            told = [xml.leaf("Code", error.code), xml.leaf("Message", message)]
-            children.append(xml.branch("Error", [key, *told]))
+    deletion = xml.read_deletion(call.body)
+    errors = _delete_all(call, deletion.objects)
+    deleted, failed = [], []
+    for at, each in enumerate(deletion.objects):
+        if at in errors:
+            error = of_lake_error(errors[at])
+            failed.append(xml.elements(Key=each.key, Code=error.code, Message=error.message))
         elif not deletion.is_quiet:
-            children.append(xml.branch("Deleted", [key]))
-    return xml_answer(xml.document("DeleteResult", children))
+            deleted.append(xml.elements(Key=each.key))
+    return xml_answer("DeleteResult", Deleted=deleted, Error=failed)
 
 
-def _delete_all(call: Call, objects: list[xml.ToDelete]) -> list[S3Error | None]:
-    errors: list[S3Error | None] = [None] * len(objects)
-    by_ref: dict[str, list[tuple[int, PathChange]]] = {}
+def _delete_all(call: Call, objects: list[xml.ToDelete]) -> dict[int, LakeError]:
+    """Delete objects, and return why some were not deleted, by their places in the list."""
+    errors: dict[int, LakeError] = {}
+    by_ref: dict[str, dict[int, PathChange]] = {}
     for at, each in enumerate(objects):
         ref, path = split_key(each.key.encode("utf-8", "surrogateescape"))
         if each.version_id not in {"", "null"}:
             errors[at] = S3Error("InvalidArgument", "objects have no version IDs")
         elif path:
             headers = {"if-match": each.etag} if each.etag else {}
-            by_ref.setdefault(ref, []).append((at, _removal(headers, path)))
+            by_ref.setdefault(ref, {})[at] = _removal(headers, path)
     for ref, removals in by_ref.items():
+        outcomes: Sequence[Outcome]
         try:
-            changes = [change for _, change in removals]
-            outcomes = call.apply(call.writer(ref), changes, "DeleteObjects")
-        except (LakeError, S3Error) as error:
-            for at, _ in removals:
-                errors[at] = _as_s3(error)
-            continue
-        for (at, _), outcome in zip(removals, outcomes, strict=True):
-            if isinstance(outcome, LakeError):
-                errors[at] = _as_s3(outcome)
+            changes = list(removals.values())
+            outcomes = call.writer(ref).apply(changes, client=call.client, action="DeleteObjects")
+        except LakeError as error:
+            outcomes = [error] * len(removals)
+        errors |= {
+            at: each
+            for at, each in zip(removals, outcomes, strict=True)
+            if isinstance(each, LakeError)
+        }
     return errors
-
-
-def _as_s3(error: LakeError | S3Error) -> S3Error:
-    if isinstance(error, Unmet):
-        return error.error
-    return error if isinstance(error, S3Error) else of_lake_error(error)

@@ -13,18 +13,23 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import google_crc32c
 from blake3 import blake3
 
 from lakecli.base.layout import data_key, incoming_key
+from lakecli.base.model import NO_METADATA
 from lakecli.base.temporary_files import temporary_space
 from lakecli.errors import LakeError, Unreachable
 from lakecli.repository.transfer.parallel import Workers, part_retries
+from lakecli.serving.s3 import checksums
+from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.writes import BranchWriter, Deposited, Intake
 from lakecli.stores.capabilities import PartUploads, UploadedPart, UploadId, uploads_of
 from lakecli.stores.contract import ANY
@@ -32,7 +37,10 @@ from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import write_all
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from lakecli.repository.contract import Repository
+    from lakecli.serving.s3.objects import CopySource
 
 PIECE: Final = 1 << 20
 """Bytes that are read and hashed at a time."""
@@ -41,98 +49,115 @@ MOST_WAITING: Final = 64
 """The most parts that wait for an earlier one to be hashed; with more, the object is read again."""
 
 
-class ArrivedPart(NamedTuple):
-    """A part that has arrived.
+_WHOLE: Final = ""
+"""Stands for the tag of all parts together, once they are joined."""
+
+
+class UploadPart(NamedTuple):
+    """A part of an upload.
 
     Attributes:
         tag: its ETag without quotes; another one each time that a part is sent.
-        file: the temporary file that has it, in a directory.
-        offset: where it begins in the file.
-        sent: the part of the bucket's upload.
+        checksums: base64 by algorithm.
+        source: the object that has its bytes, from `start` on; ``None``: they have arrived.
     """
 
     number: int
     size: int
     tag: str
-    file: str = ""
-    offset: int = 0
-    sent: UploadedPart | None = None
+    modified_at: datetime
+    checksums: Mapping[str, str] = NO_METADATA
+    source: CopySource | None = None
+    start: int = 0
 
 
-class Storage(Protocol):
-    """Where the parts of one upload are. Safe to share between threads."""
+class Storage(ABC):
+    """Where the parts of one upload are. Safe to share between threads.
 
-    def add(self, number: int, size: int, pieces: Iterable[bytes], tag: str) -> ArrivedPart:
-        """Store a part.
+    Args:
+        algorithms: the checksums of the object to compute; see `checksums.ALGORITHMS`.
+    """
+
+    def __init__(self, repository: Repository, algorithms: Sequence[str]) -> None:
+        self._repository = repository
+        self._algorithms = algorithms
+        self._lock = Lock()  # of the attributes of subclasses
+        self._hashing = Lock()  # of the attributes below
+        self._restart()
+
+    def _restart(self) -> None:
+        self._hasher = blake3()
+        self._sums = {name: checksums.ALGORITHMS[name]() for name in self._algorithms}
+        self._tags: list[str] = []
+
+    @abstractmethod
+    def add(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
+        """Store a part; the iterator raises an error if there are more or fewer bytes."""
+
+    @abstractmethod
+    def join(
+        self, parts: Sequence[UploadPart], writer: BranchWriter, expected: Mapping[str, str]
+    ) -> Deposited:
+        """Join parts in the given order; the storage is used up then.
 
         Args:
-            size: the number of bytes; the iterator raises an error if there are more or fewer.
+            expected: checksums of the object, base64 by algorithm.
+
+        Raises:
+            S3Error: the object has another checksum.
         """
 
-    def advance(self, find: Callable[[int], ArrivedPart | None]) -> None:
-        """Hash the parts that follow each other from the first one on.
-
-        Args:
-            find: returns the part of a number, if it has arrived.
-        """
-
-    def join(self, parts: Sequence[ArrivedPart], writer: BranchWriter) -> Deposited:
-        """Join parts in the given order; the storage is used up then."""
-
+    @abstractmethod
     def discard(self) -> None:
         """Remove all parts; parts that are stored after that remain."""
 
+    @abstractmethod
+    def _read(self, part: UploadPart) -> Iterator[bytes] | None:
+        """Return the bytes of a part, or ``None`` if they can no longer be read."""
 
-def storage_of(repository: Repository, batch_of: Callable[[Repository], LocalBatch]) -> Storage:
-    """Return a new storage in the namespace of a repository.
+    def advance(self, parts: Mapping[int, UploadPart]) -> None:
+        """Hash the parts that follow each other from the first one on, unless a thread does."""
+        if self._hashing.acquire(blocking=False):
+            try:
+                while (part := parts.get(len(self._tags) + 1)) is not None:
+                    if part.source is not None or not self._hash(part):
+                        break
+            finally:
+                self._hashing.release()
 
-    Args:
-        batch_of: returns the batch for temporary files in a directory.
-    """
-    uploads = uploads_of(repository.store)
-    if uploads is None:
-        return FileParts(repository, batch_of(repository))
-    return BucketParts(repository, uploads)
-
-
-class _Digest:
-    """The BLAKE3 of parts in their order, as far as they have arrived."""
-
-    def __init__(self, read: Callable[[ArrivedPart], Iterator[bytes] | None]) -> None:
-        self._read = read
-        self._lock = Lock()
-        self._hasher = blake3()
-        self._tags: list[str] = []
-
-    def advance(self, find: Callable[[int], ArrivedPart | None]) -> None:
-        """Hash what follows, unless another thread does."""
-        if not self._lock.acquire(blocking=False):
-            return
-        try:
-            while (part := find(len(self._tags) + 1)) is not None and self._add(part):
-                pass
-        finally:
-            self._lock.release()
-
-    def of(self, parts: Sequence[ArrivedPart]) -> str | None:
-        """Return the digest of parts, or ``None`` if some of them can no longer be read."""
-        with self._lock:
-            if [part.tag for part in parts[: len(self._tags)]] != self._tags:
-                self._hasher, self._tags = blake3(), []
-            if all(self._add(part) for part in parts[len(self._tags) :]):
-                return self._hasher.hexdigest()
-            return None
-
-    def _add(self, part: ArrivedPart) -> bool:
+    def _hash(self, part: UploadPart) -> bool:
         pieces = self._read(part)
         if pieces is None:
             return False
-        hasher = self._hasher.copy()
-        for piece in pieces:
-            hasher.update(piece)
-        self._hasher = hasher
+        try:
+            for piece in pieces:
+                for hasher in (self._hasher, *self._sums.values()):
+                    hasher.update(piece)
+        except BaseException:
+            self._restart()
+            raise
         self._tags.append(part.tag)
         return True
+
+    def _digest(self, parts: Sequence[UploadPart], expected: Mapping[str, str]) -> str | None:
+        """Return the digest of parts, or ``None`` if some of them can no longer be read."""
+        with self._hashing:
+            if [part.tag for part in parts[: len(self._tags)]] != self._tags:
+                self._restart()
+            if not all(self._hash(part) for part in parts[len(self._tags) :]):
+                return None
+            for name in self._sums.keys() & expected.keys():
+                if checksums.encoded(self._sums[name].digest()) != expected[name]:
+                    raise S3Error("BadDigest", f"the object has another checksum: {name}")
+            return self._hasher.hexdigest()
+
+
+def storage_of(repository: Repository, algorithms: Sequence[str]) -> Storage:
+    """Return a new storage in the namespace of a repository."""
+    uploads = uploads_of(repository.store)
+    if uploads is None:
+        return FileParts(repository, algorithms)
+    return BucketParts(repository, algorithms, uploads)
 
 
 class _Durable(Intake):
@@ -145,40 +170,54 @@ class _Durable(Intake):
         """Do nothing."""
 
 
-class FileParts:
+_batches: WeakKeyDictionary[object, LocalBatch] = WeakKeyDictionary()
+"""The temporary files of each directory; a batch for each upload would need too many files."""
+
+_adding: Final = Lock()
+
+
+class FileParts(Storage):
     """The parts of an upload into a directory."""
 
-    def __init__(self, repository: Repository, batch: LocalBatch) -> None:
-        self._repository = repository
-        self._batch = batch
-        self._lock = Lock()  # of the attributes below
+    def __init__(self, repository: Repository, algorithms: Sequence[str]) -> None:
+        super().__init__(repository, algorithms)
+        store = repository.store
+        with _adding:
+            batch = _batches.get(store) or store.batch()
+            assert isinstance(batch, LocalBatch)
+            self._batch = _batches[store] = batch
         self._files: set[str] = set()
+        self._places: dict[str, tuple[str, int]] = {}
+        """The file and the offset of each part, by its tag."""
         self._main = ""
         self._stride = 0
         self._slots: set[int] = set()
-        self._digest = _Digest(self._read)
 
-    def add(self, number: int, size: int, pieces: Iterable[bytes], tag: str) -> ArrivedPart:
+    def add(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
         """See `Storage.add`."""
-        name, offset = self._place(number, size)
+        name, offset = self._place(part)
         try:
             with self._open(name) as file:
                 os.lseek(file.fileno(), offset, os.SEEK_SET)
                 for piece in pieces:
                     write_all(file.fileno(), piece)
         except BaseException:
-            self._give_back(name, number)
+            with self._lock:
+                if name == self._main:
+                    self._slots.discard(part.number)
+                else:
+                    self._drop(name)
             raise
-        return ArrivedPart(number, size, tag, name, offset)
+        self._places[part.tag] = name, offset
 
-    def _place(self, number: int, size: int) -> tuple[str, int]:
+    def _place(self, part: UploadPart) -> tuple[str, int]:
         with self._lock:
             # The part that arrives first may be the last one of the object, which is shorter.
-            if not self._main or (size > self._stride and len(self._slots) <= 1):
-                self._main, self._stride, self._slots = self._new_file(), max(size, 1), set()
-            if size <= self._stride and number not in self._slots:
-                self._slots.add(number)
-                return self._main, (number - 1) * self._stride
+            if not self._main or (part.size > self._stride and len(self._slots) <= 1):
+                self._main, self._stride, self._slots = self._new_file(), max(part.size, 1), set()
+            if part.size <= self._stride and part.number not in self._slots:
+                self._slots.add(part.number)
+                return self._main, (part.number - 1) * self._stride
             return self._new_file(), 0
 
     def _new_file(self) -> str:
@@ -186,13 +225,6 @@ class FileParts:
         file.close()
         self._files.add(name)
         return name
-
-    def _give_back(self, name: str, number: int) -> None:
-        with self._lock:
-            if name == self._main:
-                self._slots.discard(number)
-            else:
-                self._drop(name)
 
     def _drop(self, name: str) -> None:
         self._files.discard(name)
@@ -215,13 +247,10 @@ class FileParts:
                     hint="free some space and send the part again",
                 ) from error
 
-    def advance(self, find: Callable[[int], ArrivedPart | None]) -> None:
-        """See `Storage.advance`."""
-        self._digest.advance(find)
-
-    def _read(self, part: ArrivedPart) -> Iterator[bytes]:
-        with self._open(part.file) as file:
-            file.seek(part.offset)
+    def _read(self, part: UploadPart) -> Iterator[bytes]:
+        name, offset = self._places[part.tag]
+        with self._open(name) as file:
+            file.seek(offset)
             left = part.size
             while left:
                 piece = file.read(min(PIECE, left))
@@ -230,42 +259,38 @@ class FileParts:
                 left -= len(piece)
                 yield piece
 
-    def join(self, parts: Sequence[ArrivedPart], writer: BranchWriter) -> Deposited:
+    def join(
+        self, parts: Sequence[UploadPart], writer: BranchWriter, expected: Mapping[str, str]
+    ) -> Deposited:
         """See `Storage.join`."""
         del writer
-        digest = self._digest.of(parts)
+        digest = self._digest(parts, expected)
         assert digest is not None
         name, size = self._assembled(parts)
         key, store = data_key(digest), self._repository.store
-        is_new = store.local_path(key) is None
+        written = {key} if store.local_path(key) is None else set[str]()
         self._batch.adopt(key, name)
         self._batch.flush()
-        keys = {key}
-        self._repository.guard.settle(
-            found=set() if is_new else keys, written=keys if is_new else set()
-        )
-        with self._lock:
-            self._files.discard(name)
+        self._repository.guard.settle(found={key} - written, written=written)
+        self._files.discard(name)
         self.discard()
         return Deposited(key, digest, size, _Durable())
 
-    def _assembled(self, parts: Sequence[ArrivedPart]) -> tuple[str, int]:
+    def _assembled(self, parts: Sequence[UploadPart]) -> tuple[str, int]:
         """Return the file that has all parts at their places, and its size."""
-        misplaced: list[tuple[ArrivedPart, int]] = []
+        offsets: dict[str, int] = {}
         size = 0
         for part in parts:
-            if (part.file, part.offset) != (self._main, size):
-                misplaced.append((part, size))
+            offsets[part.tag] = size
             size += part.size
         target = self._main
-        if any(part.file == target for part, _ in misplaced):
+        moved = [part for part in parts if self._places[part.tag] != (target, offsets[part.tag])]
+        if any(self._places[part.tag][0] == target for part in moved):
             with self._lock:
-                target = self._new_file()
-            offsets = [size - sum(part.size for part in parts[at:]) for at in range(len(parts))]
-            misplaced = list(zip(parts, offsets, strict=True))
+                target, moved = self._new_file(), list(parts)
         with self._open(target) as file:
-            for part, offset in misplaced:
-                file.seek(offset)
+            for part in moved:
+                file.seek(offsets[part.tag])
                 for piece in self._read(part):
                     write_all(file.fileno(), piece)
             file.truncate(size)
@@ -278,20 +303,21 @@ class FileParts:
                 self._drop(name)
 
 
-class BucketParts:
+class BucketParts(Storage):
     """The parts of an upload into a bucket."""
 
-    def __init__(self, repository: Repository, uploads: PartUploads) -> None:
-        self._repository = repository
+    def __init__(
+        self, repository: Repository, algorithms: Sequence[str], uploads: PartUploads
+    ) -> None:
+        super().__init__(repository, algorithms)
         self._uploads = uploads
         self._key = incoming_key(repository.lake.runtime.new_id().hex())
-        self._lock = Lock()  # of the attributes below
         self._upload: UploadId | None = None
         self._is_joined = False
+        self._sent: dict[str, UploadedPart] = {}
         self._waiting: dict[str, BinaryIO] = {}
-        self._digest = _Digest(self._read)
 
-    def add(self, number: int, size: int, pieces: Iterable[bytes], tag: str) -> ArrivedPart:
+    def add(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
         """See `Storage.add`."""
         with self._lock:
             if self._upload is None:
@@ -307,42 +333,40 @@ class BucketParts:
 
             def put() -> UploadedPart:
                 file.seek(0)
-                return self._uploads.put_part(self._key, upload, number, file, crc32c=crc32c)
+                return self._uploads.put_part(self._key, upload, part.number, file, crc32c=crc32c)
 
             random = self._repository.lake.runtime.random_number
-            sent = part_retries(Workers(1), random).call(put)
+            self._sent[part.tag] = part_retries(Workers(1), random).call(put)
         except BaseException:
             file.close()
             raise
         with self._lock:
-            self._waiting[tag] = file
+            self._waiting[part.tag] = file
             while len(self._waiting) > MOST_WAITING:
                 self._waiting.pop(next(iter(self._waiting))).close()
-        return ArrivedPart(number, size, tag, sent=sent)
 
-    def advance(self, find: Callable[[int], ArrivedPart | None]) -> None:
-        """See `Storage.advance`."""
-        self._digest.advance(find)
-
-    def _read(self, part: ArrivedPart) -> Iterator[bytes] | None:
+    def _read(self, part: UploadPart) -> Iterator[bytes] | None:
+        if part.tag == _WHOLE:
+            return _contents(self._repository.store.open(self._key))
         with self._lock:
             file = self._waiting.pop(part.tag, None)
+        if file is not None:
+            file.seek(0)
         return None if file is None else _contents(file)
 
-    def join(self, parts: Sequence[ArrivedPart], writer: BranchWriter) -> Deposited:
+    def join(
+        self, parts: Sequence[UploadPart], writer: BranchWriter, expected: Mapping[str, str]
+    ) -> Deposited:
         """See `Storage.join`."""
         assert self._upload is not None
+        digest = self._digest(parts, expected)
         if not self._is_joined:  # taking it over may have failed after that
-            sent = [part.sent for part in parts if part.sent is not None]
+            sent = [self._sent[part.tag] for part in parts]
             self._uploads.complete(self._key, self._upload, sent, ANY)
             self._is_joined = True
-        digest = self._digest.of(parts)
         if digest is None:
-            hasher = blake3()
-            with self._repository.store.open(self._key) as source:
-                while piece := source.read(PIECE):
-                    hasher.update(piece)
-            digest = hasher.hexdigest()
+            digest = self._digest([parts[0]._replace(tag=_WHOLE)], expected)
+        assert digest is not None
         self.discard()
         return writer.take_over(self._key, digest, sum(part.size for part in parts))
 
@@ -360,6 +384,5 @@ class BucketParts:
 
 def _contents(file: BinaryIO) -> Iterator[bytes]:
     with file:
-        file.seek(0)
         while piece := file.read(PIECE):
             yield piece

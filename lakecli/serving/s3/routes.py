@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from lakecli.errors import LakeError
 from lakecli.serving.s3 import buckets, listing, multipart, objects
-from lakecli.serving.s3.call import Call, S3Answer, text_headers, xml_answer
-from lakecli.serving.s3.errors import S3Error, of_lake_error, to_xml
+from lakecli.serving.s3.call import Call, Operation, S3Answer
+from lakecli.serving.s3.errors import S3Error, of_lake_error
 from lakecli.serving.s3.signature import query_of, verify
+from lakecli.serving.s3.xml import error_document
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from lakecli.serving.context import ServingContext
 
 FAILED: Final = 400
-
-Operation = Callable[[Call], Awaitable[S3Answer]]
 
 _SUBRESOURCES: Final = frozenset(
     re.findall(
@@ -51,7 +49,7 @@ _OF_BUCKET: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "versioning"): buckets.get_versioning,
     ("GET", "acl"): buckets.get_acl,
     ("GET", ""): listing.list_objects,
-    ("GET", "list-type"): listing.list_objects_v2,
+    ("GET", "list-type"): listing.list_objects,
     ("GET", "uploads"): multipart.list_uploads,
     ("POST", "delete"): objects.delete_objects,
 }
@@ -63,7 +61,7 @@ _OF_OBJECT: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "partNumber"): objects.get_object,
     ("PUT", ""): objects.put_object,
     ("DELETE", ""): objects.delete_object,
-    ("GET", "acl"): buckets.get_object_acl,
+    ("GET", "acl"): buckets.get_acl,
     ("GET", "tagging"): buckets.get_object_tagging,
     ("POST", "uploads"): multipart.create_upload,
     ("PUT", "partNumber&uploadId"): multipart.upload_part,
@@ -92,12 +90,8 @@ async def handle(request: Request, context: ServingContext) -> Response:
     try:
         call = _call_of(request, context)
         answer = await _operation_of(call)(call)
-    except objects.Unmet as unmet:
-        answer = _error_answer(unmet.error, request, call, request_id)
     except LakeError as error:
         answer = _error_answer(of_lake_error(error), request, call, request_id)
-    except S3Error as error:
-        answer = _error_answer(error, request, call, request_id)
     if call is not None and answer.status_code >= FAILED:
         await call.drain()
     answer.raw_headers.append((b"x-amz-request-id", request_id.encode()))
@@ -155,12 +149,13 @@ def _operation_of(call: Call) -> Operation:
 
 
 def _error_answer(error: S3Error, request: Request, call: Call | None, request_id: str) -> S3Answer:
-    if not error.resource and call is not None:
-        error.resource = call.resource
-    if error.code == "NoSuchKey" and call is not None and call.key:
-        error.details = {"Key": os.fsdecode(call.key), **error.details}
-    document = to_xml(error, request_id)
-    headers = text_headers(error.headers.items())
+    more: dict[str, str] = {}
+    if call is not None:
+        key = os.fsdecode(call.key)
+        more["Resource"] = f"/{call.bucket}/{key}" if key else f"/{call.bucket}"
+        if error.code == "NoSuchKey" and key:
+            more["Key"] = key
+    document = error_document(error, **more, RequestId=request_id)
     if request.method == "HEAD" or not document:
-        return S3Answer(error.status, headers)
-    return xml_answer(document, status=error.status, headers=headers)
+        return S3Answer(error.status, error.headers)
+    return S3Answer(error.status, {"content-type": "application/xml", **error.headers}, document)

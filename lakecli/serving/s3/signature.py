@@ -43,6 +43,9 @@ _SCOPE: Final = re.compile("[0-9]{8}/[A-Za-z0-9_.-]{1,64}/s3/aws4_request", re.A
 _SECONDS: Final = re.compile("[0-9]{1,9}", re.ASCII)
 _IN_QUERY: Final = frozenset({"Algorithm", "Credential", "Date", "SignedHeaders", "Signature"})
 _ENDS: Final = "Expires"
+_ISO: Final = "%Y-%m-%dT%H:%M:%SZ"
+_HEADER: Final = "AuthorizationHeaderMalformed"
+_QUERY: Final = "AuthorizationQueryParametersError"
 
 
 class Signed(NamedTuple):
@@ -53,7 +56,6 @@ class Signed(NamedTuple):
         seed: the signature in hex, with which those of chunks begin.
         key: the key that signs chunks.
         date: the moment of signing as in ``x-amz-date``.
-        is_presigned: whether the signature was in the URL.
     """
 
     access_key: str
@@ -62,7 +64,6 @@ class Signed(NamedTuple):
     key: bytes
     scope: str
     date: str
-    is_presigned: bool
 
 
 class _Claim(NamedTuple):
@@ -88,7 +89,6 @@ def verify(
     *,
     secret_of: Callable[[str], str | None],
     now: datetime,
-    region: str | None = None,
 ) -> Signed:
     """Verify the signature of a request.
 
@@ -98,7 +98,6 @@ def verify(
         headers: names in lower case, and values; as an ASGI scope has them.
         secret_of: returns the secret key of an access key, or ``None`` if there is no such key.
         now: the current time, with its zone.
-        region: the only region that may be signed for; ``None``: any.
 
     Raises:
         S3Error: SignatureDoesNotMatch, InvalidAccessKeyId, RequestTimeTooSkewed, AccessDenied
@@ -106,19 +105,19 @@ def verify(
     """
     sent = _joined(headers)
     claim = _claim_of(sent, raw_query)
-    malformed = _malformed_header if claim.expires_in is None else _malformed_query
+    form = _HEADER if claim.expires_in is None else _QUERY
     access_key, _, scope = claim.credential.partition("/")
     if _SCOPE.fullmatch(scope) is None:
-        raise malformed("the Credential must be KEY/DATE/REGION/s3/aws4_request")
+        raise _malformed(form, "the Credential must be KEY/DATE/REGION/s3/aws4_request")
     if _HEX.fullmatch(claim.signature) is None:
-        raise malformed("the Signature must be 64 hexadecimal digits")
-    _check_date(claim, scope, now, malformed)
-    named_region = scope.split("/")[1]
-    if region is not None and named_region != region:
-        error = malformed(f"the region {named_region!r} is wrong; expecting {region!r}")
-        error.details = {"Region": region}
-        raise error
-    _check_payload(claim.payload)
+        raise _malformed(form, "the Signature must be 64 hexadecimal digits")
+    _check_date(claim, scope, form, now)
+    if claim.payload.startswith("STREAMING-AWS4-ECDSA"):
+        raise S3Error("NotImplemented", "Signatures by ECDSA are not supported.")
+    if claim.payload not in _FORMS and _HEX.fullmatch(claim.payload) is None:
+        raise S3Error(
+            "InvalidArgument", f"{_PAYLOAD} must be one of {', '.join(sorted(_FORMS))}, or SHA-256."
+        )
     secret = secret_of(access_key)
     if secret is None:
         raise S3Error("InvalidAccessKeyId", "The access key ID is not the one of this endpoint.")
@@ -128,10 +127,7 @@ def verify(
         text = text_to_sign(f"{method}\n{path}\n{query}\n{end}", claim.date, scope)
         if compare_digest(signature(secret, scope, text), claim.signature):
             key = signing_key(secret, scope)
-            is_presigned = claim.expires_in is not None
-            return Signed(
-                access_key, claim.payload, claim.signature, key, scope, claim.date, is_presigned
-            )
+            return Signed(access_key, claim.payload, claim.signature, key, scope, claim.date)
     raise _mismatch("check the secret key, and the host and path that were signed")
 
 
@@ -176,7 +172,7 @@ def _claim_of_header(text: str, headers: Mapping[str, str]) -> _Claim:
     pairs = [each.strip().partition("=") for each in text.split(",")]
     found = {name: value for name, _, value in pairs}
     if len(pairs) != len(found) or found.keys() != {"Credential", "SignedHeaders", "Signature"}:
-        raise _malformed_header("it must have Credential, SignedHeaders and Signature")
+        raise _malformed(_HEADER, "it must have Credential, SignedHeaders and Signature")
     payload = headers.get(_PAYLOAD)
     if payload is None:
         raise S3Error("InvalidRequest", f"The header {_PAYLOAD} is missing.")
@@ -193,12 +189,12 @@ def _claim_of_query(parameters: Sequence[tuple[str, str]], headers: Mapping[str,
     found = {name.removeprefix(prefix): value for name, value in pairs}
     if len(pairs) != len(found) or not found.keys() >= {*_IN_QUERY, _ENDS}:
         names = ", ".join(prefix + name for name in sorted({*_IN_QUERY, _ENDS}))
-        raise _malformed_query(f"each of {names} is needed once")
+        raise _malformed(_QUERY, f"each of {names} is needed once")
     _check_algorithm(found["Algorithm"])
     seconds = found[_ENDS]
     if _SECONDS.fullmatch(seconds) is None or not 1 <= int(seconds) <= LONGEST.total_seconds():
         longest = int(LONGEST.total_seconds())
-        raise _malformed_query(f"{prefix}{_ENDS} must be 1 to {longest} seconds")
+        raise _malformed(_QUERY, f"{prefix}{_ENDS} must be 1 to {longest} seconds")
     payload = found.get("Content-Sha256") or headers.get(_PAYLOAD, UNSIGNED)
     return _Claim(
         found["Credential"],
@@ -210,51 +206,24 @@ def _claim_of_query(parameters: Sequence[tuple[str, str]], headers: Mapping[str,
     )
 
 
-def _check_date(
-    claim: _Claim, scope: str, now: datetime, malformed: Callable[[str], S3Error]
-) -> None:
-    moment = _moment_of(claim.date)
-    if moment is None:
-        raise S3Error("AccessDenied", "The request needs a valid date (x-amz-date).")
+def _check_date(claim: _Claim, scope: str, form: str, now: datetime) -> None:
+    try:
+        moment = datetime.fromisoformat(claim.date if _MOMENT.fullmatch(claim.date) else "")
+    except ValueError:
+        raise S3Error("AccessDenied", "The request needs a valid date (x-amz-date).") from None
     if not scope.startswith(claim.date[:8]):
-        raise malformed("the date of the Credential is not that of the request")
+        raise _malformed(form, "the date of the Credential is not that of the request")
+    details = {"RequestTime": claim.date, "ServerTime": f"{now.astimezone(UTC):{_ISO}}"}
     if claim.expires_in is not None and now - moment > claim.expires_in:
-        raise S3Error(
-            "AccessDenied",
-            "Request has expired.",
-            details={
-                "Expires": f"{moment + claim.expires_in:%Y-%m-%dT%H:%M:%SZ}",
-                "ServerTime": f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            },
-        )
+        details["Expires"] = f"{moment + claim.expires_in:{_ISO}}"
+        raise S3Error("AccessDenied", "Request has expired.", details=details)
     is_late = claim.expires_in is None and now - moment > LONGEST_SKEW
     if is_late or moment - now > LONGEST_SKEW:
+        details["MaxAllowedSkewMilliseconds"] = str(LONGEST_SKEW // timedelta(milliseconds=1))
         raise S3Error(
             "RequestTimeTooSkewed",
             "The difference between the request time and the time of this machine is too large.",
-            details={
-                "RequestTime": claim.date,
-                "ServerTime": f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
-                "MaxAllowedSkewMilliseconds": str(int(LONGEST_SKEW.total_seconds()) * 1000),
-            },
-        )
-
-
-def _moment_of(date: str) -> datetime | None:
-    if _MOMENT.fullmatch(date) is None:
-        return None
-    try:
-        return datetime.fromisoformat(date)
-    except ValueError:
-        return None
-
-
-def _check_payload(payload: str) -> None:
-    if payload.startswith("STREAMING-AWS4-ECDSA"):
-        raise S3Error("NotImplemented", "Signatures by ECDSA are not supported.")
-    if payload not in _FORMS and _HEX.fullmatch(payload) is None:
-        raise S3Error(
-            "InvalidArgument", f"{_PAYLOAD} must be one of {', '.join(sorted(_FORMS))}, or SHA-256."
+            details=details,
         )
 
 
@@ -314,16 +283,8 @@ def _decoded(part: bytes) -> bytes:
     return unquote_to_bytes(part.replace(b"+", b" "))
 
 
-def _malformed_header(problem: str) -> S3Error:
-    return S3Error(
-        "AuthorizationHeaderMalformed", f"The authorization header is malformed: {problem}."
-    )
-
-
-def _malformed_query(problem: str) -> S3Error:
-    return S3Error(
-        "AuthorizationQueryParametersError", f"The signature in the URL is malformed: {problem}."
-    )
+def _malformed(code: str, problem: str) -> S3Error:
+    return S3Error(code, f"The signature is malformed: {problem}.")
 
 
 def _mismatch(problem: str) -> S3Error:

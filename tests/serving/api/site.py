@@ -155,7 +155,7 @@ class Site:
             if method != "HEAD":
                 _model("Error")(**answer.json)
             return
-        operation, _ = routes._find(method, path.removeprefix("/").split("/"))
+        operation, _ = routes._find(method, routes.BASE + path)
         assert operation is not None
         assert answer.status in {operation.status, 206, 302, 304}
         name = MODELS.get(operation.name)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lakecli.serving.api.refused import REFUSED
 from lakecli.serving.api.requests import ApiOperation
 from lakecli.serving.api.routes import OPERATIONS
+from tests.serving.api.refused import REFUSED
 from tests.serving.api.site import MODELS, WITHOUT_MODEL
 
 lakefs_sdk = pytest.importorskip("lakefs_sdk")

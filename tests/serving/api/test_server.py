@@ -8,9 +8,10 @@ from lakecli import errors
 from lakecli.kv import operations
 from lakecli.repository import push
 from lakecli.serving.access import COOKIE
-from lakecli.serving.api.refused import REFUSED
-from lakecli.serving.api.requests import PreconditionFailed, of_lake_error
+from lakecli.serving.api.requests import of_lake_error
 from lakecli.serving.context import Options
+from lakecli.serving.statuses import PreconditionFailed
+from tests.serving.api.refused import REFUSED
 from tests.serving.api.site import Site
 from tests.serving.api.test_refs import DEMO, MAIN, commit, put, results
 

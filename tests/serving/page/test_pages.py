@@ -16,6 +16,7 @@ from lakecli.base.model import ChangeType, Difference, Entry
 from lakecli.committed.values import encode_entry
 from lakecli.errors import UsageError
 from lakecli.repository.commit import commit
+from lakecli.serving import reading
 from lakecli.serving.access import COOKIE
 from lakecli.serving.page import changes, graph, preview, views
 from lakecli.serving.page.asked import link, read_query
@@ -284,7 +285,7 @@ class _Reads:
 def test_of_a_large_object_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     for data in (b"line\n" * 1_000_000, gzip.compress(bytes(50_000_000)), os.urandom(3_000_000)):
         store = _Reads(data)
-        monkeypatch.setattr(preview, "locate", lambda *_, store=store: (store, "key"))
+        monkeypatch.setattr(reading, "locate", lambda *_, store=store: (store, "key"))
         monkeypatch.setattr(preview, "read_object", lambda *_, data=data: iter([data]))
         found = preview.preview(None, b"x", entry(data))  # type: ignore[arg-type]
         assert store.read <= preview.MOST_READ
@@ -301,7 +302,8 @@ def test_of_a_large_parquet_file_a_part_is_read(monkeypatch: pytest.MonkeyPatch)
     parquet.write_table(table, target, compression="none", use_dictionary=False)
     data = target.getvalue()
     store = _Reads(data)
-    monkeypatch.setattr(preview, "locate", lambda *_: (store, "key"))
+    for module in (preview, reading):
+        monkeypatch.setattr(module, "locate", lambda *_: (store, "key"))
     found = preview.preview(None, b"x", entry(store.data))  # type: ignore[arg-type]
     assert found.note == "The first 200 rows of 1,000,000."
     assert list(found.rows[:3]) == [["n", "o"], ["0", "0"], ["1", "2"]]
@@ -404,18 +406,23 @@ def test_a_page_reads_little_of_many_changes() -> None:
     assert (items[-1].counts.paths, items[-1].is_more) == (1, True)
 
 
-def test_the_drawing_joins_its_lanes(repository: Repository) -> None:
+def test_the_drawing_joins_its_lanes(site: Site, repository: Repository) -> None:
     from lakecli.repository.log import LogOptions, log_graph
 
     with log_graph(repository, "experiment", LogOptions()) as lines:
         rows = list(graph.rows(lines))
     assert graph.width(rows) >= 2
-    ends = {(each.x2, row.height) for row in rows for each in row.above}
-    assert ends
-    for row in rows:
-        x = row.lane * graph.LANE + graph.LANE // 2
-        below = [each for each in row.beside if (each.x1, each.y2) == (x, "100%")]
-        assert len(below) == bool(row.commit.parents)
+    drawn = site("/-/demo/log?ref=experiment").text.split("<li>\n")[-len(rows) :]
+    assert any("<svg class" in each for each in drawn)
+    for row, text in zip(rows, drawn, strict=True):
+        x = row.lane * 16 + 8
+        assert f'<circle cx="{x}"' in text
+        below = text.count(f'<line x1="{x}" y1="14" x2="{x}" y2="100%"')
+        assert below == bool(row.commit.parents)
+        above = text.count(f'<line x1="{x}" y1="0" x2="{x}" y2="14"')
+        assert above == (row is not rows[0])
+        ends = re.findall(r'y2="(\d+)"', text.partition("</svg>")[0]) if row.above else []
+        assert not ends or int(max(ends, key=int)) == 12 * len(row.above)
 
 
 def test_an_empty_lake_says_what_to_do(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ class Request(NamedTuple):
     headers: list[tuple[bytes, bytes]]
     now: datetime
 
-    def verified(self, *, now: datetime | None = None, region: str | None = None) -> Signed:
+    def verified(self, *, now: datetime | None = None) -> Signed:
         return verify(
             self.method,
             self.path,
@@ -40,7 +40,6 @@ class Request(NamedTuple):
             self.headers,
             secret_of=SECRETS.get,
             now=now or self.now,
-            region=region,
         )
 
     def having(self, name: str, value: str | None) -> Request:

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from lakecli import native
 from lakecli.serving.s3 import checksums
-from lakecli.serving.s3.checksums import ALGORITHMS, composite, joined, named, sent
+from lakecli.serving.s3.checksums import ALGORITHMS, composite, named, sent
 from lakecli.serving.s3.errors import S3Error
 
-CRCS = ("crc32", "crc32c", "crc64nvme")
 EXAMPLE = b"123456789"
 
 
@@ -42,26 +41,6 @@ def test_check_values_of_the_catalogue(
 @given(pieces=st.lists(st.binary(max_size=30), max_size=5))
 def test_pieces_have_the_checksum_of_the_whole(algorithm: str, pieces: list[bytes]) -> None:
     assert digest_of(algorithm, *pieces) == digest_of(algorithm, b"".join(pieces))
-
-
-@pytest.mark.parametrize("algorithm", CRCS)
-@given(parts=st.lists(st.binary(max_size=300), max_size=5))
-def test_crcs_of_parts_are_joined(algorithm: str, parts: list[bytes]) -> None:
-    known = [(of(algorithm, part), len(part)) for part in parts]
-    assert joined(algorithm, known) == of(algorithm, b"".join(parts))
-
-
-def test_parts_may_be_large() -> None:
-    zeros = bytes(1 << 16)
-    whole = digest_of("crc64nvme", *[zeros] * 48)
-    assert joined("crc64nvme", [(of("crc64nvme", zeros * 16), 1 << 20)] * 3) == (
-        checksums.encoded(whole)
-    )
-
-
-def test_digests_are_not_joined() -> None:
-    with pytest.raises(S3Error, match="must be COMPOSITE"):
-        joined("sha256", [(of("sha256", b"a"), 1)])
 
 
 def test_composite() -> None:

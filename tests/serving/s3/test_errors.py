@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from xml.etree.ElementTree import fromstring
-
 import pytest
 
 from lakecli import errors
 from lakecli.errors import LakeError
-from lakecli.serving.s3.errors import S3Error, of_lake_error, to_xml
+from lakecli.serving.s3.errors import of_lake_error
 from lakecli.stores.contract import BucketNotFound, ConditionFailed, NotAllowed, ObjectArchived
 
 
@@ -61,25 +59,3 @@ def test_families(kind: type[LakeError], code: str, status: int) -> None:
 )
 def test_local_paths_and_passwords_are_not_shown(message: str, shown: str) -> None:
     assert of_lake_error(errors.Unreachable(message)).message == shown
-
-
-def test_document() -> None:
-    error = S3Error(
-        "NoSuchKey", "a <b> & \x00\ud800", resource="/sales/\x1b", details={"Key": "\uffff"}
-    )
-    data = to_xml(error, "id-1")
-    found = fromstring(data)
-    assert found.tag == "Error"
-    assert {each.tag: each.text for each in found} == {
-        "Code": "NoSuchKey",
-        "Message": "a <b> & \ufffd\ufffd",
-        "Resource": "/sales/\ufffd",
-        "Key": "\ufffd",
-        "RequestId": "id-1",
-    }
-    assert data.startswith(b'<?xml version="1.0" encoding="UTF-8"?>')
-    assert b"<Code>NoSuchKey</Code>" in data
-
-
-def test_an_answer_without_a_body() -> None:
-    assert to_xml(S3Error("NotModified", "x"), "id") == b""

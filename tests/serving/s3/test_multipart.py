@@ -279,8 +279,8 @@ def sum_of(body: bytes) -> dict[str, Any]:
     return {"x-amz-checksum-crc32": digest64("crc32", body)}
 
 
-def test_checksums_of_parts_and_of_the_object(site: Site) -> None:
-    upload = Uploading(site, headers={"x-amz-checksum-algorithm": "CRC32"})
+def test_checksums_of_parts_and_of_the_object(either: Site) -> None:
+    upload = Uploading(either, headers={"x-amz-checksum-algorithm": "CRC32"})
     bodies = [body_of(1), b"end"]
     for number, body in enumerate(bodies, 1):
         answer = upload.send(number, body)
@@ -328,12 +328,14 @@ def test_too_many_parts_that_wait_are_read_again(
     either: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts, "MOST_WAITING", 2)
-    upload = Uploading(either)
+    upload = Uploading(either, headers={"x-amz-checksum-algorithm": "CRC32"})
     for number in range(8, 0, -1):
         upload.send(number, body_of(number))
+    body = b"".join(map(body_of, range(1, 9)))
 
-    assert upload.complete().status == 200
-    assert either("GET", "main/a").body == b"".join(map(body_of, range(1, 9)))
+    assert upload.complete(**sum_of(b"x")).code == "BadDigest"
+    assert upload.complete(**sum_of(body)).status == 200
+    assert either("GET", "main/a").body == body
 
 
 def test_a_completion_that_failed_is_repeated(

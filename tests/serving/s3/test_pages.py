@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.serving.s3.errors import S3Error
-from lakecli.serving.s3.pages import encoding_of, most_of, number_of, position_of, token_of
+from lakecli.serving.s3.listing import encoding_of, most_of, number_of, position_of, token_of
 
 SECRET = b"s" * 32
 LISTING = ("sales", "main/", "/")

@@ -16,9 +16,9 @@ from lakecli.serving.s3.xml import (
     NAMESPACE,
     NamedPart,
     ToDelete,
-    branch,
     document,
-    leaf,
+    elements,
+    error_document,
     name_of,
     parse,
     read_completion,
@@ -165,20 +165,26 @@ def test_nonsense_is_refused(data: bytes) -> None:
 
 @given(in_xml)
 def test_what_is_written_is_read(text: str) -> None:
-    inner = [leaf("Text", text), leaf("Number", 5), leaf("Flag", value=True)]
-    found = fromstring(document("Root", [branch("Inner", inner)]))
+    inner = elements(Text=text, None_=None, Number=5, Flag=True)
+    found = fromstring(document("Root", Inner=inner))
     assert [each.text or "" for each in found[0]] == [text, "5", "true"]
     assert found.tag == f"{{{NAMESPACE}}}Root"
 
 
+def test_a_list_is_an_element_for_each_item() -> None:
+    items = [elements(T=1), elements(T=2)]
+    found = fromstring(document("R", Item=items, Other=[], Last="x"))
+    assert [each.text for each in found.iter()] == [None, None, "1", None, "2", "x"]
+
+
 def test_what_xml_cannot_contain_is_replaced() -> None:
-    assert fromstring(document("R", [leaf("T", "a\0&\ud800\uffff\x7f")]))[0].text == (
+    assert fromstring(document("R", T="a\0&\ud800\uffff\x7f"))[0].text == (
         "a\ufffd&\ufffd\ufffd\x7f"
     )
 
 
 def test_line_breaks_in_texts_are_kept() -> None:
-    assert fromstring(document("R", [leaf("T", "a\r\n\tb")]))[0].text == "a\r\n\tb"
+    assert fromstring(document("R", T="a\r\n\tb"))[0].text == "a\r\n\tb"
 
 
 @given(st.binary(max_size=20))
@@ -198,7 +204,7 @@ def test_plain_names(path: bytes) -> None:
     except S3Error:
         assert not path.decode(errors="replace").replace("\ufffd", "\n").isprintable()
         return
-    found = fromstring(document("R", [leaf("Key", text)]))[0].text or ""
+    found = fromstring(document("R", Key=text))[0].text or ""
     assert found.encode() == path
 
 
@@ -206,3 +212,23 @@ def test_plain_names(path: bytes) -> None:
 def test_names_that_xml_cannot_contain(path: bytes) -> None:
     with pytest.raises(S3Error, match=r"InvalidArgument: .* repeat with encoding-type=url"):
         name_of(path)
+
+
+def test_an_error() -> None:
+    error = S3Error("NoSuchKey", "a <b> & \x00\ud800", details={"Key": "\uffff"})
+    data = error_document(error, Resource="/sales/\x1b", RequestId="id-1")
+    found = fromstring(data)
+    assert found.tag == "Error"
+    assert {each.tag: each.text for each in found} == {
+        "Code": "NoSuchKey",
+        "Message": "a <b> & \ufffd\ufffd",
+        "Resource": "/sales/\ufffd",
+        "Key": "\ufffd",
+        "RequestId": "id-1",
+    }
+    assert data.startswith(b'<?xml version="1.0" encoding="UTF-8"?>')
+    assert b"<Code>NoSuchKey</Code>" in data
+
+
+def test_an_answer_without_a_body() -> None:
+    assert error_document(S3Error("NotModified", "x"), RequestId="id") == b""

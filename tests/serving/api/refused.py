@@ -1,4 +1,4 @@
-"""The operations of lakeFS's document that are answered by 501, and why, for the manual."""
+"""The operations of lakeFS's document that are answered by 501, and why."""
 
 from __future__ import annotations
 

@@ -1,0 +1,159 @@
+"""What clients start and ask about later: imports of existing objects; also refs dumps.
+
+Dumps and restorations end before the answer, but a client may ask for them in either way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC
+from threading import Thread
+from typing import Any, Final
+
+from lakecli.base.ids import MetarangeId
+from lakecli.base.validation import choice, identifier, list_of, or_empty
+from lakecli.engine.runner import LocalRunner
+from lakecli.errors import LakeError
+from lakecli.imports.job import import_objects
+from lakecli.imports.report import ImportOptions
+from lakecli.imports.sources import open_source
+from lakecli.repository import refs_dump
+from lakecli.repository.lakefs.dump import RefsManifest
+from lakecli.repository.lakefs.restore import restore_refs
+from lakecli.repository.reading.view import check_branch
+from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.serving.api import requests
+from lakecli.serving.api.refs import COMMIT, commit_json
+from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields
+
+
+def _note(call: ApiCall, task: str = "", **status: object) -> Mapping[str, Any]:
+    """Keep the status of a task, of a new one by default; return what names the task."""
+    task = task or call.context.served.lake.runtime.new_id().hex()
+    at = call.context.clock().astimezone(UTC).isoformat()
+    call.remembered.put(task, {"update_time": at, **status})
+    return {"id": task}
+
+
+def _status(call: ApiCall, task: str) -> dict[str, Any]:
+    found = call.remembered.get(task)
+    if found is None:
+        raise ApiError(404, f"no task {task!r}")
+    return {**found}
+
+
+# Imports -------------------------------------------------------------------------------------
+
+_LOCATION: Final = JsonFields(
+    type=choice("common_prefix", "object"),
+    path=requests.path_text,
+    destination=or_empty(requests.path_text),
+)
+_IMPORT: Final = JsonFields(paths=list_of(_LOCATION, 1_000), commit=COMMIT, force=requests.flag)
+_PARALLELISM: Final = 8
+
+
+def start_import(call: ApiCall) -> Mapping[str, Any]:
+    """Begin to import one prefix, in one commit; the client asks for the result later."""
+    locations = call.fields["paths"]
+    if len(locations) != 1 or locations[0]["type"] != "common_prefix":
+        message = "an import has one location, a common_prefix; import several one by one"
+        raise ApiError(501, message)
+    check_branch(call.repository, call["branch"])
+    if not call.remembered.imports.acquire(blocking=False):
+        raise ApiError(429, "other imports are running")
+    task = _note(call, completed=False)
+    Thread(target=_import, args=(call, task["id"], locations[0]), daemon=True).start()
+    return task
+
+
+def _import(call: ApiCall, task: str, location: Mapping[str, str]) -> None:
+    commit, error = call.fields["commit"], "the import failed unexpectedly"
+    result: dict[str, Any] = {}
+    try:
+        with call.acting() as repository, LocalRunner(parallelism=_PARALLELISM) as runner:
+            report = import_objects(
+                repository,
+                call["branch"],
+                os.fsencode(location["destination"]),
+                source=open_source(repository, location["path"], links=LinkPolicy.FAIL),
+                runner=runner,
+                committer=call.committer,
+                options=ImportOptions(
+                    message=commit["message"] or ImportOptions().message,
+                    metadata=commit["metadata"] or {},
+                    allow_empty=True,
+                ),
+            )
+        whys = "; ".join(each.why for each in report.failures[:3])
+        error = f"{report.failed} objects failed: {whys}"
+        if (made := report.commit) is not None:
+            result = {"ingested_objects": report.tally.objects, "metarange_id": made.metarange_id}
+            result["commit"] = commit_json(made)
+    except LakeError as failed:
+        error = requests.of_lake_error(failed).message
+    finally:
+        result = result or {"error": {"message": error}}
+        _note(call, task, completed="error" not in result, **result)
+        call.remembered.imports.release()
+
+
+# Refs dumps ----------------------------------------------------------------------------------
+
+_tree = or_empty(identifier(MetarangeId))
+_REFS: Final = JsonFields(
+    commits_meta_range_id=_tree,
+    branches_meta_range_id=_tree,
+    tags_meta_range_id=_tree,
+    force=requests.flag,
+)
+
+
+def dump_refs(call: ApiCall) -> Mapping[str, Any]:
+    """Write a refs dump; as lakeFS's, it lacks what is staged."""
+    dumped = refs_dump.refs_dump(call.repository, leave_out={refs_dump.Loss.UNCOMMITTED})
+    names = ("commits", "branches", "tags")
+    return {f"{each}_meta_range_id": getattr(dumped.manifest, each) for each in names}
+
+
+def restore_from_dump(call: ApiCall) -> None:
+    """Fill an empty repository from a dump."""
+    restore_refs(call.repository, RefsManifest(*list(call.fields.values())[:3]))
+
+
+def submit_restore(call: ApiCall) -> Mapping[str, Any]:
+    """Fill an empty repository, and let the client ask for the result later."""
+    restore_from_dump(call)
+    return _note(call, done=True)
+
+
+def get_task(call: ApiCall) -> Mapping[str, Any]:
+    """Return the status of a dump or a restoration."""
+    return {"id": call.text("task_id"), **_status(call, call.text("task_id"))}
+
+
+_ONE: Final = "/repositories/{repository}"
+_IMPORTS: Final = _ONE + "/branches/{branch}/import"
+_DUMP: Final = _ONE + "/dump"
+_RESTORE: Final = _ONE + "/restore"
+
+OPERATIONS: Final = (
+    ApiOperation("importStart", "POST", _IMPORTS, start_import, 202, _IMPORT, acts=False),
+    ApiOperation("importStatus", "GET", _IMPORTS, lambda call: _status(call, call.text("id"))),
+    ApiOperation("dumpRefs", "PUT", _ONE + "/refs/dump", dump_refs, 201),
+    ApiOperation("restoreRefs", "PUT", _ONE + "/refs/restore", restore_from_dump, 200, _REFS),
+    ApiOperation(
+        "dumpSubmit", "POST", _DUMP, lambda call: _note(call, done=True, refs=dump_refs(call)), 202
+    ),
+    ApiOperation("dumpStatus", "GET", _DUMP, get_task),
+    ApiOperation("restoreSubmit", "POST", _RESTORE, submit_restore, 202, _REFS),
+    ApiOperation("restoreStatus", "GET", _RESTORE, get_task),
+    # There are no actions, so none has run.
+    ApiOperation(
+        "listRepositoryRuns",
+        "GET",
+        _ONE + "/actions/runs",
+        lambda call: requests.page(call, [], dict, str),
+    ),
+)

@@ -1,0 +1,34 @@
+"""The HTTP statuses of lakecli's errors; S3 has codes instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lakecli import errors
+from lakecli.base.validation import Invalid
+
+
+class PreconditionFailed(errors.Refused):
+    """A condition of a write is not met."""
+
+
+_STATUSES: Final[Mapping[int, tuple[type[Exception], ...]]] = {
+    400: (Invalid, errors.UsageError, errors.NothingToDo, errors.DirtyBranch),
+    403: (errors.Forbidden, errors.PermissionDenied),
+    404: (errors.NotFound,),
+    412: (PreconditionFailed, errors.HookFailed, errors.CheckFailed),
+    423: (errors.LostRace,),
+    501: (errors.Unsupported,),
+    # lakeFS's clients repeat what 503 answers, but not 504: it may have taken effect.
+    503: (errors.Unreachable,),
+    504: (errors.OutcomeUnknown,),
+    409: (errors.ConflictError, errors.Refused),
+}
+"""The families of errors by their status; the first that matches counts, and the rest is 500."""
+
+
+def status_of(error: Exception) -> int:
+    """Return the status of an answer to a request that failed with an error."""
+    found = (status for status, families in _STATUSES.items() if isinstance(error, families))
+    return next(found, 500)
