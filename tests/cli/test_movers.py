@@ -306,10 +306,12 @@ def test_a_rule_of_a_moment_ago_is_met(
     if mode.endswith("early"):
         monkeypatch.setattr(judge, "_early", lambda *_, **__: None)
     reason = "only ada@x may move it, and bob@x is not among them"
-    meet(team, mover, mode.partition(",")[0], "[[rules]]\nrefs = ['*']\nwho = ['ada@x']\n", reason)
+    check_meeting(
+        team, mover, mode.partition(",")[0], "[[rules]]\nrefs = ['*']\nwho = ['ada@x']\n", reason
+    )
 
 
-def meet(team: Team, mover: Mover, mode: str, document: str, reason: str) -> None:
+def check_meeting(team: Team, mover: Mover, mode: str, document: str, reason: str) -> None:
     """Let Ada set rules, and Bob move a ref: he is refused for a reason, and loses nothing.
 
     Args:

@@ -19,7 +19,7 @@ from tests.cli.test_movers import (
     URI,
     Mover,
     Team,
-    meet,
+    check_meeting,
     team,
 )
 from tests.meetings.arguments import BLOCK_WRITE, SPARK_WRITE
@@ -142,7 +142,7 @@ def test_a_mover_meets_a_rule_of_a_moment_ago(
     demand, reason = RULES[rule]
     refs = "refs = ['main', 'dev', 'v[12]', 'new', 'other']"  # not those of runs
     document = f"[roles]\nreviewers = ['eve@x']\n[[rules]]\n{refs}\n{demand}\n"
-    meet(team, mover, mode, document, reason)
+    check_meeting(team, mover, mode, document, reason)
 
 
 @pytest.mark.nightly

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from tests.serving.s3_case import (
     TEXT,
@@ -47,7 +47,7 @@ def _with_crc32(wire: Wire, request: Request) -> Answer:
     return wire.send(*request._replace(headers={**crc, **request.headers}))
 
 
-BROKEN: Final = {"status": 400, "code": "MalformedXML"}
+BROKEN: Final[dict[str, Any]] = {"status": 400, "code": "MalformedXML"}
 _BOMB: Final = b'<!DOCTYPE d [<!ENTITY e "k">]><Delete><Object><Key>&e;</Key></Object></Delete>'
 
 DELETES = group(
@@ -142,7 +142,7 @@ DELETES = group(
 )
 
 
-_ITSELF: Final = {"status": 400, "code": "InvalidRequest"}
+_ITSELF: Final[dict[str, Any]] = {"status": 400, "code": "InvalidRequest"}
 _REPLACE: Final = {"x-amz-metadata-directive": "REPLACE"}
 COPIES = group(
     "CopyObject",
@@ -288,10 +288,10 @@ def _copied_part(number: int, source: str, span: str = "", **more: object) -> St
     return step("PUT", "k", query=query, headers=headers, **{"keep": keep, **more})
 
 
-_GONE: Final = {"status": 404, "code": "NoSuchUpload"}
-_WRONG: Final = {"status": 400, "code": "InvalidPart"}
-_LATE: Final = {"status": 412, "code": "PreconditionFailed"}
-_BAD: Final = {"status": 400, "code": "InvalidArgument"}
+_GONE: Final[dict[str, Any]] = {"status": 404, "code": "NoSuchUpload"}
+_WRONG: Final[dict[str, Any]] = {"status": 400, "code": "InvalidPart"}
+_LATE: Final[dict[str, Any]] = {"status": 412, "code": "PreconditionFailed"}
+_BAD: Final[dict[str, Any]] = {"status": 400, "code": "InvalidArgument"}
 PARTS = (
     group(
         "CreateMultipartUpload",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.serving.s3_case import below, group, listing, old_listing, put
+from tests.serving.s3_case import Step, below, group, listing, old_listing, put
 from tests.serving.s3_cases_objects import ETAG, ISO
 
 SORTED = ("a-b", "a.txt", "a/x", "a0", "b", "é", "\uff5e", "\U0001f600")
@@ -13,7 +13,7 @@ TREE = ("a", "d/1", "d/2", "e/1", "f")
 BAD = {"status": 400, "code": "InvalidArgument"}
 
 
-def _put_all(*keys: str) -> list[object]:
+def _put_all(*keys: str) -> list[Step]:
     return [put(key) for key in keys]
 
 
