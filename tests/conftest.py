@@ -11,6 +11,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -31,6 +32,10 @@ if (
 ):
     tempfile.tempdir = str(MEMORY)
 
+# Else each process that a test starts compiles lakecli anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = [
     "tests.support.parts",
@@ -43,9 +48,10 @@ pytest_plugins = [
 
 # An example that takes long says that the machine is busy; the limit of a whole test stays.
 settings.register_profile(
-    "busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "short", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("busy")
+settings.load_profile("short")
+settings.register_profile("long", max_examples=400)  # each night, with --hypothesis-profile
 
 # A program that a shell script starts with `&` ignores SIGINT, and so do its children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
