@@ -51,7 +51,7 @@ class Shown(NamedTuple):
     template: str
     title: bytes | str
     crumbs: Sequence[tuple[bytes | str, str]]
-    values: Mapping[str, Any]
+    values: dict[str, Any]
 
 
 def _page(
@@ -288,13 +288,7 @@ def operations(asked: Asked) -> Shown:
 
 
 PAGES: Final[Mapping[str, Callable[[Asked], Shown]]] = {
-    "": refs,
-    "log": log,
-    "commit": commit,
-    "tree": tree,
-    "object": object_,
-    "staged": staged,
-    "diff": compare_refs,
-    "operations": operations,
-}
+    "": refs, "log": log, "commit": commit, "tree": tree, "object": object_, "staged": staged,
+    "diff": compare_refs, "operations": operations,
+}  # fmt: skip
 """The pages of a repository, by the last part of their address."""
