@@ -19,6 +19,7 @@ from collections.abc import (
 )
 from concurrent.futures import Future
 from contextlib import ExitStack, aclosing, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
@@ -121,6 +122,7 @@ class StreamedAnswer(S3Answer):
             yield piece
 
 
+@dataclass(eq=False)
 class Call:
     """A request whose signature is right.
 
@@ -131,27 +133,19 @@ class Call:
         headers: the headers by lower-case names.
         body: the body, if the operation needs it as a whole.
         sums: the checksums of the body once it was read whole; see `Body.finish`.
+        has_read: whether reading the body has begun.
     """
 
-    def __init__(
-        self,
-        request: Request,
-        context: ServingContext,
-        signed: Signed,
-        *,
-        place: tuple[str, bytes],
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-    ) -> None:
-        self.request = request
-        self.context = context
-        self.signed = signed
-        self.bucket, self.key = place
-        self.query = query
-        self.headers = headers
-        self.body = b""
-        self.sums: Mapping[str, str] = {}
-        self._has_read = False
+    request: Request
+    context: ServingContext
+    signed: Signed
+    bucket: str
+    key: bytes
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes = b""
+    sums: Mapping[str, str] = field(default_factory=dict)
+    has_read: bool = False
 
     @cached_property
     def client(self) -> Client:
@@ -223,12 +217,7 @@ class Call:
     ) -> bytes:
         """Return the body, verified; for the parameters see `Body`."""
         body = Body(self.signed, self.headers, limit=limit, also=also, of_upload=of_upload)
-        pieces: list[bytes] = []
-        self._has_read = True
-        async for data in self.request.stream():
-            pieces += body.feed(data)
-        self.sums = body.finish()
-        return b"".join(pieces)
+        return b"".join([piece async for piece in self._pieces(body)])
 
     async def slowly(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that may take long, and that may wait for the client.
@@ -270,7 +259,7 @@ class Call:
     async def _pieces(self, body: Body) -> AsyncGenerator[bytes]:
         gathered: list[bytes] = []
         size = 0
-        self._has_read = True
+        self.has_read = True
         async for data in self.request.stream():
             for piece in body.feed(data):
                 gathered.append(piece)
@@ -283,7 +272,7 @@ class Call:
 
     async def drain(self) -> None:
         """Read and drop the rest of a body; many clients read no answer before they sent it all."""
-        if not self._has_read and self.headers.get("expect", "").lower() == "100-continue":
+        if not self.has_read and self.headers.get("expect", "").lower() == "100-continue":
             return
         left = DRAINED
         with suppress(ClientDisconnect, TimeoutError, RuntimeError):  # it was read already

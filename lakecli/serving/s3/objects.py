@@ -194,7 +194,8 @@ def read_range(repository: Repository, entry: Entry, start: int, size: int) -> I
         if size <= PIECE:
             data = store.get(key, start=start, length=size)
             left -= len(data)
-            yield data
+            if not left:
+                yield data
         else:
             with open_range(store, key, start=start, length=size) as source:
                 while left and (piece := source.read(min(PIECE, left))):
@@ -208,22 +209,14 @@ def read_range(repository: Repository, entry: Entry, start: int, size: int) -> I
 
 def _redirection(call: Call, found: _Selected) -> str:
     """Return a URL of the bucket from which the client can get the object; ``""``: none."""
-    agent = call.headers.get("user-agent", "")
-    if not call.context.options.redirect or not _FOLLOWS.match(agent):
+    follows = call.context.options.redirect and _FOLLOWS.match(call.headers.get("user-agent", ""))
+    if not follows or any(f"response-{name}" in call.query for name in _OVERRIDES):
         return ""
-    if any(f"response-{name}" in call.query for name in _OVERRIDES):
-        return ""
+    place, now = (found.repository, found.entry, call.place[1]), call.context.clock()
     try:
-        signed = presign_entry(
-            found.repository,
-            found.entry,
-            call.place[1],
-            expires_in=REDIRECTED_FOR,
-            now=call.context.clock(),
-        )
+        return presign_entry(*place, expires_in=REDIRECTED_FOR, now=now).url
     except LakeError:
         return ""  # such as a directory, which has no URLs
-    return signed.url
 
 
 def described(entry: Entry, etag: str) -> Headers:

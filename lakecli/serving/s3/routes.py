@@ -114,7 +114,8 @@ def _call_of(request: Request, context: ServingContext) -> Call:
         request,
         context,
         signed,
-        place=(bucket.decode("utf-8", "surrogateescape"), key),
+        bucket=bucket.decode("utf-8", "surrogateescape"),
+        key=key,
         query=dict(query_of(raw_query)) if raw_query else {},
         headers={
             name.decode("latin-1"): text.decode("latin-1").strip(" \t")
