@@ -22,12 +22,7 @@ from typing import Final
 
 from lakecli.serving.s3 import checksums
 from lakecli.serving.s3.errors import S3Error
-from lakecli.serving.s3.signature import (
-    SIGNED_CHUNKS,
-    SIGNED_TRAILER,
-    UNSIGNED_TRAILER,
-    Signed,
-)
+from lakecli.serving.s3.signature import SIGNED_CHUNKS, SIGNED_TRAILER, UNSIGNED_TRAILER, Signed
 from lakecli.stores.s3.signing import UNSIGNED
 
 _CHUNKED: Final = frozenset({UNSIGNED_TRAILER, SIGNED_CHUNKS, SIGNED_TRAILER})

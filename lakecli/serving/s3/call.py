@@ -8,15 +8,7 @@ from __future__ import annotations
 
 import os
 from asyncio import Task, create_task, shield, timeout, wait, wrap_future
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import ExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -36,6 +28,8 @@ from lakecli.serving.s3.signature import Signed
 from lakecli.serving.s3.xml import Markup, document
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
@@ -66,8 +60,6 @@ DRAIN_TIME: Final = 2.0
 BODILESS: Final = frozenset({204, 304})
 """Statuses of answers without a body."""
 
-Headers = dict[str, str]
-
 _turns = Semaphore(MOST_STREAMS)
 
 
@@ -96,7 +88,7 @@ class StreamedAnswer(S3Answer):
     """
 
     def __init__(
-        self, call: Call, status: int, headers: Headers, first: bytes, rest: Iterator[bytes]
+        self, call: Call, status: int, headers: dict[str, str], first: bytes, rest: Iterator[bytes]
     ) -> None:
         super().__init__(status, headers)
         self._call = call

@@ -31,7 +31,6 @@ from lakecli.serving.s3.bodies import stored_encoding
 from lakecli.serving.s3.call import (
     PIECE,
     Call,
-    Headers,
     S3Answer,
     StreamedAnswer,
     operation,
@@ -122,20 +121,14 @@ def iso_date(moment: datetime) -> str:
 
 
 @operation()
-def head_object(call: Call) -> S3Answer:
-    """Answer HeadObject."""
-    found = _selected(call)
-    return S3Answer(found.status, found.headers)
-
-
-@operation()
 def get_object(call: Call) -> S3Answer:
-    """Answer GetObject."""
-    status, headers, repository, entry, start, size = found = _selected(call)
-    if size > PIECE and (url := _redirection(call, found)):
-        return S3Answer(307, {"location": url})
-    if not size:
+    """Answer GetObject, or HeadObject."""
+    repository, entry = find_entry(call)
+    status, headers, start, size = _selected(call, entry)
+    if call.request.method == "HEAD" or not size:
         return S3Answer(status, headers)
+    if size > PIECE and (url := _redirection(call, repository, entry)):
+        return S3Answer(307, {"location": url})
     try:
         if size == entry.size:
             pieces = read_object(repository, entry)
@@ -149,19 +142,8 @@ def get_object(call: Call) -> S3Answer:
     return StreamedAnswer(call, status, headers, first, pieces)
 
 
-class _Selected(NamedTuple):
-    """What a GET or HEAD is for: an object, or a part of it."""
-
-    status: int
-    headers: Headers
-    repository: Repository
-    entry: Entry
-    start: int
-    size: int
-
-
-def _selected(call: Call) -> _Selected:
-    repository, entry = find_entry(call)
+def _selected(call: Call, entry: Entry) -> tuple[int, dict[str, str], int, int]:
+    """Return the status and the headers for an object or a part of it, its begin and its size."""
     etag = etag_of(entry)
     conditions.check_read(call.headers, etag, entry.modified_at)
     span = None
@@ -183,7 +165,7 @@ def _selected(call: Call) -> _Selected:
             if text and not _PRINTABLE.fullmatch(text):
                 raise S3Error("InvalidArgument", f"response-{name} is no text of a header")
             headers[name] = text
-    return _Selected(200 if span is None else 206, headers, repository, entry, start, end - start)
+    return 200 if span is None else 206, headers, start, end - start
 
 
 def read_range(repository: Repository, entry: Entry, start: int, size: int) -> Iterator[bytes]:
@@ -207,22 +189,22 @@ def read_range(repository: Repository, entry: Entry, start: int, size: int) -> I
         raise damaged(repository.uri, store, key)
 
 
-def _redirection(call: Call, found: _Selected) -> str:
+def _redirection(call: Call, repository: Repository, entry: Entry) -> str:
     """Return a URL of the bucket from which the client can get the object; ``""``: none."""
     follows = call.context.options.redirect and _FOLLOWS.match(call.headers.get("user-agent", ""))
     if not follows or any(f"response-{name}" in call.query for name in _OVERRIDES):
         return ""
-    place, now = (found.repository, found.entry, call.place[1]), call.context.clock()
+    place, now = (repository, entry, call.place[1]), call.context.clock()
     try:
         return presign_entry(*place, expires_in=REDIRECTED_FOR, now=now).url
     except LakeError:
         return ""  # such as a directory, which has no URLs
 
 
-def described(entry: Entry, etag: str) -> Headers:
+def described(entry: Entry, etag: str) -> dict[str, str]:
     """Return the headers that describe an object, without its size."""
     content_type = entry.content_type
-    headers: Headers = {
+    headers = {
         "etag": f'"{etag}"',
         "last-modified": http_date(entry.modified_at),
         "accept-ranges": "bytes",
@@ -404,8 +386,7 @@ def copy_object(call: Call) -> S3Answer:
     is_same = (source.bucket, source.ref, source.path) == (call.bucket, ref, path)
     if is_same and properties is None:
         raise S3Error(
-            "InvalidRequest",
-            "an object is copied onto itself only to change its metadata: REPLACE",
+            "InvalidRequest", "an object is copied onto itself only to change its metadata: REPLACE"
         )
     entry = stage_copy(call, writer, path, source, "CopyObject", properties=properties)
     return copy_answer("CopyObjectResult", entry.modified_at, etag_of(entry))

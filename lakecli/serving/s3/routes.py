@@ -55,9 +55,9 @@ _OF_BUCKET: Final[dict[tuple[str, str], Operation]] = {
 }
 
 _OF_OBJECT: Final[dict[tuple[str, str], Operation]] = {
-    ("HEAD", ""): objects.head_object,
+    ("HEAD", ""): objects.get_object,
     ("GET", ""): objects.get_object,
-    ("HEAD", "partNumber"): objects.head_object,
+    ("HEAD", "partNumber"): objects.get_object,
     ("GET", "partNumber"): objects.get_object,
     ("PUT", ""): objects.put_object,
     ("DELETE", ""): objects.delete_object,
