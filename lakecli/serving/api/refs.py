@@ -137,11 +137,8 @@ def create_commit(call: ApiCall) -> Mapping[str, Any]:
     """Commit what is staged."""
     if call.text("source_metarange"):
         raise ApiError(501, "commits are made of what is staged only")
-    date, who = call.fields.pop("date"), call.committer
-    made = commit.commit(
-        call.repository, call["branch"], committer=who, created_at=date, **call.fields
-    )
-    return commit_json(made)
+    given = {"committer": call.committer, "created_at": call.fields.pop("date"), **call.fields}
+    return commit_json(commit.commit(call.repository, call["branch"], **given))
 
 
 def get_commit(call: ApiCall) -> Mapping[str, Any]:
