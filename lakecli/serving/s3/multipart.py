@@ -189,12 +189,10 @@ def _completed(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> st
     objects.check_early(call, ref, path)
     source = _whole_source(parts)
     if source is not None:
-        return objects.etag_of(
-            objects.stage_copy(call, writer, path, source, action, properties=properties)
-        )
-    deposited = upload.join(parts, writer, expected)
-    entry = properties.entry(deposited, call.context.clock())
-    return objects.etag_of(objects.stage(call, writer, path, entry, action, deposited))
+        copied = objects.stage_copy(call, writer, path, source, action, properties=properties)
+        return objects.etag_of(copied)
+    entry = properties.entry(*upload.join(parts, writer, expected), call.context.clock())
+    return objects.etag_of(objects.stage(call, writer, path, entry, action))
 
 
 def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[UploadPart]:

@@ -83,10 +83,10 @@ class Properties(NamedTuple):
     content_type: str
     metadata: Mapping[str, str]
 
-    def entry(self, deposited: Deposited, at: datetime) -> Entry:
-        """Return the entry of an object that was deposited."""
-        place = deposited.address, deposited.size, deposited.digest
-        return Entry(*place, at.replace(microsecond=0), self.content_type, self.metadata)
+    def entry(self, address: str, digest: str, size: int, at: datetime) -> Entry:
+        """Return the entry of an object of the namespace."""
+        when = at.replace(microsecond=0)
+        return Entry(address, size, digest, when, self.content_type, self.metadata)
 
 
 def etag_of(entry: Entry) -> str:
@@ -326,7 +326,7 @@ async def put_object(call: Call) -> S3Answer:
         if not isinstance(body, bytes):
             check_early(call, ref, path)
         deposited = writer.deposit(body, size=call.body_size)
-        entry = properties.entry(deposited, call.context.clock())
+        entry = properties.entry(*deposited[:3], call.context.clock())
         return etag_of(stage(call, writer, path, entry, "PutObject", deposited))
 
     etag = await call.received(store)

@@ -34,7 +34,6 @@ from lakecli.repository.transfer.parallel import Workers, part_retries
 from lakecli.serving.s3 import checksums
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import CopySource, properties_of, read_range
-from lakecli.serving.writes import BranchWriter, Deposited, Intake
 from lakecli.stores.capabilities import UploadedPart, UploadId, uploads_of
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.batch import LocalBatch
@@ -45,12 +44,16 @@ if TYPE_CHECKING:
 
     from lakecli.repository.contract import Repository
     from lakecli.serving.s3.call import Call
+    from lakecli.serving.writes import BranchWriter
 
 PIECE: Final = 1 << 20
 """Bytes that are read and hashed at a time."""
 
 MOST_WAITING: Final = 64
 """The most parts that wait for an earlier one to be hashed; with more, the object is read again."""
+
+Joined = tuple[str, str, int]
+"""The address, the digest and the size of an object; it is durable, but not claimed."""
 
 Sums = Mapping[str, str]
 """Checksums in base64, by algorithm; see `checksums.ALGORITHMS`."""
@@ -102,7 +105,7 @@ class Upload(ABC):
         self.parts: dict[int, UploadPart] = {}
         self.completing = Lock()
         self._repository = repository
-        self._joined: tuple[list[str], Deposited] | None = None
+        self._joined: tuple[list[str], Joined] | None = None
         self._is_ended = False
         self._lock = Lock()  # of the attributes of subclasses
         self._hashing = Lock()  # of the attributes below
@@ -127,7 +130,7 @@ class Upload(ABC):
         """Return the bytes of a part, or ``None`` if they can no longer be read."""
 
     @abstractmethod
-    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Deposited:
+    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
         """See `join`."""
 
     @abstractmethod
@@ -149,7 +152,7 @@ class Upload(ABC):
             finally:
                 self._hashing.release()
 
-    def join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Deposited:
+    def join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
         """Join parts in the given order; no others can be stored then.
 
         Args:
@@ -207,16 +210,6 @@ def new_upload(call: Call, path: bytes, algorithms: Sequence[str]) -> Upload:
     repository = call.context.served.repository(call.bucket)
     kind = FileUpload if uploads_of(repository.store) is None else BucketUpload
     return kind(call, path, algorithms, repository)
-
-
-class _Durable(Intake):
-    """Stands for objects that are durable and claimed already."""
-
-    def __init__(self) -> None:
-        self.is_broken = False
-
-    def settle(self, deposited: Iterable[Deposited]) -> None:
-        """Do nothing."""
 
 
 _batches: WeakKeyDictionary[object, LocalBatch] = WeakKeyDictionary()
@@ -298,18 +291,16 @@ class FileUpload(Upload):
                 left -= len(piece)
                 yield piece
 
-    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Deposited:
+    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
         del writer
         digest = self._digest(parts, sums)
         assert digest is not None
         name, size = self._assembled(parts)
-        key, store = data_key(digest), self._repository.store
-        written = {key} if store.local_path(key) is None else set[str]()
+        key = data_key(digest)
         self._batch.adopt(key, name)
         self._batch.flush()
-        self._repository.guard.settle(found={key} - written, written=written)
         self._discard()
-        return Deposited(key, digest, size, _Durable())
+        return key, digest, size
 
     def _assembled(self, parts: Parts) -> tuple[str, int]:
         """Return the file that has all parts at their places, and its size."""
@@ -387,7 +378,7 @@ class BucketUpload(Upload):
             file.seek(0)
         return None if file is None else _contents(file)
 
-    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Deposited:
+    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
         assert self._upload is not None
         digest = self._digest(parts, sums)
         if not self._is_complete:  # taking it over may have failed after that
@@ -397,7 +388,7 @@ class BucketUpload(Upload):
         digest = digest or self._digest([parts[0]._replace(tag=_WHOLE)], sums)
         assert digest is not None
         self._discard()
-        return writer.take_over(self._key, digest, sum(part.size for part in parts))
+        return writer.take_over(self._key, digest, sum(part.size for part in parts))[:3]
 
     def _discard(self) -> None:
         with self._lock:
