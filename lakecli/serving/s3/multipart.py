@@ -280,7 +280,7 @@ def list_parts(call: Call) -> S3Answer:
         PartNumberMarker=after,
         NextPartNumberMarker=listed[-1].number if listed else after,
         MaxParts=most,
-        IsTruncated=bool(most) and len(found) > most,
+        IsTruncated=0 < most < len(found),
         Part=parts,
     )
 
@@ -291,33 +291,31 @@ def list_uploads(call: Call) -> S3Answer:
     call.check_bucket()
     page = ListingPage.of(call, "max-uploads")
     after, after_id = bytes_of(call, "key-marker"), call.query.get("upload-id-marker", "")
-    uploads: list[xml.Markup] = []
-    groups: list[bytes] = []
-    last, is_truncated = (after, after_id), False
+    found: list[tuple[bytes, str, Upload]] = []
     for upload in uploads_of(call.context.served).listed(call.bucket):
         key = upload.key
         is_before = key == after and (not after_id or upload.id <= after_id)
         if key < after or is_before or not key.startswith(page.prefix):
             continue
         group = common_prefix(key, page)
-        if group and group in {after, *groups[-1:]}:
-            continue
-        if len(uploads) + len(groups) == page.most:
-            is_truncated = bool(page.most)
-            break
-        if group:
-            groups.append(group)
-            last = group, ""
-            continue
-        last = key, upload.id
-        described = xml.elements(
+        if not group:
+            found.append((key, upload.id, upload))
+        elif group != after and (not found or group != found[-1][0]):
+            found.append((group, "", upload))
+    shown = found[: page.most]
+    is_truncated = 0 < page.most < len(found)
+    uploads = [
+        xml.elements(
             Key=page.name(key),
-            UploadId=upload.id,
+            UploadId=upload_id,
             Owner=OWNER,
             StorageClass="STANDARD",
             Initiated=objects.iso_date(upload.started_at),
         )
-        uploads.append(described)
+        for key, upload_id, upload in shown
+        if upload_id
+    ]
+    groups = [xml.elements(Prefix=page.name(group)) for group, own, _ in shown if not own]
     return xml_answer(
         "ListMultipartUploadsResult",
         Bucket=call.bucket,
@@ -326,8 +324,8 @@ def list_uploads(call: Call) -> S3Answer:
         **page.echoed(),
         MaxUploads=page.most,
         IsTruncated=is_truncated,
-        NextKeyMarker=page.name(last[0]) if is_truncated else None,
-        NextUploadIdMarker=last[1] if is_truncated else None,
+        NextKeyMarker=page.name(shown[-1][0]) if is_truncated else None,
+        NextUploadIdMarker=shown[-1][1] if is_truncated else None,
         Upload=uploads,
-        CommonPrefixes=[xml.elements(Prefix=page.name(group)) for group in groups],
+        CommonPrefixes=groups,
     )

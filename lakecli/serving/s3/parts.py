@@ -83,7 +83,7 @@ Parts = Sequence[UploadPart]
 
 
 def no_such_upload() -> S3Error:
-    """Return the error for an upload that is not there, or no longer."""
+    """Return the error for an upload that does not exist, or no longer."""
     return S3Error("NoSuchUpload", "the upload does not exist, was completed, or was aborted")
 
 
