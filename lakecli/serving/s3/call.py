@@ -174,13 +174,17 @@ class Call:
         if name not in self.context.served.names():
             raise S3Error("NoSuchBucket", f"no repository {name!r} is served here")
 
-    def writer(self, ref: str) -> BranchWriter:
+    def writer(self, branch: str = "") -> BranchWriter:
         """Return the writer of a branch, in a thread.
+
+        Args:
+            branch: its name; ``""``: the branch of the key.
 
         Raises:
             S3Error: there is no such branch; or it is a tag, a commit or another expression.
             Refused: nothing may be written here.
         """
+        ref = branch or self.place[0]
         try:
             return self.context.served.writer(self.bucket, ref)
         except (NotFound, UsageError) as error:
@@ -193,9 +197,9 @@ class Call:
                 headers={"Allow": "GET, HEAD"},
             ) from error
 
-    def apply(self, writer: BranchWriter, change: PathChange, action: str) -> None:
-        """Make one change, in a thread."""
-        (outcome,) = writer.apply([change], client=self.client, action=action)
+    def apply(self, change: PathChange, action: str) -> None:
+        """Make one change on the branch of the key, in a thread."""
+        (outcome,) = self.writer().apply([change], client=self.client, action=action)
         if isinstance(outcome, LakeError):
             raise outcome
 

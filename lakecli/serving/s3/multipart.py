@@ -125,11 +125,11 @@ def _named(call: Call) -> dict[str, str]:
 @operation(PIECE)
 def create_upload(call: Call) -> S3Answer:
     """Answer CreateMultipartUpload."""
-    ref, path = objects.check_key(call)
+    path = objects.check_key(call)
     if not path:
         raise S3Error("InvalidArgument", "an object needs a path behind the branch")
     named = call.headers.get("x-amz-checksum-algorithm")
-    call.writer(ref)
+    call.writer()
     upload = new_upload(call, path, () if named is None else (checksums.named(named),))
     uploads_of(call.context.served).begin(upload)
     return xml_answer("InitiateMultipartUploadResult", **_named(call), UploadId=upload.id)
@@ -182,17 +182,15 @@ def complete_upload(call: Call) -> S3Answer:
 def _completed(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> str:
     """Stage the object of some parts; return its ETag."""
     action, properties = "CompleteMultipartUpload", upload.properties
-    ref, path = objects.check_key(call)
-    writer = call.writer(ref)
+    writer = call.writer()
     parts = _chosen(call, upload, named)
     expected = _expected_sums(call, parts)
-    objects.check_early(call, ref, path)
+    objects.check_early(call)
     source = _whole_source(parts)
     if source is not None:
-        copied = objects.stage_copy(call, writer, path, source, action, properties=properties)
-        return objects.etag_of(copied)
+        return objects.etag_of(objects.stage_copy(call, source, properties, action))
     entry = properties.entry(*upload.join(parts, writer, expected), call.context.clock())
-    return objects.etag_of(objects.stage(call, writer, path, entry, action))
+    return objects.etag_of(objects.stage(call, entry, action))
 
 
 def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[UploadPart]:

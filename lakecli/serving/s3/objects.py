@@ -46,7 +46,7 @@ from lakecli.stores.streams import open_range
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
-    from lakecli.serving.writes import BranchWriter, Deposited, Outcome
+    from lakecli.serving.writes import Deposited, Outcome
 
 KEPT: Final = (
     CONTENT_ENCODING,
@@ -268,14 +268,14 @@ def properties_of(headers: Mapping[str, str], path: bytes) -> Properties:
     return Properties(headers.get("content-type") or content_type_of(path), metadata)
 
 
-def check_key(call: Call) -> tuple[str, bytes]:
-    """Return the branch and the path that a request writes to."""
-    ref, path = call.place
+def check_key(call: Call) -> bytes:
+    """Return the path that a request writes to."""
+    path = call.place[1]
     if len(path) > MAX_PATH_SIZE:
         raise S3Error("KeyTooLongError", f"a path has at most {MAX_PATH_SIZE:,} bytes")
     if b"/" not in call.key:
         raise S3Error("InvalidArgument", "a key begins with a branch and a slash: main/PATH")
-    return ref, path
+    return path
 
 
 def check_conditions(headers: Mapping[str, str], present: bytes | None) -> None:
@@ -291,16 +291,15 @@ def check_conditions(headers: Mapping[str, str], present: bytes | None) -> None:
         conditions.check_write(headers, etag_of(entry), entry.modified_at)
 
 
-def check_early(call: Call, ref: str, path: bytes) -> None:
+def check_early(call: Call) -> None:
     """Check conditions before a body is received; they are checked again when it is staged."""
     if "if-match" in call.headers or "if-none-match" in call.headers:
+        ref, path = call.place
         with call.view(ref) as view:
             check_conditions(call.headers, view.find(path))
 
 
-def stage(
-    call: Call, writer: BranchWriter, path: bytes, entry: Entry, action: str, *deposited: Deposited
-) -> Entry:
+def stage(call: Call, entry: Entry, action: str, *deposited: Deposited) -> Entry:
     """Stage an entry if the conditions of the request hold, in a thread; return it."""
     value = encode_entry(entry)
 
@@ -308,26 +307,26 @@ def stage(
         check_conditions(call.headers, present)
         return value
 
-    call.apply(writer, PathChange(path, decide, deposited), action)
+    call.apply(PathChange(call.place[1], decide, deposited), action)
     return entry
 
 
 async def put_object(call: Call) -> S3Answer:
     """Answer PutObject."""
-    ref, path = check_key(call)
+    path = check_key(call)
     properties = properties_of(call.headers, path)
 
     def store(body: bytes | Iterator[bytes]) -> str:
-        writer = call.writer(ref)
+        writer = call.writer()
         if not path:  # the marker of a branch as a directory, which is nothing to write
             if body:
                 raise S3Error("InvalidArgument", "an object needs a path behind the branch")
             return "d41d8cd98f00b204e9800998ecf8427e-1"
         if not isinstance(body, bytes):
-            check_early(call, ref, path)
+            check_early(call)
         deposited = writer.deposit(body, size=call.body_size)
         entry = properties.entry(*deposited[:3], call.context.clock())
-        return etag_of(stage(call, writer, path, entry, "PutObject", deposited))
+        return etag_of(stage(call, entry, "PutObject", deposited))
 
     etag = await call.received(store)
     return received_answer(call, etag)
@@ -376,19 +375,19 @@ def source_of(call: Call) -> CopySource:
 @operation(is_slow=True)
 def copy_object(call: Call) -> S3Answer:
     """Answer CopyObject: within a repository no bytes are copied."""
-    ref, path = check_key(call)
+    path = check_key(call)
     directive = call.headers.get("x-amz-metadata-directive", "COPY").upper()
     if directive not in {"COPY", "REPLACE"}:
         raise S3Error("InvalidArgument", f"no such directive about metadata: {directive}")
     properties = properties_of(call.headers, path) if directive == "REPLACE" else None
-    writer = call.writer(ref)
+    call.writer()
     source = source_of(call)
-    is_same = (source.bucket, source.ref, source.path) == (call.bucket, ref, path)
+    is_same = (source.bucket, source.ref, source.path) == (call.bucket, *call.place)
     if is_same and properties is None:
         raise S3Error(
             "InvalidRequest", "an object is copied onto itself only to change its metadata: REPLACE"
         )
-    entry = stage_copy(call, writer, path, source, "CopyObject", properties=properties)
+    entry = stage_copy(call, source, properties, "CopyObject")
     return copy_answer("CopyObjectResult", entry.modified_at, etag_of(entry))
 
 
@@ -397,15 +396,7 @@ def copy_answer(root: str, modified_at: datetime, etag: str) -> S3Answer:
     return xml_answer(root, LastModified=iso_date(modified_at), ETag=f'"{etag}"')
 
 
-def stage_copy(
-    call: Call,
-    writer: BranchWriter,
-    path: bytes,
-    source: CopySource,
-    action: str,
-    *,
-    properties: Properties | None,
-) -> Entry:
+def stage_copy(call: Call, source: CopySource, properties: Properties | None, action: str) -> Entry:
     """Stage the entry of a source at another path, in a thread; return it.
 
     Args:
@@ -415,7 +406,7 @@ def stage_copy(
     entry = entry._replace(modified_at=call.context.clock().replace(microsecond=0))
     if properties is not None:
         entry = entry._replace(**properties._asdict())
-    return stage(call, writer, path, entry, action)
+    return stage(call, entry, action)
 
 
 def _brought(call: Call, source: CopySource) -> Entry:
@@ -441,10 +432,10 @@ def _removal(headers: Mapping[str, str], path: bytes) -> PathChange:
 @operation()
 def delete_object(call: Call) -> S3Answer:
     """Answer DeleteObject; a missing object counts as deleted."""
-    ref, path = call.place
-    writer = call.writer(ref)
+    path = call.place[1]
+    call.writer()
     if path:
-        call.apply(writer, _removal(call.headers, path), "DeleteObject")
+        call.apply(_removal(call.headers, path), "DeleteObject")
     return S3Answer(204)
 
 
