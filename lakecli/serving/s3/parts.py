@@ -283,13 +283,7 @@ class FileUpload(Upload):
         name, offset = self._places[part.tag]
         with self._open(name) as file:
             file.seek(offset)
-            left = part.size
-            while left:
-                piece = file.read(min(PIECE, left))
-                if not piece:
-                    raise Unreachable("a part of the upload is gone", hint="begin it again")
-                left -= len(piece)
-                yield piece
+            yield from _contents(file, part.size)
 
     def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
         del writer
@@ -313,7 +307,8 @@ class FileUpload(Upload):
         moved = [part for part in parts if self._places[part.tag] != (target, offsets[part.tag])]
         if any(self._places[part.tag][0] == target for part in moved):
             target, moved = self._new_file(), list(parts)
-            self._places[_WHOLE] = target, 0
+            with self._lock:
+                self._places[_WHOLE] = target, 0
         with self._open(target) as file:
             for part in moved:
                 file.seek(offsets[part.tag])
@@ -371,12 +366,12 @@ class BucketUpload(Upload):
 
     def _read(self, part: UploadPart) -> Iterator[bytes] | None:
         if part.tag == _WHOLE:
-            return _contents(self._repository.store.open(self._key))
+            return _contents(self._repository.store.open(self._key), part.size)
         with self._lock:
             file = self._waiting.pop(part.tag, None)
         if file is not None:
             file.seek(0)
-        return None if file is None else _contents(file)
+        return None if file is None else _contents(file, part.size)
 
     def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
         assert self._upload is not None
@@ -385,10 +380,11 @@ class BucketUpload(Upload):
             sent = [self._sent[part.tag] for part in parts]
             self._uploads.complete(self._key, self._upload, sent, ANY)
             self._is_complete = True
-        digest = digest or self._digest([parts[0]._replace(tag=_WHOLE)], sums)
+        size = sum(part.size for part in parts)
+        digest = digest or self._digest([parts[0]._replace(tag=_WHOLE, size=size)], sums)
         assert digest is not None
         self._discard()
-        return writer.take_over(self._key, digest, sum(part.size for part in parts))[:3]
+        return writer.take_over(self._key, digest, size)[:3]
 
     def _discard(self) -> None:
         with self._lock:
@@ -400,7 +396,11 @@ class BucketUpload(Upload):
                 self._uploads.abort(self._key, self._upload)
 
 
-def _contents(file: BinaryIO) -> Iterator[bytes]:
+def _contents(file: BinaryIO, size: int) -> Iterator[bytes]:
     with file:
-        while piece := file.read(PIECE):
+        while size:
+            piece = file.read(min(PIECE, size))
+            if not piece:
+                raise Unreachable("a part of the upload is gone", hint="begin it again")
+            size -= len(piece)
             yield piece
