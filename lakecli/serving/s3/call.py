@@ -79,6 +79,14 @@ class S3Answer(Response):
         self.body = body
         self.background = None
 
+    @classmethod
+    def document(
+        cls, root: str, text: str = "", /, **named: str | int | list[Markup] | None
+    ) -> S3Answer:
+        """Return an answer with a document that has a text, or elements."""
+        found = document(root, text, **named)
+        return S3Answer(200, {"content-type": "application/xml"}, found)
+
 
 class StreamedAnswer(S3Answer):
     """An answer whose body is read while it is sent.
@@ -309,12 +317,6 @@ def split_key(key: bytes) -> tuple[str, bytes]:
     """Return the ref expression and the path in a key; the path is empty without a slash."""
     ref, _, path = key.partition(b"/")
     return os.fsdecode(ref), path
-
-
-def xml_answer(root: str, text: str = "", /, **named: str | int | list[Markup] | None) -> S3Answer:
-    """Return an answer with a document that has a text, or elements."""
-    found = document(root, text, **named)
-    return S3Answer(200, {"content-type": "application/xml"}, found)
 
 
 def operation(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.serving.s3 import checksums, conditions, objects, xml
 from lakecli.serving.s3.buckets import OWNER
-from lakecli.serving.s3.call import PIECE, Call, S3Answer, operation, xml_answer
+from lakecli.serving.s3.call import PIECE, Call, S3Answer, operation
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix, most_of, number_of
 from lakecli.serving.s3.parts import Parts, Upload, UploadPart, new_upload, no_such_upload
@@ -132,7 +132,7 @@ def create_upload(call: Call) -> S3Answer:
     call.writer()
     upload = new_upload(call, path, () if named is None else (checksums.named(named),))
     uploads_of(call.context.served).begin(upload)
-    return xml_answer("InitiateMultipartUploadResult", **_named(call), UploadId=upload.id)
+    return S3Answer.document("InitiateMultipartUploadResult", **_named(call), UploadId=upload.id)
 
 
 async def upload_part(call: Call) -> S3Answer:
@@ -174,7 +174,7 @@ def complete_upload(call: Call) -> S3Answer:
             etag = uploads.result_of(call) or _completed(call, upload, named)
             uploads.finish(upload, etag)
     url = f"{call.context.options.url}{call.request.url.path}"
-    return xml_answer(
+    return S3Answer.document(
         "CompleteMultipartUploadResult", Location=url, **_named(call), ETag=f'"{etag}"'
     )
 
@@ -269,7 +269,7 @@ def list_parts(call: Call) -> S3Answer:
         )
         for part in listed
     ]
-    return xml_answer(
+    return S3Answer.document(
         "ListPartsResult",
         **_named(call),
         UploadId=upload.id,
@@ -314,7 +314,7 @@ def list_uploads(call: Call) -> S3Answer:
         if upload_id
     ]
     groups = [xml.elements(Prefix=page.name(group)) for group, own, _ in shown if not own]
-    return xml_answer(
+    return S3Answer.document(
         "ListMultipartUploadsResult",
         Bucket=call.bucket,
         KeyMarker=page.name(after),

@@ -28,15 +28,7 @@ from lakecli.repository.reading.contents import damaged, gone, read_object
 from lakecli.repository.reading.recorded import locate
 from lakecli.serving.s3 import checksums, conditions, xml
 from lakecli.serving.s3.bodies import stored_encoding
-from lakecli.serving.s3.call import (
-    PIECE,
-    Call,
-    S3Answer,
-    StreamedAnswer,
-    operation,
-    split_key,
-    xml_answer,
-)
+from lakecli.serving.s3.call import PIECE, Call, S3Answer, StreamedAnswer, operation, split_key
 from lakecli.serving.s3.conditions import http_date
 from lakecli.serving.s3.errors import S3Error, of_lake_error
 from lakecli.serving.writes import PathChange
@@ -393,7 +385,7 @@ def copy_object(call: Call) -> S3Answer:
 
 def copy_answer(root: str, modified_at: datetime, etag: str) -> S3Answer:
     """Return the answer to a copy."""
-    return xml_answer(root, LastModified=iso_date(modified_at), ETag=f'"{etag}"')
+    return S3Answer.document(root, LastModified=iso_date(modified_at), ETag=f'"{etag}"')
 
 
 def stage_copy(call: Call, source: CopySource, properties: Properties | None, action: str) -> Entry:
@@ -451,7 +443,7 @@ def delete_objects(call: Call) -> S3Answer:
             failed.append(xml.elements(Key=each.key, Code=error.code, Message=error.message))
         elif not deletion.is_quiet:
             deleted.append(xml.elements(Key=each.key))
-    return xml_answer("DeleteResult", Deleted=deleted, Error=failed)
+    return S3Answer.document("DeleteResult", Deleted=deleted, Error=failed)
 
 
 def _delete_all(call: Call, objects: list[xml.ToDelete]) -> dict[int, LakeError]:
