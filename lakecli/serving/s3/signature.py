@@ -204,7 +204,7 @@ def _signed_of(claim: _Claim, headers: Mapping[str, str]) -> dict[str, str]:
     names = claim.signed_headers.split(";")
     if names != sorted(set(names)):
         raise _mismatch("SignedHeaders must be ordered, each header once")
-    missing = [name for name in names if not headers.get(name) and name not in headers]
+    missing = [name for name in names if name not in headers]
     if missing or not headers.get("host") or "host" not in names:
         raise _mismatch(f"the request must have and sign the header {(missing or ['host'])[0]!r}")
     unsigned = [
