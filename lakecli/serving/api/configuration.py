@@ -8,11 +8,7 @@ from typing import Any, Final
 from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, free_text
 from lakecli.stores.uri import is_local, parse
 
-VERSION: Final = {
-    "version": "1.84.0",
-    "version_context": "lakecli",
-    "upgrade_recommended": False,
-}
+VERSION: Final = {"version": "1.84.0", "version_context": "lakecli", "upgrade_recommended": False}
 """The version of lakeFS whose API this is; clients decide by it what they may ask for."""
 
 _TYPES: Final = {"s3": "s3", "gs": "gs", "az": "azure", "https": "azure"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from email.utils import format_datetime
 from functools import partial
 from hashlib import sha256
@@ -17,8 +17,8 @@ from lakecli.base.content_types import DEFAULT, content_type_of
 from lakecli.base.ids import MalformedId
 from lakecli.base.layout import INCOMING, incoming_key
 from lakecli.base.model import MAX_PATH_SIZE, Entry
-from lakecli.base.validation import MAX_COUNT, list_of, nullable, optional, text, whole
-from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
+from lakecli.base.validation import MAX_COUNT, list_of, optional, text, whole
+from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.repository import cp
@@ -31,17 +31,7 @@ from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import NewAttributes
 from lakecli.serving.api import requests
 from lakecli.serving.api.bodies import open_upload
-from lakecli.serving.api.requests import (
-    ApiCall,
-    ApiError,
-    ApiOperation,
-    JsonFields,
-    as_json,
-    free_text,
-    name_text,
-    path_text,
-    shown_text,
-)
+from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, as_json
 from lakecli.serving.reading import read_range
 from lakecli.serving.statuses import PreconditionFailed
 from lakecli.serving.writes import PathChange
@@ -85,7 +75,7 @@ def _object_json(call: ApiCall, path: bytes, entry: Entry) -> dict[str, Any]:
     place = "" if is_external(entry) else _place(call.repository)
     same = ("checksum", "content_type", "metadata")
     return {
-        "path": shown_text(path),
+        "path": requests.shown_text(path),
         "path_type": "object",
         "physical_address": place + entry.physical_address,
         **as_json(entry, *same, size_bytes="size", mtime="modified_at"),
@@ -182,21 +172,16 @@ def list_objects(call: ApiCall) -> Mapping[str, Any]:
     """List objects, or the common prefixes of their paths."""
     prefix = call.raw("prefix")
     with call.context.served.view(call["repository"], call["ref"]) as view:
-        listed = list_prefix(
-            lambda start: view.scan(prefix=prefix, start=start),
-            prefix=prefix,
-            delimiter=call.raw("delimiter"),
-            after=call.after,
+        return requests.page_of_paths(
+            call, lambda start: view.scan(prefix=prefix, start=start), partial(_listed_json, call)
         )
-        record = partial(_listed_json, call)
-        return requests.page(call, listed, record, lambda each: requests.offset_of(each.path))
 
 
 def _listed_json(call: ApiCall, found: ListedObject | ListedPrefix) -> Mapping[str, Any]:
     if isinstance(found, ListedObject):
         return _asked_json(call, found.path, decode_entry(found.value))
     empty = {"path_type": "common_prefix", "physical_address": "", "checksum": "", "mtime": 0}
-    return {"path": shown_text(found.path), **empty}
+    return {"path": requests.shown_text(found.path), **empty}
 
 
 # Writing -------------------------------------------------------------------------------------
@@ -204,8 +189,7 @@ def _listed_json(call: ApiCall, found: ListedObject | ListedPrefix) -> Mapping[s
 
 def _conditional(call: ApiCall, entry: Entry) -> Callable[[bytes | None], bytes]:
     """Return what decides to stage an entry, if the conditions in the headers are met."""
-    none_match = call.headers.get("if-none-match", "")
-    match = call.headers.get("if-match", "")
+    none_match, match = call.headers.get("if-none-match", ""), call.headers.get("if-match")
     value = encode_entry(entry)
 
     def decide(present: bytes | None) -> bytes:
@@ -225,18 +209,10 @@ def upload_object(call: ApiCall) -> Mapping[str, Any]:
     assert not isinstance(call.body, bytes)
     upload = open_upload(call.headers.get("content-type", ""), call.body)
     deposited = writer.deposit(upload.pieces)
-    entry = Entry(
-        physical_address=deposited.address,
-        size=deposited.size,
-        checksum=deposited.digest,
-        modified_at=call.repository.lake.runtime.now(),
-        content_type=upload.content_type or content_type_of(path),
-        metadata={
-            name.removeprefix(_META): value
-            for name, value in call.headers.items()
-            if name.startswith(_META)
-        },
-    )
+    own = {k.removeprefix(_META): v for k, v in call.headers.items() if k.startswith(_META)}
+    at = call.repository.lake.runtime.now()
+    content_type = upload.content_type or content_type_of(path)
+    entry = Entry(deposited.address, deposited.size, deposited.digest, at, content_type, own)
     return _object_json(call, path, call.apply(path, _conditional(call, entry), deposited))
 
 
@@ -273,10 +249,10 @@ def update_metadata(call: ApiCall) -> None:
 # Objects that clients bring in themselves ----------------------------------------------------
 
 _STAGED: Final = JsonFields(
-    physical_address=name_text,
-    checksum=name_text,
+    physical_address=requests.name_text,
+    checksum=requests.name_text,
     size_bytes=whole(0, MAX_COUNT),
-    mtime=optional(whole(0, 253_000_000_000), None),
+    mtime=optional(requests.seconds(0), None),
     metadata=optional(requests.metadata, {}),
     content_type=requests.no_text,
     force=requests.flag,
@@ -285,18 +261,12 @@ _STAGED: Final = JsonFields(
 
 def stage_object(call: ApiCall) -> Mapping[str, Any]:
     """Stage an object that is outside the repository's namespace."""
-    path, mtime = call.path(), call.fields["mtime"]
+    path, given = call.path(), call.fields
     entry = incoming.record_object(
-        call.repository,
-        call["branch"],
-        path,
-        location=call.fields["physical_address"],
-        size=call.fields["size_bytes"],
-        checksum=call.fields["checksum"],
-        modified_at=None if mtime is None else datetime.fromtimestamp(mtime, UTC),
-        content_type=call.fields["content_type"],
-        metadata=call.fields["metadata"],
-    )
+        call.repository, call["branch"], path, location=given["physical_address"],
+        size=given["size_bytes"], checksum=given["checksum"], modified_at=given["mtime"],
+        content_type=given["content_type"], metadata=given["metadata"],
+    )  # fmt: skip
     return _object_json(call, path, entry)
 
 
@@ -316,8 +286,8 @@ def get_physical_address(call: ApiCall) -> Mapping[str, Any]:
 
 
 _LINK: Final = JsonFields(
-    staging=JsonFields(physical_address=free_text),
-    checksum=free_text,
+    staging=JsonFields(physical_address=requests.free_text),
+    checksum=requests.free_text,
     size_bytes=whole(0, MAX_COUNT),
     user_metadata=optional(requests.metadata, {}),
     content_type=requests.no_text,
@@ -336,13 +306,9 @@ def link_physical_address(call: ApiCall) -> Mapping[str, Any]:
     try:
         version = repository.store.head(incoming_key(found)).version
         entry = incoming.bring_in(
-            repository,
-            path,
-            found,
-            content_type=wanted["content_type"],
-            metadata=wanted["user_metadata"],
-            size=wanted["size_bytes"],
-        )
+            repository, path, found, content_type=wanted["content_type"],
+            metadata=wanted["user_metadata"], size=wanted["size_bytes"],
+        )  # fmt: skip
     except MalformedId:
         raise ApiError(400, "not a staging address of this repository") from None
     except IntegrityError as error:
@@ -357,7 +323,7 @@ _BRANCH: Final = "/repositories/{repository}/branches/{branch}/objects"
 _BACKING: Final = "/repositories/{repository}/branches/{branch}/staging/backing"
 _OWN: Final = _BRANCH + "/stat/user_metadata"
 _SET: Final = JsonFields(set=requests.metadata)
-_COPY: Final = JsonFields(src_path=path_text, src_ref=optional(nullable(name_text), ""))
+_COPY: Final = JsonFields(src_path=requests.path_text, src_ref=optional(requests.name_text, ""))
 _PATHS: Final = JsonFields(paths=list_of(text(1 << 16, has_nul=True), requests.LARGEST_PAGE))
 
 OPERATIONS: Final = (

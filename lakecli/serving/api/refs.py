@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, cast
 
 from starlette.responses import HTMLResponse
 
 from lakecli.base.model import Branch, ChangeType, Commit, Difference, MergeStrategy, Tag
-from lakecli.base.validation import MAX_COUNT, choice, nullable, optional, or_empty, whole
+from lakecli.base.validation import MAX_COUNT, choice, optional, or_empty, whole
 from lakecli.committed.decisions import Decisions
-from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError
 from lakecli.repository import branch, cherry_pick, commit, diff, log, merge, revert, tag
@@ -21,16 +21,7 @@ from lakecli.repository.reading.merge_points import find_merge_base
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.changes import check_clean, uncommitted
 from lakecli.serving.api import requests
-from lakecli.serving.api.requests import (
-    ApiCall,
-    ApiError,
-    ApiOperation,
-    JsonFields,
-    as_json,
-    flag,
-    name_text,
-    shown_text,
-)
+from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, as_json, flag
 
 _METADATA: Final = optional(requests.metadata, None)
 
@@ -51,23 +42,19 @@ def commit_json(found: Commit) -> Mapping[str, Any]:
 
 def list_branches(call: ApiCall) -> Mapping[str, Any]:
     """List branches, without the hidden ones."""
-    found = branch.iter_branches(
-        call.repository, prefix=call.text("prefix"), after=call.text("after")
-    )
+    prefix, after = call.text("prefix"), call.text("after")
+    found = branch.iter_branches(call.repository, prefix=prefix, after=after)
     if not call.flag("show_hidden"):
-        found = (each for each in found if not call.remembered.get(_hidden(call, each.name)))
+        is_hidden, name = call.remembered.get, call["repository"]
+        found = (each for each in found if not is_hidden((name, each.name)))
     return requests.page(call, found, ref_json)
-
-
-def _hidden(call: ApiCall, name: str) -> tuple[str, str]:
-    return call["repository"], name
 
 
 def create_branch(call: ApiCall) -> HTMLResponse:
     """Create a branch; a hidden one is left out of lists until the endpoint stops."""
     made = branch.create(call.repository, call.fields["name"], source=call.fields["source"])
     if call.fields["hidden"]:
-        call.remembered.put(_hidden(call, made.name), value=True)
+        call.remembered.put((call["repository"], made.name), value=True)
     return HTMLResponse(str(made.commit_id), 201)
 
 
@@ -81,7 +68,7 @@ def delete_branch(call: ApiCall) -> None:
     if call["branch"] == call.repository.record.default_branch:
         raise ApiError(403, "cannot delete repository default branch")
     branch.delete(call.repository, call["branch"])
-    call.remembered.put(_hidden(call, call["branch"]), value=False)
+    call.remembered.put((call["repository"], call["branch"]), value=False)
 
 
 _RESET: Final = JsonFields(
@@ -109,12 +96,10 @@ def hard_reset_branch(call: ApiCall) -> None:
     branch.reset(call.repository, name, to=call.text("ref"), expected=view.commit.id)
 
 
-_OVERRIDES: Final = JsonFields(
-    message=optional(nullable(requests.free_text), None), metadata=_METADATA
-)
+_OVERRIDES: Final = JsonFields(message=requests.no_text, metadata=_METADATA)
 _PICK: Final = JsonFields(
-    ref=name_text,
-    parent_number=optional(whole(0, 1 << 16), 0),
+    ref=requests.name_text,
+    parent_number=optional(lambda value: whole(0, 1 << 16)(value) or None, None),
     commit_overrides=optional(_OVERRIDES, _OVERRIDES({})),
     allow_empty=flag,
 )
@@ -122,28 +107,19 @@ _PICK: Final = JsonFields(
 
 def revert_branch(call: ApiCall) -> None:
     """Undo a commit by a new one."""
-    revert.revert(
-        call.repository,
-        call["branch"],
-        call.fields["ref"],
-        committer=call.committer,
-        parent_number=call.fields["parent_number"] or None,
-        allow_empty=call.fields["allow_empty"],
-        **call.fields["commit_overrides"],
-    )
+    overrides, who = call.fields.pop("commit_overrides"), call.committer
+    revert.revert(call.repository, call["branch"], committer=who, **call.fields, **overrides)
 
 
 def cherry_pick_on(call: ApiCall) -> Mapping[str, Any]:
     """Apply the change of a commit to a branch."""
-    if any(each is not None for each in call.fields["commit_overrides"].values()):
+    given = call.fields
+    if any(each is not None for each in given["commit_overrides"].values()):
         raise ApiError(501, "a cherry-pick keeps the message and the metadata")
     made = cherry_pick.cherry_pick(
-        call.repository,
-        call.fields["ref"],
-        call["branch"],
-        committer=call.committer,
-        parent_number=call.fields["parent_number"] or None,
-    )
+        call.repository, given["ref"], call["branch"], committer=call.committer,
+        parent_number=given["parent_number"],
+    )  # fmt: skip
     return commit_json(made)
 
 
@@ -152,7 +128,7 @@ def cherry_pick_on(call: ApiCall) -> Mapping[str, Any]:
 COMMIT: Final = JsonFields(
     message=requests.free_text,
     metadata=_METADATA,
-    date=optional(whole(-MAX_COUNT, 253_000_000_000), -1),
+    date=optional(requests.seconds(-MAX_COUNT), None),
     allow_empty=flag,
 )
 
@@ -161,13 +137,8 @@ def create_commit(call: ApiCall) -> Mapping[str, Any]:
     """Commit what is staged."""
     if call.text("source_metarange"):
         raise ApiError(501, "commits are made of what is staged only")
-    date = call.fields.pop("date")
-    at = None if date < 0 else datetime.fromtimestamp(date, UTC)
-    who = call.committer
-    made = commit.commit(
-        call.repository, call["branch"], committer=who, created_at=at, **call.fields
-    )
-    return commit_json(made)
+    given = {"committer": call.committer, "created_at": call.fields.pop("date"), **call.fields}
+    return commit_json(commit.commit(call.repository, call["branch"], **given))
 
 
 def get_commit(call: ApiCall) -> Mapping[str, Any]:
@@ -178,19 +149,14 @@ def get_commit(call: ApiCall) -> Mapping[str, Any]:
 def log_commits(call: ApiCall) -> Mapping[str, Any]:
     """Return the history of a ref."""
     options = log.LogOptions(
-        first_parent=call.flag("first_parent"),
-        since=call.time("since"),
-        after=call.text("after") or None,
-        stop_at=call.text("stop_at") or None,
-        objects=call.paths("objects"),
-        prefixes=call.paths("prefixes"),
-    )
+        first_parent=call.flag("first_parent"), since=call.time("since"),
+        after=call.text("after") or None, stop_at=call.text("stop_at") or None,
+        objects=call.paths("objects"), prefixes=call.paths("prefixes"),
+    )  # fmt: skip
     # With `limit`, no commit after the last one is searched for.
     looks_on = not call.flag("limit")
     with log.log(call.repository, call["ref"], options) as commits:
-        return requests.page(
-            call, commits, commit_json, lambda each: str(each.id), looks_on=looks_on
-        )
+        return requests.page(call, commits, commit_json, attrgetter("id"), looks_on=looks_on)
 
 
 # Differences ---------------------------------------------------------------------------------
@@ -227,11 +193,7 @@ def _page_of_changes(
     def by_path(start: bytes) -> Iterator[tuple[bytes, bytes]]:
         return ((each.path, cast("bytes", each)) for each in changes(start))
 
-    listed = list_prefix(
-        by_path, prefix=call.raw("prefix"), delimiter=call.raw("delimiter"), after=call.after
-    )
-    record = partial(_difference_json, has_right=has_right)
-    return requests.page(call, listed, record, lambda each: requests.offset_of(each.path))
+    return requests.page_of_paths(call, by_path, partial(_difference_json, has_right=has_right))
 
 
 def _difference_json(found: ListedObject | ListedPrefix, *, has_right: bool) -> Mapping[str, Any]:
@@ -241,7 +203,7 @@ def _difference_json(found: ListedObject | ListedPrefix, *, has_right: bool) -> 
         found: a path with its `Difference` as the value, or a common prefix of several paths.
         has_right: whether to describe the object of the right side.
     """
-    path = shown_text(found.path)
+    path = requests.shown_text(found.path)
     if isinstance(found, ListedPrefix):
         kind = {"type": "prefix_changed", "path_type": "common_prefix"}
         return {**kind, "path": path, "size_bytes": 0}
@@ -271,15 +233,12 @@ _MERGE: Final = JsonFields(
 
 def merge_into_branch(call: ApiCall) -> Mapping[str, Any]:
     """Merge a ref into a branch."""
-    wanted = _MERGE(call.document() if call.body else {})
+    wanted = call.fields
+    decisions = Decisions(MergeStrategy(wanted["strategy"] or MergeStrategy.FAIL))
     options = merge.MergeOptions(
-        committer=call.committer,
-        message=wanted["message"] or None,
-        metadata=wanted["metadata"],
-        decisions=Decisions(MergeStrategy(wanted["strategy"] or MergeStrategy.FAIL)),
-        squash=wanted["squash_merge"],
-        allow_empty=wanted["allow_empty"] or wanted["force"],
-    )
+        call.committer, wanted["message"] or None, wanted["metadata"], decisions,
+        squash=wanted["squash_merge"], allow_empty=wanted["allow_empty"] or wanted["force"],
+    )  # fmt: skip
     try:
         made = merge.merge(call.repository, call["sourceRef"], call["destinationBranch"], options)
     except ConflictError as error:
@@ -291,11 +250,8 @@ def merge_into_branch(call: ApiCall) -> Mapping[str, Any]:
 def get_merge_base(call: ApiCall) -> Mapping[str, Any]:
     """Return the commits of a merge, and their best common ancestor."""
     points = find_merge_base(call.repository, call["sourceRef"], call["destinationBranch"])
-    return {
-        "source_commit_id": points.source.id,
-        "destination_commit_id": points.destination.id,
-        "base_commit_id": points.bases[0].id,
-    }
+    base, sides = points.bases[0], {"source": points.source, "destination": points.destination}
+    return {f"{side}_commit_id": found.id for side, found in {"base": base, **sides}.items()}
 
 
 # Tags ----------------------------------------------------------------------------------------
@@ -327,8 +283,8 @@ _ALL: Final = _ONE + "/branches"
 _NAMED: Final = _ALL + "/{branch}"
 _MERGES: Final = _ONE + "/refs/{sourceRef}/merge/{destinationBranch}"
 _TAGS: Final = _ONE + "/tags"
-_BRANCH: Final = JsonFields(name=name_text, source=name_text, hidden=flag)
-_TAG: Final = JsonFields(id=name_text, ref=name_text, force=flag)
+_BRANCH: Final = JsonFields(name=requests.name_text, source=requests.name_text, hidden=flag)
+_TAG: Final = JsonFields(id=requests.name_text, ref=requests.name_text, force=flag)
 
 OPERATIONS: Final = (
     ApiOperation("listBranches", "GET", _ALL, list_branches),
@@ -344,7 +300,7 @@ OPERATIONS: Final = (
     ApiOperation("getCommit", "GET", _ONE + "/commits/{commitId}", get_commit),
     ApiOperation("logCommits", "GET", _ONE + "/refs/{ref}/commits", log_commits),
     ApiOperation("diffRefs", "GET", _ONE + "/refs/{leftRef}/diff/{rightRef}", diff_of_refs),
-    ApiOperation("mergeIntoBranch", "POST", _MERGES, merge_into_branch),
+    ApiOperation("mergeIntoBranch", "POST", _MERGES, merge_into_branch, body=_MERGE),
     ApiOperation("findMergeBase", "GET", _MERGES, get_merge_base),
     ApiOperation("listTags", "GET", _TAGS, list_tags),
     ApiOperation("createTag", "POST", _TAGS, create_tag, 201, _TAG),

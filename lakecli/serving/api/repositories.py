@@ -56,12 +56,9 @@ def create_repository(call: ApiCall) -> Mapping[str, Any]:
     if not served.takes_new:
         raise ApiError(403, "this endpoint serves certain repositories only")
     runtime = served.lake.runtime._replace(command=call.client.command(call.action))
-    made = repo.create(
-        Lake(served.lake.home, served.lake.kv, runtime),
-        wanted["name"],
-        wanted["storage_namespace"],
-        default_branch=wanted["default_branch"] or repo.DEFAULT_BRANCH,
-    )
+    lake = Lake(served.lake.home, served.lake.kv, runtime)
+    branch = wanted["default_branch"] or repo.DEFAULT_BRANCH
+    made = repo.create(lake, wanted["name"], wanted["storage_namespace"], default_branch=branch)
     return _as_json(made.record)
 
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from itertools import islice
 from operator import attrgetter
@@ -31,10 +31,11 @@ from lakecli.base.layout import MAX_METADATA_SIZE
 from lakecli.base.model import MAX_PATH_SIZE, Entry
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.uri import check_path
-from lakecli.base.validation import Field, Invalid, Record, boolean, moment, optional, text
+from lakecli.base.validation import Field, Invalid, Record, boolean, moment, optional, text, whole
+from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.repository.contract import Repository
-from lakecli.serving.context import ServingContext, client_of
+from lakecli.serving.context import ServingContext
 from lakecli.serving.served import Served
 from lakecli.serving.statuses import status_of
 from lakecli.serving.writes import BranchWriter, Client, Deposited, PathChange
@@ -144,6 +145,12 @@ def metadata(value: object) -> dict[str, str]:
     return {free_text(key): free_text(found) for key, found in value.items()}
 
 
+def seconds(low: int) -> Callable[[object], datetime | None]:
+    """Return a check for a time in seconds since 1970; ``None`` is a negative number."""
+    check = whole(low, 253_000_000_000)
+    return lambda value: None if (at := check(value)) < 0 else datetime.fromtimestamp(at, UTC)
+
+
 class Remembered:
     """What an endpoint remembers until it stops: hidden branches, and the results of tasks."""
 
@@ -187,6 +194,8 @@ class ApiCall:
 
     context: ServingContext
     request: Request
+    headers: Headers
+    client: Client
     action: str
     parameters: Mapping[str, str]
     body: bytes | Iterator[bytes]
@@ -197,19 +206,9 @@ class ApiCall:
         return self.parameters[name]
 
     @property
-    def headers(self) -> Headers:
-        """The headers."""
-        return self.request.headers
-
-    @property
     def remembered(self) -> Remembered:
         """What the endpoint remembers."""
         return _remembered_for(self.context.served)
-
-    @property
-    def client(self) -> Client:
-        """The client, for the operation log."""
-        return client_of(self.request, "api")
 
     @property
     def committer(self) -> str:
@@ -238,10 +237,10 @@ class ApiCall:
         return decode_entry(outcome)
 
     def document(self) -> Any:  # noqa: ANN401 - whatever JSON can be
-        """Return the JSON in the body; without a body an object without fields."""
+        """Return the JSON in the body; an empty body is an object without fields."""
         assert isinstance(self.body, bytes)
         try:
-            return parse_json(self.body, max_size=LARGEST_BODY)
+            return parse_json(self.body or b"{}", max_size=LARGEST_BODY)
         except Unparsable as error:
             raise Invalid(f"the body: {error}") from None
 
@@ -366,12 +365,28 @@ def page(
     return {"pagination": pagination, "results": [record(each) for each in shown]}
 
 
-def offset_of(path: bytes) -> str:
+def page_of_paths(
+    call: ApiCall,
+    scan: Callable[[bytes], Iterator[tuple[bytes, bytes]]],
+    record: Callable[[ListedObject | ListedPrefix], object],
+) -> Mapping[str, Any]:
+    """Return a page of paths, or of their common prefixes.
+
+    Args:
+        scan: yields the paths and what they have, from a path on.
+        record: returns the JSON of a result.
+    """
+    prefix, delimiter, after = call.raw("prefix"), call.raw("delimiter"), call.after
+    listed = list_prefix(scan, prefix=prefix, delimiter=delimiter, after=after)
+    return page(call, listed, record, _offset_of)
+
+
+def _offset_of(found: ListedObject | ListedPrefix) -> str:
     """Return the offset of the page after a path, as text that every client can send back."""
     try:
-        return path.decode()
+        return found.path.decode()
     except UnicodeDecodeError:
-        return _UNDECODABLE + path.hex()
+        return _UNDECODABLE + found.path.hex()
 
 
 def shown_text(path: bytes) -> str:

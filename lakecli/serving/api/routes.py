@@ -18,7 +18,7 @@ from lakecli.errors import LakeError, Refused
 from lakecli.serving.access import COOKIE, EndpointAccess
 from lakecli.serving.api import configuration, objects, refs, repositories, requests, tasks
 from lakecli.serving.api.requests import READING, ApiCall, ApiError, ApiOperation, json_response
-from lakecli.serving.context import ServingContext, pieces_of
+from lakecli.serving.context import ServingContext, client_of, pieces_of
 
 BASE: Final = "/api/v1"
 HEALTH: Final = "/_health"
@@ -67,7 +67,8 @@ async def _answer(request: Request, context: ServingContext) -> Response:
         except Refused as error:
             raise ApiError(403, error.message) from None
     body = pieces_of(request.stream()) if operation.is_raw else await _read(request)
-    call = ApiCall(context, request, operation.name, parameters, body)
+    asked = context, request, request.headers, client_of(request, "api")
+    call = ApiCall(*asked, operation.name, parameters, body)
     found = await context.in_thread(operation.answer, call)
     if isinstance(found, Response):
         return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC
 from threading import Thread
 from typing import Any, Final
@@ -57,7 +58,7 @@ _PARALLELISM: Final = 8
 def start_import(call: ApiCall) -> Mapping[str, Any]:
     """Begin to import one prefix, in one commit; the client asks for the result later."""
     locations = call.fields["paths"]
-    if len(locations) != 1 or locations[0]["type"] != "common_prefix":
+    if [each["type"] for each in locations] != ["common_prefix"]:
         message = "an import has one location, a common_prefix; import several one by one"
         raise ApiError(501, message)
     check_branch(call.repository, call["branch"])
@@ -73,19 +74,13 @@ def _import(call: ApiCall, task: str, location: Mapping[str, str]) -> None:
     result: dict[str, Any] = {}
     try:
         with call.acting() as repository, LocalRunner(parallelism=_PARALLELISM) as runner:
+            options = ImportOptions(metadata=commit["metadata"] or {}, allow_empty=True)
+            options = replace(options, message=commit["message"] or options.message)
             report = import_objects(
-                repository,
-                call["branch"],
-                os.fsencode(location["destination"]),
+                repository, call["branch"], os.fsencode(location["destination"]),
                 source=open_source(repository, location["path"], links=LinkPolicy.FAIL),
-                runner=runner,
-                committer=call.committer,
-                options=ImportOptions(
-                    message=commit["message"] or ImportOptions().message,
-                    metadata=commit["metadata"] or {},
-                    allow_empty=True,
-                ),
-            )
+                runner=runner, committer=call.committer, options=options,
+            )  # fmt: skip
         whys = "; ".join(each.why for each in report.failures[:3])
         error = f"{report.failed} objects failed: {whys}"
         if (made := report.commit) is not None:
@@ -102,24 +97,24 @@ def _import(call: ApiCall, task: str, location: Mapping[str, str]) -> None:
 # Refs dumps ----------------------------------------------------------------------------------
 
 _tree = or_empty(identifier(MetarangeId))
-_REFS: Final = JsonFields(
-    commits_meta_range_id=_tree,
-    branches_meta_range_id=_tree,
-    tags_meta_range_id=_tree,
-    force=requests.flag,
-)
+_LISTS: Final = {each: f"{each}_meta_range_id" for each in ("commits", "branches", "tags")}
+_REFS: Final = JsonFields(**dict.fromkeys(_LISTS.values(), _tree), force=requests.flag)
 
 
 def dump_refs(call: ApiCall) -> Mapping[str, Any]:
     """Write a refs dump; as lakeFS's, it lacks what is staged."""
     dumped = refs_dump.refs_dump(call.repository, leave_out={refs_dump.Loss.UNCOMMITTED})
-    names = ("commits", "branches", "tags")
-    return {f"{each}_meta_range_id": getattr(dumped.manifest, each) for each in names}
+    return requests.as_json(dumped.manifest, **{name: each for each, name in _LISTS.items()})
 
 
 def restore_from_dump(call: ApiCall) -> None:
     """Fill an empty repository from a dump."""
-    restore_refs(call.repository, RefsManifest(*list(call.fields.values())[:3]))
+    restore_refs(call.repository, RefsManifest(*(call.fields[each] for each in _LISTS.values())))
+
+
+def submit_dump(call: ApiCall) -> Mapping[str, Any]:
+    """Write a refs dump, whose result is asked for later."""
+    return _note(call, done=True, refs=dump_refs(call))
 
 
 def submit_restore(call: ApiCall) -> Mapping[str, Any]:
@@ -133,6 +128,11 @@ def get_task(call: ApiCall) -> Mapping[str, Any]:
     return {"id": call.text("task_id"), **_status(call, call.text("task_id"))}
 
 
+def list_runs(call: ApiCall) -> Mapping[str, Any]:
+    """List runs of actions: there are none."""
+    return requests.page(call, [], dict, str)
+
+
 _ONE: Final = "/repositories/{repository}"
 _IMPORTS: Final = _ONE + "/branches/{branch}/import"
 _DUMP: Final = _ONE + "/dump"
@@ -143,17 +143,9 @@ OPERATIONS: Final = (
     ApiOperation("importStatus", "GET", _IMPORTS, lambda call: _status(call, call.text("id"))),
     ApiOperation("dumpRefs", "PUT", _ONE + "/refs/dump", dump_refs, 201),
     ApiOperation("restoreRefs", "PUT", _ONE + "/refs/restore", restore_from_dump, 200, _REFS),
-    ApiOperation(
-        "dumpSubmit", "POST", _DUMP, lambda call: _note(call, done=True, refs=dump_refs(call)), 202
-    ),
+    ApiOperation("dumpSubmit", "POST", _DUMP, submit_dump, 202),
     ApiOperation("dumpStatus", "GET", _DUMP, get_task),
     ApiOperation("restoreSubmit", "POST", _RESTORE, submit_restore, 202, _REFS),
     ApiOperation("restoreStatus", "GET", _RESTORE, get_task),
-    # There are no actions, so none has run.
-    ApiOperation(
-        "listRepositoryRuns",
-        "GET",
-        _ONE + "/actions/runs",
-        lambda call: requests.page(call, [], dict, str),
-    ),
+    ApiOperation("listRepositoryRuns", "GET", _ONE + "/actions/runs", list_runs),
 )

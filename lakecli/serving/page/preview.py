@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from textwrap import fill
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.content_types import content_type_of
@@ -95,11 +96,9 @@ def preview(repository: Repository, path: bytes, entry: Entry) -> Preview:
 
 def _read(repository: Repository, entry: Entry) -> bytes:
     """Return the beginning of an object; an object that is read whole is verified."""
-    whole = entry.size <= MOST_READ
-    pieces = (
-        read_object(repository, entry) if whole else read_range(repository, entry, 0, MOST_READ)
-    )
-    return b"".join(pieces)
+    if entry.size <= MOST_READ:
+        return b"".join(read_object(repository, entry))
+    return b"".join(read_range(repository, entry, 0, MOST_READ))
 
 
 def _unpacked(data: bytes) -> tuple[bytes, bool]:
@@ -113,18 +112,16 @@ def _unpacked(data: bytes) -> tuple[bytes, bool]:
 
 def _of_bytes(path: bytes, entry: Entry, data: bytes, *, is_whole: bool) -> Preview:
     if (text := _as_text(data, is_whole=is_whole)) is None:
-        lines = (data[at : at + 16].hex(" ") for at in range(0, min(len(data), _DUMPED), 16))
-        return Preview("Not text: the first bytes, in hexadecimal digits.", "\n".join(lines))
+        lines = fill(data[:_DUMPED].hex(" "), width=47)  # 16 bytes each
+        return Preview("Not text: the first bytes, in hexadecimal digits.", lines)
     named, recorded = content_type_of(path), entry.content_type.partition(";")[0].strip().lower()
     kind = named if named in _SEPARATORS or named in _LIST else recorded
     if kind in _SEPARATORS and (rows := _of_csv(text, _SEPARATORS[kind], is_whole=is_whole)):
         return rows
     if kind in _LIST and is_whole and "\n" not in text.strip():
+        laid_out, encoder = "", json.JSONEncoder(indent=2, ensure_ascii=False)
         with suppress(ValueError, RecursionError):
-            laid_out = ""
-            for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(
-                json.loads(text)
-            ):
+            for piece in encoder.iterencode(json.loads(text)):
                 laid_out += piece
                 if len(laid_out) > 4 * MOST_READ:  # the indentation makes far more of it
                     break
@@ -170,10 +167,6 @@ def _table(rows: Sequence[Sequence[str]], *, is_all: bool, of: str = "") -> Prev
     return Preview(f"{note}{columns}.", rows=shown)
 
 
-class _TooMuchError(OSError):
-    """More of a file was asked for than a preview reads."""
-
-
 class _Window(Seekable):
     """An object of a store as a file, of which a bounded number of bytes can be read."""
 
@@ -185,7 +178,7 @@ class _Window(Seekable):
         length = max(0, min(len(buffer), self._size - self._position))
         self._left -= length
         if self._left < 0:
-            raise _TooMuchError
+            raise OSError("its pages are too large for a preview")
         data = self._get(start=self._position, length=length) if length else b""
         buffer[: len(data)] = data
         self._position += len(data)
@@ -209,8 +202,6 @@ def _of_parquet(store: ObjectStore, key: str, size: int) -> Preview:
         batch = next(found, None) if file.num_row_groups else None
         columns = [] if batch is None else [map(_cell, column) for column in batch.columns]
         rows = [list(schema.names), *(list(row) for row in zip(*columns, strict=True))]
-    except _TooMuchError:
-        return Preview("Parquet, with pages too large for a preview.")
     except (pa.ArrowException, OSError, ValueError) as error:
         return Preview(f"Parquet that cannot be read: {error}.")
     is_all = len(rows) - 1 == total
@@ -218,8 +209,6 @@ def _of_parquet(store: ObjectStore, key: str, size: int) -> Preview:
 
 
 def _cell(value: Any) -> str:  # noqa: ANN401 - Arrow's scalars
-    try:
-        found = value.as_py()
-    except (ValueError, OverflowError):  # a time that Python does not have
-        found = value
-    return "" if found is None else str(found)
+    with suppress(ValueError, OverflowError):  # a time that Python does not have
+        value = value.as_py()
+    return "" if value is None else str(value)

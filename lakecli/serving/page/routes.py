@@ -52,13 +52,6 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_SECTIONS: Final = (
-    ("tree", "Files"),
-    ("log", "History"),
-    ("staged", "Uncommitted"),
-    ("diff", "Compare"),
-    ("operations", "Operations"),
-)
 
 
 async def handle(request: Request, context: ServingContext) -> Response:
@@ -120,13 +113,9 @@ def _error(status: int, message: str, hint: str | None, **headers: str) -> Respo
 
 
 def _page(shown: Shown, status: int = 200, name: str = "") -> Response:
-    template = shown.template
-    refs = {verb: shown.values.get("ref") for verb, _ in _SECTIONS}
-    refs["staged"] = shown.values.get("branch")
-    sections = [(verb, text, link(name, verb, ref=refs[verb])) for verb, text in _SECTIONS if name]
-    text = _templates().get_template(f"{template}.html").render(
-        shown.values, title=shown.title, crumbs=shown.crumbs, name=name, sections=sections,
-        section={"object": "tree", "commit": "log"}.get(template, template),
+    text = _templates().get_template(f"{shown.template}.html").render(
+        {"ref": None, "branch": None} | shown.values, title=shown.title, crumbs=shown.crumbs,
+        name=name, template=shown.template,
     )  # fmt: skip
     body = text.encode("utf-8", "replace")
     return Response(body, status, _HEADERS, media_type="text/html; charset=utf-8")

@@ -41,9 +41,6 @@ MOST_WALKED: Final = 20_000
 MOST_NAMED: Final = 2_000
 """The number of branches and tags that a page of commits can name."""
 
-Apart = tuple[int, int] | None
-"""Numbers of commits, ahead and behind; ``None``: not known, or too many to count."""
-
 
 class Shown(NamedTuple):
     """A page: its template, its title, the way to it as names and addresses, and its data."""
@@ -51,7 +48,7 @@ class Shown(NamedTuple):
     template: str
     title: bytes | str
     crumbs: Sequence[tuple[bytes | str, str]]
-    values: Mapping[str, Any]
+    values: dict[str, Any]
 
 
 def _page(
@@ -110,8 +107,11 @@ class _Counting:
             raise OverflowError
         return self._refs.find_commit(id)
 
-    def apart(self, here: CommitId, there: CommitId | None) -> Apart:
-        """Return how many commits only one of two reaches."""
+    def apart(self, here: CommitId, there: CommitId | None) -> tuple[int, int] | None:
+        """Return how many commits only one of two reaches.
+
+        ``None``: it is not known, or they are too many to count.
+        """
         try:
             return None if there is None else count_ahead_behind(self, here, there)
         except OverflowError:
@@ -141,12 +141,9 @@ def refs(asked: Asked) -> Shown:
 
         branches, more_branches = _cut(map(row, store.iter_branches(after=after["branches"])), PAGE)
         tags, more_tags = _cut(map(row, store.iter_tags(after=after["tags"])), PAGE)
-    values = {
-        "branches": branches, "more_branches": more_branches, "tags": tags, "more_tags": more_tags,
-        "after": after,
-    }  # fmt: skip
-    crumbs = (("lakecli", link()), (asked.name, ""))
-    return Shown("refs", asked.name, crumbs, values | _repository(asked))
+    values = {"branches": branches, "tags": tags, "after": after, **_repository(asked)}
+    values |= {"more_branches": more_branches, "more_tags": more_tags}
+    return Shown("refs", asked.name, (("lakecli", link()), (asked.name, "")), values)
 
 
 def log(asked: Asked) -> Shown:
@@ -208,10 +205,8 @@ def tree(asked: Asked) -> Shown:
         items, more = _cut(map(item, found), PAGE)
         if prefix and not items and not after:
             view.entry(prefix.rstrip(b"/"))  # raises what it is not, or it is an object
-            raise NotFound(
-                f"{os.fsdecode(prefix)} is an object, not a directory",
-                hint="its page has the same address without the slash",
-            )
+            message = f"{os.fsdecode(prefix)} is an object, not a directory"
+            raise NotFound(message, hint="its page has the same address without the slash")
     text = os.fsdecode(prefix)
     return _page(
         asked, "tree", prefix.rstrip(b"/").rpartition(b"/")[2] or f"Files of {ref}", prefix,
@@ -288,13 +283,7 @@ def operations(asked: Asked) -> Shown:
 
 
 PAGES: Final[Mapping[str, Callable[[Asked], Shown]]] = {
-    "": refs,
-    "log": log,
-    "commit": commit,
-    "tree": tree,
-    "object": object_,
-    "staged": staged,
-    "diff": compare_refs,
-    "operations": operations,
-}
+    "": refs, "log": log, "commit": commit, "tree": tree, "object": object_, "staged": staged,
+    "diff": compare_refs, "operations": operations,
+}  # fmt: skip
 """The pages of a repository, by the last part of their address."""

@@ -13,9 +13,9 @@ The operations stand on them::
 
     routes.py      finds the operation of a request; errors become documents
     listing.py     listings of objects, their parameters and tokens
-    multipart.py   uploads in parts, while they are unfinished
+    multipart.py   uploads in parts
     objects.py     objects are read, written, copied and deleted
     buckets.py     repositories as buckets, and fixed answers
-    parts.py       where parts are until they are joined
+    parts.py       unfinished uploads, and where their parts are until they are joined
     call.py        a request while it is answered, its body, and the form of answers
 """

@@ -22,12 +22,7 @@ from typing import Final
 
 from lakecli.serving.s3 import checksums
 from lakecli.serving.s3.errors import S3Error
-from lakecli.serving.s3.signature import (
-    SIGNED_CHUNKS,
-    SIGNED_TRAILER,
-    UNSIGNED_TRAILER,
-    Signed,
-)
+from lakecli.serving.s3.signature import SIGNED_CHUNKS, SIGNED_TRAILER, UNSIGNED_TRAILER, Signed
 from lakecli.stores.s3.signing import UNSIGNED
 
 _CHUNKED: Final = frozenset({UNSIGNED_TRAILER, SIGNED_CHUNKS, SIGNED_TRAILER})
@@ -89,7 +84,7 @@ class Body:
             self._expected = {**self._expected, _MD5: _md5_of(headers["content-md5"])}
             self._hashers[_MD5] = md5(usedforsecurity=False)
         self._line = bytearray()
-        self._take_line = self._begin_chunk
+        self._take_line = Body._begin_chunk  # not bound, so that no body refers to itself
         self._left = self._lines = 0
         self._chunk_signature: str | None = None
         self._chunk = sha256() if signed.payload in _SIGNED else None
@@ -117,7 +112,7 @@ class Body:
                 self._left -= len(piece)
                 if not self._left:
                     self._end_chunk()
-                    self._take_line = self._end_data
+                    self._take_line = Body._end_data
                 continue
             end = data.find(b"\n", position)
             self._line += data[position : len(data) if end < 0 else end]
@@ -145,16 +140,16 @@ class Body:
         self._line.clear()
         if not whole.endswith(b"\r") and not self._is_at_trailers:
             raise _incomplete("a line does not end with CRLF")
-        self._take_line(whole.removesuffix(b"\r"))
+        self._take_line(self, whole.removesuffix(b"\r"))
 
     @property
     def _is_at_trailers(self) -> bool:
-        return self._take_line == self._read_trailer
+        return self._take_line is Body._read_trailer
 
     def _end_data(self, line: bytes) -> None:
         if line:
             raise _incomplete("a chunk is longer than announced")
-        self._take_line = self._begin_chunk
+        self._take_line = Body._begin_chunk
 
     def _begin_chunk(self, line: bytes) -> None:
         found = _CHUNK.fullmatch(line)
@@ -167,7 +162,7 @@ class Body:
         self._chunk_signature = signature
         if not self._left:
             self._end_chunk()
-            self._take_line = self._read_trailer
+            self._take_line = Body._read_trailer
 
     def _end_chunk(self) -> None:
         """Verify the signature of a chunk."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lakecli.serving.s3 import xml
-from lakecli.serving.s3.call import Call, S3Answer, operation, xml_answer
+from lakecli.serving.s3.call import Call, S3Answer, operation
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import find_entry, iso_date
 
@@ -33,7 +33,7 @@ def list_buckets(call: Call) -> S3Answer:
         if name.startswith(prefix)
     ]
     buckets = xml.elements(Bucket=found)
-    return xml_answer("ListAllMyBucketsResult", Owner=OWNER, Buckets=buckets)
+    return S3Answer.document("ListAllMyBucketsResult", Owner=OWNER, Buckets=buckets)
 
 
 @operation()
@@ -56,14 +56,14 @@ def get_location(call: Call) -> S3Answer:
     """Answer GetBucketLocation."""
     call.check_bucket()
     region = call.context.options.region
-    return xml_answer("LocationConstraint", "" if region == "us-east-1" else region)
+    return S3Answer.document("LocationConstraint", "" if region == "us-east-1" else region)
 
 
 @operation()
 def get_versioning(call: Call) -> S3Answer:
     """Answer GetBucketVersioning: there was never any, because commits are the versions."""
     call.check_bucket()
-    return xml_answer("VersioningConfiguration")
+    return S3Answer.document("VersioningConfiguration")
 
 
 @operation()
@@ -72,11 +72,11 @@ def get_acl(call: Call) -> S3Answer:
     if call.key:
         find_entry(call)
     call.check_bucket()
-    return xml_answer("AccessControlPolicy", Owner=OWNER, AccessControlList=_GRANTS)
+    return S3Answer.document("AccessControlPolicy", Owner=OWNER, AccessControlList=_GRANTS)
 
 
 @operation()
 def get_object_tagging(call: Call) -> S3Answer:
     """Answer GetObjectTagging."""
     find_entry(call)
-    return xml_answer("Tagging", TagSet="")
+    return S3Answer.document("Tagging", TagSet="")

@@ -8,17 +8,10 @@ from __future__ import annotations
 
 import os
 from asyncio import Task, create_task, shield, timeout, wait, wrap_future
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import ExitStack, aclosing, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
@@ -35,6 +28,8 @@ from lakecli.serving.s3.signature import Signed
 from lakecli.serving.s3.xml import Markup, document
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
@@ -65,8 +60,6 @@ DRAIN_TIME: Final = 2.0
 BODILESS: Final = frozenset({204, 304})
 """Statuses of answers without a body."""
 
-Headers = dict[str, str]
-
 _turns = Semaphore(MOST_STREAMS)
 
 
@@ -86,6 +79,14 @@ class S3Answer(Response):
         self.body = body
         self.background = None
 
+    @classmethod
+    def document(
+        cls, root: str, text: str = "", /, **named: str | int | list[Markup] | None
+    ) -> S3Answer:
+        """Return an answer with a document that has a text, or elements."""
+        found = document(root, text, **named)
+        return S3Answer(200, {"content-type": "application/xml"}, found)
+
 
 class StreamedAnswer(S3Answer):
     """An answer whose body is read while it is sent.
@@ -95,7 +96,7 @@ class StreamedAnswer(S3Answer):
     """
 
     def __init__(
-        self, call: Call, status: int, headers: Headers, first: bytes, rest: Iterator[bytes]
+        self, call: Call, status: int, headers: dict[str, str], first: bytes, rest: Iterator[bytes]
     ) -> None:
         super().__init__(status, headers)
         self._call = call
@@ -121,6 +122,7 @@ class StreamedAnswer(S3Answer):
             yield piece
 
 
+@dataclass(eq=False)
 class Call:
     """A request whose signature is right.
 
@@ -131,27 +133,19 @@ class Call:
         headers: the headers by lower-case names.
         body: the body, if the operation needs it as a whole.
         sums: the checksums of the body once it was read whole; see `Body.finish`.
+        has_read: whether reading the body has begun.
     """
 
-    def __init__(
-        self,
-        request: Request,
-        context: ServingContext,
-        signed: Signed,
-        *,
-        place: tuple[str, bytes],
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-    ) -> None:
-        self.request = request
-        self.context = context
-        self.signed = signed
-        self.bucket, self.key = place
-        self.query = query
-        self.headers = headers
-        self.body = b""
-        self.sums: Mapping[str, str] = {}
-        self._has_read = False
+    request: Request
+    context: ServingContext
+    signed: Signed
+    bucket: str
+    key: bytes
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes = b""
+    sums: Mapping[str, str] = field(default_factory=dict)
+    has_read: bool = False
 
     @cached_property
     def client(self) -> Client:
@@ -188,13 +182,17 @@ class Call:
         if name not in self.context.served.names():
             raise S3Error("NoSuchBucket", f"no repository {name!r} is served here")
 
-    def writer(self, ref: str) -> BranchWriter:
+    def writer(self, branch: str = "") -> BranchWriter:
         """Return the writer of a branch, in a thread.
+
+        Args:
+            branch: its name; ``""``: the branch of the key.
 
         Raises:
             S3Error: there is no such branch; or it is a tag, a commit or another expression.
             Refused: nothing may be written here.
         """
+        ref = branch or self.place[0]
         try:
             return self.context.served.writer(self.bucket, ref)
         except (NotFound, UsageError) as error:
@@ -207,9 +205,9 @@ class Call:
                 headers={"Allow": "GET, HEAD"},
             ) from error
 
-    def apply(self, writer: BranchWriter, change: PathChange, action: str) -> None:
-        """Make one change, in a thread."""
-        (outcome,) = writer.apply([change], client=self.client, action=action)
+    def apply(self, change: PathChange, action: str) -> None:
+        """Make one change on the branch of the key, in a thread."""
+        (outcome,) = self.writer().apply([change], client=self.client, action=action)
         if isinstance(outcome, LakeError):
             raise outcome
 
@@ -223,12 +221,7 @@ class Call:
     ) -> bytes:
         """Return the body, verified; for the parameters see `Body`."""
         body = Body(self.signed, self.headers, limit=limit, also=also, of_upload=of_upload)
-        pieces: list[bytes] = []
-        self._has_read = True
-        async for data in self.request.stream():
-            pieces += body.feed(data)
-        self.sums = body.finish()
-        return b"".join(pieces)
+        return b"".join([piece async for piece in self._pieces(body)])
 
     async def slowly(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that may take long, and that may wait for the client.
@@ -270,7 +263,7 @@ class Call:
     async def _pieces(self, body: Body) -> AsyncGenerator[bytes]:
         gathered: list[bytes] = []
         size = 0
-        self._has_read = True
+        self.has_read = True
         async for data in self.request.stream():
             for piece in body.feed(data):
                 gathered.append(piece)
@@ -283,7 +276,7 @@ class Call:
 
     async def drain(self) -> None:
         """Read and drop the rest of a body; many clients read no answer before they sent it all."""
-        if not self._has_read and self.headers.get("expect", "").lower() == "100-continue":
+        if not self.has_read and self.headers.get("expect", "").lower() == "100-continue":
             return
         left = DRAINED
         with suppress(ClientDisconnect, TimeoutError, RuntimeError):  # it was read already
@@ -324,12 +317,6 @@ def split_key(key: bytes) -> tuple[str, bytes]:
     """Return the ref expression and the path in a key; the path is empty without a slash."""
     ref, _, path = key.partition(b"/")
     return os.fsdecode(ref), path
-
-
-def xml_answer(root: str, text: str = "", /, **named: str | int | list[Markup] | None) -> S3Answer:
-    """Return an answer with a document that has a text, or elements."""
-    found = document(root, text, **named)
-    return S3Answer(200, {"content-type": "application/xml"}, found)
 
 
 def operation(

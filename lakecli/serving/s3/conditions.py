@@ -17,6 +17,7 @@ _RANGE: Final = re.compile(r"bytes\s*=\s*(?:([0-9]{1,40})\s*-\s*([0-9]{0,40})|-\
 _COPIED: Final = re.compile(r"bytes=([0-9]{1,18})-([0-9]{1,18})")
 _NONE_MATCH: Final = "if-none-match"
 _MODIFIED_SINCE: Final = "if-modified-since"
+_NAMES: Final = ("if-match", "if-unmodified-since", _NONE_MATCH, _MODIFIED_SINCE)
 
 
 def check_read(headers: Mapping[str, str], etag: str, modified: datetime) -> None:
@@ -33,8 +34,7 @@ def check_read(headers: Mapping[str, str], etag: str, modified: datetime) -> Non
     if failed in {_NONE_MATCH, _MODIFIED_SINCE}:
         stored = {"ETag": f'"{_bare(etag)}"', "Last-Modified": http_date(modified)}
         raise S3Error("NotModified", "The object is not modified.", headers=stored)
-    if failed:
-        raise _precondition(failed)
+    _require(failed)
 
 
 def check_write(
@@ -51,9 +51,7 @@ def check_write(
     wanted = headers.get("if-match")
     if etag is None and wanted is not None and wanted.strip() != "*":
         raise S3Error("NoSuchKey", "There is no object whose ETag If-Match could match.")
-    failed = _failed(headers, "", etag, modified)
-    if failed and failed != _MODIFIED_SINCE:
-        raise _precondition(failed)
+    _require(_failed(headers, "", etag, modified).replace(_MODIFIED_SINCE, ""))
 
 
 def check_copy(headers: Mapping[str, str], etag: str, modified: datetime) -> None:
@@ -62,17 +60,13 @@ def check_copy(headers: Mapping[str, str], etag: str, modified: datetime) -> Non
     Raises:
         S3Error: PreconditionFailed.
     """
-    failed = _failed(headers, _SOURCE, etag, modified)
+    _require(_failed(headers, _SOURCE, etag, modified))
+
+
+def _require(failed: str) -> None:
     if failed:
-        raise _precondition(_SOURCE + failed)
-
-
-def _precondition(header: str) -> S3Error:
-    return S3Error(
-        "PreconditionFailed",
-        f"The condition {header} does not hold.",
-        details={"Condition": header},
-    )
+        text = f"The condition {failed} does not hold."
+        raise S3Error("PreconditionFailed", text, details={"Condition": failed})
 
 
 def _failed(
@@ -82,19 +76,16 @@ def _failed(
 
     A date counts only without the tags that say the same more exactly; RFC 9110, 13.2.2.
     """
-    match = headers.get(f"{prefix}if-match")
-    if match is not None:
-        if not _has(match, etag):
-            return "if-match"
-    else:
-        until = _date(headers, f"{prefix}if-unmodified-since")
-        if until and modified and _whole(modified) > until:
-            return "if-unmodified-since"
-    none_match = headers.get(f"{prefix}{_NONE_MATCH}")
-    if none_match is not None:
-        return _NONE_MATCH if _has(none_match, etag, is_weak=True) else ""
-    since = _date(headers, f"{prefix}{_MODIFIED_SINCE}")
-    return _MODIFIED_SINCE if since and modified and _whole(modified) <= since else ""
+    match, until, none_match, since = (f"{prefix}{name}" for name in _NAMES)
+    if match in headers:
+        if not _has(headers[match], etag):
+            return match
+    elif modified and (moment := _date(headers, until)) and _whole(modified) > moment:
+        return until
+    if none_match in headers:
+        return none_match if _has(headers[none_match], etag, is_weak=True) else ""
+    moment = _date(headers, since)
+    return since if moment and modified and _whole(modified) <= moment else ""
 
 
 def _has(tags: str, etag: str | None, *, is_weak: bool = False) -> bool:
@@ -121,8 +112,7 @@ def _bare(etag: str) -> str:
 
 
 def _date(headers: Mapping[str, str], name: str) -> datetime | None:
-    found = headers.get(name)
-    return date_of(found) if found else None
+    return date_of(headers[name]) if name in headers else None
 
 
 def _whole(moment: datetime) -> datetime:

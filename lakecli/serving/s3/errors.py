@@ -20,28 +20,21 @@ _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _USUAL: Final = 400
 NOT_MODIFIED: Final = 304
 
-_STATUS: Final = {
-    "AccessDenied": 403,
-    "BucketAlreadyExists": 409,
-    "BucketAlreadyOwnedByYou": 409,
-    "InternalError": 500,
-    "InvalidAccessKeyId": 403,
-    "InvalidObjectState": 403,
-    "InvalidRange": 416,
-    "MethodNotAllowed": 405,
-    "MissingContentLength": 411,
-    "NoSuchBucket": 404,
-    "NoSuchKey": 404,
-    "NoSuchUpload": 404,
-    "NotImplemented": 501,
-    "NotModified": NOT_MODIFIED,
-    "OperationAborted": 409,
-    "PreconditionFailed": 412,
-    "RequestTimeTooSkewed": 403,
-    "ServiceUnavailable": 503,
-    "SignatureDoesNotMatch": 403,
-    "SlowDown": 503,
+_CODES_OF: Final = {
+    NOT_MODIFIED: "NotModified",
+    403: "AccessDenied InvalidAccessKeyId InvalidObjectState RequestTimeTooSkewed "
+    "SignatureDoesNotMatch",
+    404: "NoSuchBucket NoSuchKey NoSuchUpload",
+    405: "MethodNotAllowed",
+    409: "BucketAlreadyExists BucketAlreadyOwnedByYou OperationAborted",
+    411: "MissingContentLength",
+    412: "PreconditionFailed",
+    416: "InvalidRange",
+    500: "InternalError",
+    501: "NotImplemented",
+    503: "ServiceUnavailable SlowDown",
 }
+_STATUS: Final = {code: status for status, codes in _CODES_OF.items() for code in codes.split()}
 """The statuses of S3's codes that do not have the usual one."""
 
 

@@ -18,16 +18,20 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from hmac import compare_digest
-from typing import Final, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
 from lakecli.serving.s3 import xml
 from lakecli.serving.s3.buckets import OWNER
-from lakecli.serving.s3.call import Call, S3Answer, operation, xml_answer
+from lakecli.serving.s3.call import Call, S3Answer, operation
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import etag_of, iso_date
+
+if TYPE_CHECKING:
+    from lakecli.base.model import Entry
 
 MOST: Final = 1000
 """The most names on a page."""
@@ -107,52 +111,45 @@ def list_objects(call: Call) -> S3Answer:
     else:
         after = bytes_of(call, "marker")
         own["Marker"] = page.name(after)
-    has_owner = not is_second or query.get("fetch-owner") == "true"
-    objects, prefixes, last = _listed(call, page._replace(after=after), has_owner=has_owner)
+    if not page.most:
+        call.check_bucket()
+    page = page._replace(after=after)
+    found = list(islice(_walk(call, page), page.most + 1)) if page.most else []
+    shown = found[: page.most]
+    last = shown[-1][0] + shown[-1][1].path if len(found) > len(shown) else b""
     if is_second:
-        own["KeyCount"] = len(objects) + len(prefixes)
+        own["KeyCount"] = len(shown)
         own["NextContinuationToken"] = token_of(secret, listing, last) if last else None
     elif page.delimiter:
         own["NextMarker"] = page.name(last) if last else None
-    return xml_answer(
+    has_owner = not is_second or query.get("fetch-owner") == "true"
+    owner = xml.elements(Owner=OWNER) if has_owner else xml.Markup()
+    return S3Answer.document(
         "ListBucketResult",
         Name=call.bucket,
         **page.echoed(),
         MaxKeys=page.most,
         **own,
-        IsTruncated=last is not None,
-        Contents=objects,
-        CommonPrefixes=prefixes,
+        IsTruncated=bool(last),
+        Contents=[
+            _described(page.name(before + each.path), decode_entry(each.value), owner)
+            for before, each in shown
+            if isinstance(each, ListedObject)
+        ],
+        CommonPrefixes=[
+            xml.elements(Prefix=page.name(before + each.path))
+            for before, each in shown
+            if isinstance(each, ListedPrefix)
+        ],
     )
 
 
-def _listed(
-    call: Call, page: ListingPage, *, has_owner: bool
-) -> tuple[list[xml.Markup], list[xml.Markup], bytes | None]:
-    """Return the objects and prefixes of a page, and its last name if more follow."""
-    objects: list[xml.Markup] = []
-    prefixes: list[xml.Markup] = []
-    if not page.most:
-        call.check_bucket()
-        return objects, prefixes, None
-    last = b""
-    owner = xml.elements(Owner=OWNER) if has_owner else ""
-    for own, item in _walk(call, page):
-        if len(objects) + len(prefixes) == page.most:
-            return objects, prefixes, last
-        last = own + item.path
-        if isinstance(item, ListedPrefix):
-            prefixes.append(xml.elements(Prefix=page.name(last)))
-            continue
-        entry = decode_entry(item.value)
-        objects.append(
-            xml.Markup(
-                f"<Key>{page.name(last)}</Key><LastModified>{iso_date(entry.modified_at)}"
-                f"</LastModified><ETag>&quot;{etag_of(entry)}&quot;</ETag>"
-                f"<Size>{entry.size}</Size>{owner}<StorageClass>STANDARD</StorageClass>"
-            )
-        )
-    return objects, prefixes, None
+def _described(name: xml.Markup, entry: Entry, owner: xml.Markup) -> xml.Markup:
+    return xml.Markup(
+        f"<Key>{name}</Key><LastModified>{iso_date(entry.modified_at)}</LastModified>"
+        f"<ETag>&quot;{etag_of(entry)}&quot;</ETag><Size>{entry.size}</Size>{owner}"
+        "<StorageClass>STANDARD</StorageClass>"
+    )
 
 
 def _walk(call: Call, page: ListingPage) -> Iterator[Listed]:

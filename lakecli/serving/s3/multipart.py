@@ -9,37 +9,21 @@ large object in parts, its entry is copied, and no bytes.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from secrets import token_hex
 from threading import Lock
-from time import time_ns
 from typing import TYPE_CHECKING, Final
 
-from lakecli.serving.s3 import checksums, conditions, xml
+from lakecli.serving.s3 import checksums, conditions, objects, xml
 from lakecli.serving.s3.buckets import OWNER
-from lakecli.serving.s3.call import PIECE, Call, S3Answer, operation, xml_answer
+from lakecli.serving.s3.call import PIECE, Call, S3Answer, operation
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix, most_of, number_of
-from lakecli.serving.s3.objects import (
-    CopySource,
-    check_early,
-    check_key,
-    copy_answer,
-    etag_of,
-    iso_date,
-    properties_of,
-    read_range,
-    received_answer,
-    source_of,
-    stage,
-    stage_copy,
-)
-from lakecli.serving.s3.parts import UploadPart, storage_of
+from lakecli.serving.s3.parts import Parts, Upload, UploadPart, new_upload, no_such_upload
 
 if TYPE_CHECKING:
     from lakecli.serving.served import Served
-    from lakecli.serving.writes import Deposited
 
 SMALLEST: Final = 5 << 20
 """The smallest part in bytes, unless it is the last one."""
@@ -52,38 +36,6 @@ MOST_DONE: Final = 10_000
 
 PATIENCE: Final = timedelta(days=7)
 """The time after which an upload without a new part counts as abandoned."""
-
-
-class Upload:
-    """An unfinished upload. Safe to share between threads."""
-
-    def __init__(self, call: Call, path: bytes, algorithms: Sequence[str]) -> None:
-        self.started_at = self.changed_at = call.context.clock()
-        self.id = f"{time_ns():016x}{token_hex(8)}"  # uploads of one key are listed by their age
-        self.bucket = call.bucket
-        self.key = call.key
-        self.properties = properties_of(call.headers, path)
-        self.algorithms = algorithms
-        self.storage = storage_of(call.context.served.repository(call.bucket), algorithms)
-        self.parts: dict[int, UploadPart] = {}
-        self.completing = Lock()
-        self.joined: tuple[list[str], Deposited] | None = None
-        """The tags of the joined parts, if staging the object failed after that."""
-        self.is_ended = False
-
-    def add(self, part: UploadPart) -> None:
-        """Record a part; one of the same number is replaced."""
-        if self.is_ended or self.joined is not None:
-            self.storage.discard()
-            raise _no_such_upload()
-        self.parts[part.number] = part
-        self.changed_at = part.modified_at
-        self.storage.advance(self.parts)
-
-    def end(self) -> None:
-        """Remove what was stored."""
-        self.is_ended = True
-        self.storage.discard()
 
 
 class Uploads:
@@ -110,7 +62,7 @@ class Uploads:
         """Return the upload that a request names."""
         found = self._by_id.get(call.query["uploadId"])
         if found is None or (found.bucket, found.key) != (call.bucket, call.key):
-            raise _no_such_upload()
+            raise no_such_upload()
         return found
 
     def result_of(self, call: Call) -> str | None:
@@ -155,10 +107,6 @@ def _upload_of(call: Call) -> Upload:
     return uploads_of(call.context.served).of(call)
 
 
-def _no_such_upload() -> S3Error:
-    return S3Error("NoSuchUpload", "the upload does not exist, was completed, or was aborted")
-
-
 def _number_of(call: Call) -> int:
     number = number_of(call.query["partNumber"], "partNumber")
     if not 1 <= number <= xml.MOST_PARTS:
@@ -177,14 +125,14 @@ def _named(call: Call) -> dict[str, str]:
 @operation(PIECE)
 def create_upload(call: Call) -> S3Answer:
     """Answer CreateMultipartUpload."""
-    ref, path = check_key(call)
+    path = objects.check_key(call)
     if not path:
         raise S3Error("InvalidArgument", "an object needs a path behind the branch")
     named = call.headers.get("x-amz-checksum-algorithm")
-    call.writer(ref)
-    upload = Upload(call, path, () if named is None else (checksums.named(named),))
+    call.writer()
+    upload = new_upload(call, path, () if named is None else (checksums.named(named),))
     uploads_of(call.context.served).begin(upload)
-    return xml_answer("InitiateMultipartUploadResult", **_named(call), UploadId=upload.id)
+    return S3Answer.document("InitiateMultipartUploadResult", **_named(call), UploadId=upload.id)
 
 
 async def upload_part(call: Call) -> S3Answer:
@@ -193,25 +141,25 @@ async def upload_part(call: Call) -> S3Answer:
 
     def store(body: bytes | Iterator[bytes]) -> None:
         part = UploadPart(number, call.body_size or 0, tag, call.context.clock())
-        upload.storage.add(part, [body] if isinstance(body, bytes) else body)
-        upload.add(part._replace(checksums=call.sums))
+        upload.store(part, [body] if isinstance(body, bytes) else body)
+        upload.record(part._replace(checksums=call.sums))
 
     await call.received(store, also=upload.algorithms)
-    return received_answer(call, tag)
+    return objects.received_answer(call, tag)
 
 
 @operation()
 def copy_part(call: Call) -> S3Answer:
     """Answer UploadPartCopy."""
-    number, upload, source = _number_of(call), _upload_of(call), source_of(call)
+    number, upload, source = _number_of(call), _upload_of(call), objects.source_of(call)
     start, end = 0, source.entry.size
     named = call.headers.get("x-amz-copy-source-range")
     if named is not None:
         start, end = conditions.copied_span_of(named, end)
     now = call.context.clock()
     part = UploadPart(number, end - start, _new_tag(), now, source=source, start=start)
-    upload.add(part)
-    return copy_answer("CopyPartResult", now, part.tag)
+    upload.record(part)
+    return objects.copy_answer("CopyPartResult", now, part.tag)
 
 
 @operation(xml.LARGEST_COMPLETION, is_slow=True, of_upload=True)
@@ -226,7 +174,7 @@ def complete_upload(call: Call) -> S3Answer:
             etag = uploads.result_of(call) or _completed(call, upload, named)
             uploads.finish(upload, etag)
     url = f"{call.context.options.url}{call.request.url.path}"
-    return xml_answer(
+    return S3Answer.document(
         "CompleteMultipartUploadResult", Location=url, **_named(call), ETag=f'"{etag}"'
     )
 
@@ -234,29 +182,15 @@ def complete_upload(call: Call) -> S3Answer:
 def _completed(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> str:
     """Stage the object of some parts; return its ETag."""
     action, properties = "CompleteMultipartUpload", upload.properties
-    ref, path = check_key(call)
-    writer = call.writer(ref)
+    writer = call.writer()
     parts = _chosen(call, upload, named)
     expected = _expected_sums(call, parts)
-    check_early(call, ref, path)
+    objects.check_early(call)
     source = _whole_source(parts)
     if source is not None:
-        return etag_of(stage_copy(call, writer, path, source, action, properties=properties))
-    tags = [part.tag for part in parts]
-    if upload.joined is None:
-        for part in parts:
-            if part.source is not None:
-                pieces: Iterable[bytes] = ()
-                if part.size:
-                    found = part.source
-                    pieces = read_range(found.repository, found.entry, part.start, part.size)
-                upload.storage.add(part, pieces)
-        upload.joined = tags, upload.storage.join(parts, writer, expected)
-    elif upload.joined[0] != tags:
-        raise S3Error("InvalidPart", "the upload was completed before, with other parts")
-    deposited = upload.joined[1]
-    entry = properties.entry(deposited, call.context.clock())
-    return etag_of(stage(call, writer, path, entry, action, deposited))
+        return objects.etag_of(objects.stage_copy(call, source, properties, action))
+    entry = properties.entry(*upload.join(parts, writer, expected), call.context.clock())
+    return objects.etag_of(objects.stage(call, entry, action))
 
 
 def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[UploadPart]:
@@ -286,7 +220,7 @@ def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[
     return parts
 
 
-def _expected_sums(call: Call, parts: Sequence[UploadPart]) -> dict[str, str]:
+def _expected_sums(call: Call, parts: Parts) -> dict[str, str]:
     """Return the checksums that a client sent of the whole object; check those of checksums."""
     found = checksums.sent(call.headers, of_upload=True)
     for name, text in found.items():
@@ -296,7 +230,7 @@ def _expected_sums(call: Call, parts: Sequence[UploadPart]) -> dict[str, str]:
     return {name: text for name, text in found.items() if "-" not in text}
 
 
-def _whole_source(parts: Sequence[UploadPart]) -> CopySource | None:
+def _whole_source(parts: Parts) -> objects.CopySource | None:
     """Return the object that all parts together are a whole copy of, or ``None``."""
     first, at = parts[0].source, 0
     for part in parts:
@@ -328,14 +262,14 @@ def list_parts(call: Call) -> S3Answer:
     parts = [
         xml.elements(
             PartNumber=part.number,
-            LastModified=iso_date(part.modified_at),
+            LastModified=objects.iso_date(part.modified_at),
             ETag=f'"{part.tag}"',
             Size=part.size,
             **{f"Checksum{name.upper()}": text for name, text in part.checksums.items()},
         )
         for part in listed
     ]
-    return xml_answer(
+    return S3Answer.document(
         "ListPartsResult",
         **_named(call),
         UploadId=upload.id,
@@ -344,7 +278,7 @@ def list_parts(call: Call) -> S3Answer:
         PartNumberMarker=after,
         NextPartNumberMarker=listed[-1].number if listed else after,
         MaxParts=most,
-        IsTruncated=bool(most) and len(found) > most,
+        IsTruncated=0 < most < len(found),
         Part=parts,
     )
 
@@ -355,34 +289,32 @@ def list_uploads(call: Call) -> S3Answer:
     call.check_bucket()
     page = ListingPage.of(call, "max-uploads")
     after, after_id = bytes_of(call, "key-marker"), call.query.get("upload-id-marker", "")
-    uploads: list[xml.Markup] = []
-    groups: list[bytes] = []
-    last, is_truncated = (after, after_id), False
+    found: list[tuple[bytes, str, Upload]] = []
     for upload in uploads_of(call.context.served).listed(call.bucket):
         key = upload.key
         is_before = key == after and (not after_id or upload.id <= after_id)
         if key < after or is_before or not key.startswith(page.prefix):
             continue
         group = common_prefix(key, page)
-        if group and group in {after, *groups[-1:]}:
-            continue
-        if len(uploads) + len(groups) == page.most:
-            is_truncated = bool(page.most)
-            break
-        if group:
-            groups.append(group)
-            last = group, ""
-            continue
-        last = key, upload.id
-        described = xml.elements(
+        if not group:
+            found.append((key, upload.id, upload))
+        elif group != after and (not found or group != found[-1][0]):
+            found.append((group, "", upload))
+    shown = found[: page.most]
+    is_truncated = 0 < page.most < len(found)
+    uploads = [
+        xml.elements(
             Key=page.name(key),
-            UploadId=upload.id,
+            UploadId=upload_id,
             Owner=OWNER,
             StorageClass="STANDARD",
-            Initiated=iso_date(upload.started_at),
+            Initiated=objects.iso_date(upload.started_at),
         )
-        uploads.append(described)
-    return xml_answer(
+        for key, upload_id, upload in shown
+        if upload_id
+    ]
+    groups = [xml.elements(Prefix=page.name(group)) for group, own, _ in shown if not own]
+    return S3Answer.document(
         "ListMultipartUploadsResult",
         Bucket=call.bucket,
         KeyMarker=page.name(after),
@@ -390,8 +322,8 @@ def list_uploads(call: Call) -> S3Answer:
         **page.echoed(),
         MaxUploads=page.most,
         IsTruncated=is_truncated,
-        NextKeyMarker=page.name(last[0]) if is_truncated else None,
-        NextUploadIdMarker=last[1] if is_truncated else None,
+        NextKeyMarker=page.name(shown[-1][0]) if is_truncated else None,
+        NextUploadIdMarker=shown[-1][1] if is_truncated else None,
         Upload=uploads,
-        CommonPrefixes=[xml.elements(Prefix=page.name(group)) for group in groups],
+        CommonPrefixes=groups,
     )

@@ -28,16 +28,7 @@ from lakecli.repository.reading.contents import damaged, gone, read_object
 from lakecli.repository.reading.recorded import locate
 from lakecli.serving.s3 import checksums, conditions, xml
 from lakecli.serving.s3.bodies import stored_encoding
-from lakecli.serving.s3.call import (
-    PIECE,
-    Call,
-    Headers,
-    S3Answer,
-    StreamedAnswer,
-    operation,
-    split_key,
-    xml_answer,
-)
+from lakecli.serving.s3.call import PIECE, Call, S3Answer, StreamedAnswer, operation, split_key
 from lakecli.serving.s3.conditions import http_date
 from lakecli.serving.s3.errors import S3Error, of_lake_error
 from lakecli.serving.writes import PathChange
@@ -47,7 +38,7 @@ from lakecli.stores.streams import open_range
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
-    from lakecli.serving.writes import BranchWriter, Deposited, Outcome
+    from lakecli.serving.writes import Deposited, Outcome
 
 KEPT: Final = (
     CONTENT_ENCODING,
@@ -84,10 +75,10 @@ class Properties(NamedTuple):
     content_type: str
     metadata: Mapping[str, str]
 
-    def entry(self, deposited: Deposited, at: datetime) -> Entry:
-        """Return the entry of an object that was deposited."""
-        place = deposited.address, deposited.size, deposited.digest
-        return Entry(*place, at.replace(microsecond=0), self.content_type, self.metadata)
+    def entry(self, address: str, digest: str, size: int, at: datetime) -> Entry:
+        """Return the entry of an object of the namespace."""
+        when = at.replace(microsecond=0)
+        return Entry(address, size, digest, when, self.content_type, self.metadata)
 
 
 def etag_of(entry: Entry) -> str:
@@ -122,20 +113,14 @@ def iso_date(moment: datetime) -> str:
 
 
 @operation()
-def head_object(call: Call) -> S3Answer:
-    """Answer HeadObject."""
-    found = _selected(call)
-    return S3Answer(found.status, found.headers)
-
-
-@operation()
 def get_object(call: Call) -> S3Answer:
-    """Answer GetObject."""
-    status, headers, repository, entry, start, size = found = _selected(call)
-    if size > PIECE and (url := _redirection(call, found)):
-        return S3Answer(307, {"location": url})
-    if not size:
+    """Answer GetObject, or HeadObject."""
+    repository, entry = find_entry(call)
+    status, headers, start, size = _selected(call, entry)
+    if call.request.method == "HEAD" or not size:
         return S3Answer(status, headers)
+    if size > PIECE and (url := _redirection(call, repository, entry)):
+        return S3Answer(307, {"location": url})
     try:
         if size == entry.size:
             pieces = read_object(repository, entry)
@@ -149,19 +134,8 @@ def get_object(call: Call) -> S3Answer:
     return StreamedAnswer(call, status, headers, first, pieces)
 
 
-class _Selected(NamedTuple):
-    """What a GET or HEAD is for: an object, or a part of it."""
-
-    status: int
-    headers: Headers
-    repository: Repository
-    entry: Entry
-    start: int
-    size: int
-
-
-def _selected(call: Call) -> _Selected:
-    repository, entry = find_entry(call)
+def _selected(call: Call, entry: Entry) -> tuple[int, dict[str, str], int, int]:
+    """Return the status and the headers for an object or a part of it, its begin and its size."""
     etag = etag_of(entry)
     conditions.check_read(call.headers, etag, entry.modified_at)
     span = None
@@ -183,7 +157,7 @@ def _selected(call: Call) -> _Selected:
             if text and not _PRINTABLE.fullmatch(text):
                 raise S3Error("InvalidArgument", f"response-{name} is no text of a header")
             headers[name] = text
-    return _Selected(200 if span is None else 206, headers, repository, entry, start, end - start)
+    return 200 if span is None else 206, headers, start, end - start
 
 
 def read_range(repository: Repository, entry: Entry, start: int, size: int) -> Iterator[bytes]:
@@ -194,7 +168,8 @@ def read_range(repository: Repository, entry: Entry, start: int, size: int) -> I
         if size <= PIECE:
             data = store.get(key, start=start, length=size)
             left -= len(data)
-            yield data
+            if not left:
+                yield data
         else:
             with open_range(store, key, start=start, length=size) as source:
                 while left and (piece := source.read(min(PIECE, left))):
@@ -206,30 +181,22 @@ def read_range(repository: Repository, entry: Entry, start: int, size: int) -> I
         raise damaged(repository.uri, store, key)
 
 
-def _redirection(call: Call, found: _Selected) -> str:
+def _redirection(call: Call, repository: Repository, entry: Entry) -> str:
     """Return a URL of the bucket from which the client can get the object; ``""``: none."""
-    agent = call.headers.get("user-agent", "")
-    if not call.context.options.redirect or not _FOLLOWS.match(agent):
+    follows = call.context.options.redirect and _FOLLOWS.match(call.headers.get("user-agent", ""))
+    if not follows or any(f"response-{name}" in call.query for name in _OVERRIDES):
         return ""
-    if any(f"response-{name}" in call.query for name in _OVERRIDES):
-        return ""
+    place, now = (repository, entry, call.place[1]), call.context.clock()
     try:
-        signed = presign_entry(
-            found.repository,
-            found.entry,
-            call.place[1],
-            expires_in=REDIRECTED_FOR,
-            now=call.context.clock(),
-        )
+        return presign_entry(*place, expires_in=REDIRECTED_FOR, now=now).url
     except LakeError:
         return ""  # such as a directory, which has no URLs
-    return signed.url
 
 
-def described(entry: Entry, etag: str) -> Headers:
+def described(entry: Entry, etag: str) -> dict[str, str]:
     """Return the headers that describe an object, without its size."""
     content_type = entry.content_type
-    headers: Headers = {
+    headers = {
         "etag": f'"{etag}"',
         "last-modified": http_date(entry.modified_at),
         "accept-ranges": "bytes",
@@ -293,14 +260,14 @@ def properties_of(headers: Mapping[str, str], path: bytes) -> Properties:
     return Properties(headers.get("content-type") or content_type_of(path), metadata)
 
 
-def check_key(call: Call) -> tuple[str, bytes]:
-    """Return the branch and the path that a request writes to."""
-    ref, path = call.place
+def check_key(call: Call) -> bytes:
+    """Return the path that a request writes to."""
+    path = call.place[1]
     if len(path) > MAX_PATH_SIZE:
         raise S3Error("KeyTooLongError", f"a path has at most {MAX_PATH_SIZE:,} bytes")
     if b"/" not in call.key:
         raise S3Error("InvalidArgument", "a key begins with a branch and a slash: main/PATH")
-    return ref, path
+    return path
 
 
 def check_conditions(headers: Mapping[str, str], present: bytes | None) -> None:
@@ -316,16 +283,15 @@ def check_conditions(headers: Mapping[str, str], present: bytes | None) -> None:
         conditions.check_write(headers, etag_of(entry), entry.modified_at)
 
 
-def check_early(call: Call, ref: str, path: bytes) -> None:
+def check_early(call: Call) -> None:
     """Check conditions before a body is received; they are checked again when it is staged."""
     if "if-match" in call.headers or "if-none-match" in call.headers:
+        ref, path = call.place
         with call.view(ref) as view:
             check_conditions(call.headers, view.find(path))
 
 
-def stage(
-    call: Call, writer: BranchWriter, path: bytes, entry: Entry, action: str, *deposited: Deposited
-) -> Entry:
+def stage(call: Call, entry: Entry, action: str, *deposited: Deposited) -> Entry:
     """Stage an entry if the conditions of the request hold, in a thread; return it."""
     value = encode_entry(entry)
 
@@ -333,26 +299,26 @@ def stage(
         check_conditions(call.headers, present)
         return value
 
-    call.apply(writer, PathChange(path, decide, deposited), action)
+    call.apply(PathChange(call.place[1], decide, deposited), action)
     return entry
 
 
 async def put_object(call: Call) -> S3Answer:
     """Answer PutObject."""
-    ref, path = check_key(call)
+    path = check_key(call)
     properties = properties_of(call.headers, path)
 
     def store(body: bytes | Iterator[bytes]) -> str:
-        writer = call.writer(ref)
+        writer = call.writer()
         if not path:  # the marker of a branch as a directory, which is nothing to write
             if body:
                 raise S3Error("InvalidArgument", "an object needs a path behind the branch")
             return "d41d8cd98f00b204e9800998ecf8427e-1"
         if not isinstance(body, bytes):
-            check_early(call, ref, path)
+            check_early(call)
         deposited = writer.deposit(body, size=call.body_size)
-        entry = properties.entry(deposited, call.context.clock())
-        return etag_of(stage(call, writer, path, entry, "PutObject", deposited))
+        entry = properties.entry(*deposited[:3], call.context.clock())
+        return etag_of(stage(call, entry, "PutObject", deposited))
 
     etag = await call.received(store)
     return received_answer(call, etag)
@@ -401,37 +367,28 @@ def source_of(call: Call) -> CopySource:
 @operation(is_slow=True)
 def copy_object(call: Call) -> S3Answer:
     """Answer CopyObject: within a repository no bytes are copied."""
-    ref, path = check_key(call)
+    path = check_key(call)
     directive = call.headers.get("x-amz-metadata-directive", "COPY").upper()
     if directive not in {"COPY", "REPLACE"}:
         raise S3Error("InvalidArgument", f"no such directive about metadata: {directive}")
     properties = properties_of(call.headers, path) if directive == "REPLACE" else None
-    writer = call.writer(ref)
+    call.writer()
     source = source_of(call)
-    is_same = (source.bucket, source.ref, source.path) == (call.bucket, ref, path)
+    is_same = (source.bucket, source.ref, source.path) == (call.bucket, *call.place)
     if is_same and properties is None:
         raise S3Error(
-            "InvalidRequest",
-            "an object is copied onto itself only to change its metadata: REPLACE",
+            "InvalidRequest", "an object is copied onto itself only to change its metadata: REPLACE"
         )
-    entry = stage_copy(call, writer, path, source, "CopyObject", properties=properties)
+    entry = stage_copy(call, source, properties, "CopyObject")
     return copy_answer("CopyObjectResult", entry.modified_at, etag_of(entry))
 
 
 def copy_answer(root: str, modified_at: datetime, etag: str) -> S3Answer:
     """Return the answer to a copy."""
-    return xml_answer(root, LastModified=iso_date(modified_at), ETag=f'"{etag}"')
+    return S3Answer.document(root, LastModified=iso_date(modified_at), ETag=f'"{etag}"')
 
 
-def stage_copy(
-    call: Call,
-    writer: BranchWriter,
-    path: bytes,
-    source: CopySource,
-    action: str,
-    *,
-    properties: Properties | None,
-) -> Entry:
+def stage_copy(call: Call, source: CopySource, properties: Properties | None, action: str) -> Entry:
     """Stage the entry of a source at another path, in a thread; return it.
 
     Args:
@@ -441,7 +398,7 @@ def stage_copy(
     entry = entry._replace(modified_at=call.context.clock().replace(microsecond=0))
     if properties is not None:
         entry = entry._replace(**properties._asdict())
-    return stage(call, writer, path, entry, action)
+    return stage(call, entry, action)
 
 
 def _brought(call: Call, source: CopySource) -> Entry:
@@ -467,10 +424,10 @@ def _removal(headers: Mapping[str, str], path: bytes) -> PathChange:
 @operation()
 def delete_object(call: Call) -> S3Answer:
     """Answer DeleteObject; a missing object counts as deleted."""
-    ref, path = call.place
-    writer = call.writer(ref)
+    path = call.place[1]
+    call.writer()
     if path:
-        call.apply(writer, _removal(call.headers, path), "DeleteObject")
+        call.apply(_removal(call.headers, path), "DeleteObject")
     return S3Answer(204)
 
 
@@ -486,7 +443,7 @@ def delete_objects(call: Call) -> S3Answer:
             failed.append(xml.elements(Key=each.key, Code=error.code, Message=error.message))
         elif not deletion.is_quiet:
             deleted.append(xml.elements(Key=each.key))
-    return xml_answer("DeleteResult", Deleted=deleted, Error=failed)
+    return S3Answer.document("DeleteResult", Deleted=deleted, Error=failed)
 
 
 def _delete_all(call: Call, objects: list[xml.ToDelete]) -> dict[int, LakeError]:

@@ -1,4 +1,4 @@
-"""Parts of objects that are uploaded in parts, until they are joined.
+"""Unfinished uploads, and where their parts are until they are joined.
 
 In a directory, all parts of an upload are in one temporary file, each at the place that it has if
 all parts before it have the size of the first one. That is so for nearly all uploads, so joining
@@ -6,7 +6,8 @@ them moves no bytes. Parts of another size, and parts that are sent again, are c
 
 In a bucket, parts are those of the bucket's own multipart upload, under a key for incoming objects.
 
-Both hash the parts in their order while further parts arrive, as far as none is missing.
+Both hash the parts in their order while further parts arrive, as far as none is missing. A part
+that is copied from another object is only recorded until the upload is completed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from secrets import token_hex
 from threading import Lock
+from time import time_ns
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -30,8 +33,8 @@ from lakecli.errors import LakeError, Unreachable
 from lakecli.repository.transfer.parallel import Workers, part_retries
 from lakecli.serving.s3 import checksums
 from lakecli.serving.s3.errors import S3Error
-from lakecli.serving.writes import BranchWriter, Deposited, Intake
-from lakecli.stores.capabilities import PartUploads, UploadedPart, UploadId, uploads_of
+from lakecli.serving.s3.objects import CopySource, properties_of, read_range
+from lakecli.stores.capabilities import UploadedPart, UploadId, uploads_of
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import write_all
@@ -40,7 +43,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.repository.contract import Repository
-    from lakecli.serving.s3.objects import CopySource
+    from lakecli.serving.s3.call import Call
+    from lakecli.serving.writes import BranchWriter
 
 PIECE: Final = 1 << 20
 """Bytes that are read and hashed at a time."""
@@ -48,9 +52,14 @@ PIECE: Final = 1 << 20
 MOST_WAITING: Final = 64
 """The most parts that wait for an earlier one to be hashed; with more, the object is read again."""
 
+Joined = tuple[str, str, int]
+"""The address, the digest and the size of an object; it is durable, but not claimed."""
+
+Sums = Mapping[str, str]
+"""Checksums in base64, by algorithm; see `checksums.ALGORITHMS`."""
 
 _WHOLE: Final = ""
-"""Stands for the tag of all parts together, once they are joined."""
+"""Stands for the tag of all parts together."""
 
 
 class UploadPart(NamedTuple):
@@ -58,7 +67,6 @@ class UploadPart(NamedTuple):
 
     Attributes:
         tag: its ETag without quotes; another one each time that a part is sent.
-        checksums: base64 by algorithm.
         source: the object that has its bytes, from `start` on; ``None``: they have arrived.
     """
 
@@ -66,64 +74,109 @@ class UploadPart(NamedTuple):
     size: int
     tag: str
     modified_at: datetime
-    checksums: Mapping[str, str] = NO_METADATA
+    checksums: Sums = NO_METADATA
     source: CopySource | None = None
     start: int = 0
 
 
-class Storage(ABC):
-    """Where the parts of one upload are. Safe to share between threads.
+Parts = Sequence[UploadPart]
+
+
+def no_such_upload() -> S3Error:
+    """Return the error for an upload that does not exist, or no longer."""
+    return S3Error("NoSuchUpload", "the upload does not exist, was completed, or was aborted")
+
+
+class Upload(ABC):
+    """An unfinished upload. Safe to share between threads.
 
     Args:
-        algorithms: the checksums of the object to compute; see `checksums.ALGORITHMS`.
+        algorithms: the checksums of the object that are computed.
     """
 
-    def __init__(self, repository: Repository, algorithms: Sequence[str]) -> None:
+    def __init__(
+        self, call: Call, path: bytes, algorithms: Sequence[str], repository: Repository
+    ) -> None:
+        self.started_at = self.changed_at = call.context.clock()
+        self.id = f"{time_ns():016x}{token_hex(8)}"  # uploads of one key are listed by their age
+        self.bucket, self.key = call.bucket, call.key
+        self.properties = properties_of(call.headers, path)
+        self.algorithms = algorithms
+        self.parts: dict[int, UploadPart] = {}
+        self.completing = Lock()
         self._repository = repository
-        self._algorithms = algorithms
+        self._joined: tuple[list[str], Joined] | None = None
+        self._is_ended = False
         self._lock = Lock()  # of the attributes of subclasses
         self._hashing = Lock()  # of the attributes below
         self._restart()
+        self._begin()
 
     def _restart(self) -> None:
         self._hasher = blake3()
-        self._sums = {name: checksums.ALGORITHMS[name]() for name in self._algorithms}
+        self._sums = {name: checksums.ALGORITHMS[name]() for name in self.algorithms}
         self._tags: list[str] = []
 
     @abstractmethod
-    def add(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
+    def _begin(self) -> None:
+        """Set the attributes of a subclass."""
+
+    @abstractmethod
+    def store(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
         """Store a part; the iterator raises an error if there are more or fewer bytes."""
-
-    @abstractmethod
-    def join(
-        self, parts: Sequence[UploadPart], writer: BranchWriter, expected: Mapping[str, str]
-    ) -> Deposited:
-        """Join parts in the given order; the storage is used up then.
-
-        Args:
-            expected: checksums of the object, base64 by algorithm.
-
-        Raises:
-            S3Error: the object has another checksum.
-        """
-
-    @abstractmethod
-    def discard(self) -> None:
-        """Remove all parts; parts that are stored after that remain."""
 
     @abstractmethod
     def _read(self, part: UploadPart) -> Iterator[bytes] | None:
         """Return the bytes of a part, or ``None`` if they can no longer be read."""
 
-    def advance(self, parts: Mapping[int, UploadPart]) -> None:
-        """Hash the parts that follow each other from the first one on, unless a thread does."""
+    @abstractmethod
+    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
+        """See `join`."""
+
+    @abstractmethod
+    def _discard(self) -> None:
+        """Remove all parts; parts that are stored after that remain."""
+
+    def record(self, part: UploadPart) -> None:
+        """Record a part that was stored, or is a copy; one of the same number is replaced."""
+        if self._is_ended or self._joined is not None:
+            self._discard()
+            raise no_such_upload()
+        self.parts[part.number] = part
+        self.changed_at = part.modified_at
         if self._hashing.acquire(blocking=False):
             try:
-                while (part := parts.get(len(self._tags) + 1)) is not None:
-                    if part.source is not None or not self._hash(part):
+                while following := self.parts.get(len(self._tags) + 1):
+                    if following.source is not None or not self._hash(following):
                         break
             finally:
                 self._hashing.release()
+
+    def join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
+        """Join parts in the given order; no others can be stored then.
+
+        Args:
+            sums: the checksums that the object must have.
+
+        Raises:
+            S3Error: the object has another checksum; or other parts were joined before.
+        """
+        tags = [part.tag for part in parts]
+        if self._joined is None:
+            for part in parts:
+                if part.source is not None:
+                    repository, entry = part.source.repository, part.source.entry
+                    pieces = read_range(repository, entry, part.start, part.size)
+                    self.store(part, pieces if part.size else ())
+            self._joined = tags, self._join(parts, writer, sums)
+        elif self._joined[0] != tags:
+            raise S3Error("InvalidPart", "the upload was completed before, with other parts")
+        return self._joined[1]
+
+    def end(self) -> None:
+        """Remove what was stored."""
+        self._is_ended = True
+        self._discard()
 
     def _hash(self, part: UploadPart) -> bool:
         pieces = self._read(part)
@@ -139,35 +192,24 @@ class Storage(ABC):
         self._tags.append(part.tag)
         return True
 
-    def _digest(self, parts: Sequence[UploadPart], expected: Mapping[str, str]) -> str | None:
+    def _digest(self, parts: Parts, sums: Sums) -> str | None:
         """Return the digest of parts, or ``None`` if some of them can no longer be read."""
         with self._hashing:
             if [part.tag for part in parts[: len(self._tags)]] != self._tags:
                 self._restart()
             if not all(self._hash(part) for part in parts[len(self._tags) :]):
                 return None
-            for name in self._sums.keys() & expected.keys():
-                if checksums.encoded(self._sums[name].digest()) != expected[name]:
+            for name in self._sums.keys() & sums.keys():
+                if checksums.encoded(self._sums[name].digest()) != sums[name]:
                     raise S3Error("BadDigest", f"the object has another checksum: {name}")
             return self._hasher.hexdigest()
 
 
-def storage_of(repository: Repository, algorithms: Sequence[str]) -> Storage:
-    """Return a new storage in the namespace of a repository."""
-    uploads = uploads_of(repository.store)
-    if uploads is None:
-        return FileParts(repository, algorithms)
-    return BucketParts(repository, algorithms, uploads)
-
-
-class _Durable(Intake):
-    """Stands for objects that are durable and claimed already."""
-
-    def __init__(self) -> None:
-        self.is_broken = False
-
-    def settle(self, deposited: Iterable[Deposited]) -> None:
-        """Do nothing."""
+def new_upload(call: Call, path: bytes, algorithms: Sequence[str]) -> Upload:
+    """Return a new upload into the bucket of a request; see `Upload`."""
+    repository = call.context.served.repository(call.bucket)
+    kind = FileUpload if uploads_of(repository.store) is None else BucketUpload
+    return kind(call, path, algorithms, repository)
 
 
 _batches: WeakKeyDictionary[object, LocalBatch] = WeakKeyDictionary()
@@ -176,25 +218,22 @@ _batches: WeakKeyDictionary[object, LocalBatch] = WeakKeyDictionary()
 _adding: Final = Lock()
 
 
-class FileParts(Storage):
-    """The parts of an upload into a directory."""
+class FileUpload(Upload):
+    """An upload into a directory."""
 
-    def __init__(self, repository: Repository, algorithms: Sequence[str]) -> None:
-        super().__init__(repository, algorithms)
-        store = repository.store
+    def _begin(self) -> None:
+        store = self._repository.store
         with _adding:
             batch = _batches.get(store) or store.batch()
             assert isinstance(batch, LocalBatch)
             self._batch = _batches[store] = batch
-        self._files: set[str] = set()
         self._places: dict[str, tuple[str, int]] = {}
         """The file and the offset of each part, by its tag."""
         self._main = ""
         self._stride = 0
-        self._slots: set[int] = set()
 
-    def add(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
-        """See `Storage.add`."""
+    def store(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
+        """See `Upload.store`."""
         name, offset = self._place(part)
         try:
             with self._open(name) as file:
@@ -203,80 +242,61 @@ class FileParts(Storage):
                     write_all(file.fileno(), piece)
         except BaseException:
             with self._lock:
-                if name == self._main:
-                    self._slots.discard(part.number)
-                else:
+                del self._places[part.tag]
+                if name != self._main:
                     self._drop(name)
             raise
-        self._places[part.tag] = name, offset
 
     def _place(self, part: UploadPart) -> tuple[str, int]:
         with self._lock:
             # The part that arrives first may be the last one of the object, which is shorter.
-            if not self._main or (part.size > self._stride and len(self._slots) <= 1):
-                self._main, self._stride, self._slots = self._new_file(), max(part.size, 1), set()
-            if part.size <= self._stride and part.number not in self._slots:
-                self._slots.add(part.number)
-                return self._main, (part.number - 1) * self._stride
-            return self._new_file(), 0
+            if not self._main or (part.size > self._stride and len(self._places) <= 1):
+                self._main, self._stride = self._new_file(), max(part.size, 1)
+            place = self._main, (part.number - 1) * self._stride
+            if part.size > self._stride or place in self._places.values():
+                place = self._new_file(), 0
+            self._places[part.tag] = place
+            return place
 
     def _new_file(self) -> str:
         name, file = self._batch.spool()
         file.close()
-        self._files.add(name)
         return name
 
     def _drop(self, name: str) -> None:
-        self._files.discard(name)
         with suppress(LakeError):
             self._batch.discard(name)
 
     @contextmanager
     def _open(self, name: str) -> Iterator[BinaryIO]:
         try:
-            opened = self._batch.reopen(name)
-        except ValueError:  # an error came after it had got its final name
-            raise Unreachable("a part of the upload is gone", hint="begin it again") from None
-        with opened as file:
-            try:
+            with self._batch.reopen(name) as file:
                 yield file
-            except OSError as error:
-                reason = (error.strerror or str(error)).lower()
-                raise Unreachable(
-                    f"cannot write into {self._repository.store.uri}: {reason}",
-                    hint="free some space and send the part again",
-                ) from error
+        except (OSError, ValueError) as error:  # no file after an error that came at its end
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            raise Unreachable(
+                f"cannot write into {self._repository.store.uri}: {reason}",
+                hint="free some space and send the part again",
+            ) from error
 
     def _read(self, part: UploadPart) -> Iterator[bytes]:
         name, offset = self._places[part.tag]
         with self._open(name) as file:
             file.seek(offset)
-            left = part.size
-            while left:
-                piece = file.read(min(PIECE, left))
-                if not piece:
-                    raise Unreachable("a part of the upload is gone", hint="begin it again")
-                left -= len(piece)
-                yield piece
+            yield from _contents(file, part.size)
 
-    def join(
-        self, parts: Sequence[UploadPart], writer: BranchWriter, expected: Mapping[str, str]
-    ) -> Deposited:
-        """See `Storage.join`."""
+    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
         del writer
-        digest = self._digest(parts, expected)
+        digest = self._digest(parts, sums)
         assert digest is not None
         name, size = self._assembled(parts)
-        key, store = data_key(digest), self._repository.store
-        written = {key} if store.local_path(key) is None else set[str]()
+        key = data_key(digest)
         self._batch.adopt(key, name)
         self._batch.flush()
-        self._repository.guard.settle(found={key} - written, written=written)
-        self._files.discard(name)
-        self.discard()
-        return Deposited(key, digest, size, _Durable())
+        self._discard()
+        return key, digest, size
 
-    def _assembled(self, parts: Sequence[UploadPart]) -> tuple[str, int]:
+    def _assembled(self, parts: Parts) -> tuple[str, int]:
         """Return the file that has all parts at their places, and its size."""
         offsets: dict[str, int] = {}
         size = 0
@@ -286,8 +306,9 @@ class FileParts(Storage):
         target = self._main
         moved = [part for part in parts if self._places[part.tag] != (target, offsets[part.tag])]
         if any(self._places[part.tag][0] == target for part in moved):
+            target, moved = self._new_file(), list(parts)
             with self._lock:
-                target, moved = self._new_file(), list(parts)
+                self._places[_WHOLE] = target, 0
         with self._open(target) as file:
             for part in moved:
                 file.seek(offsets[part.tag])
@@ -296,29 +317,27 @@ class FileParts(Storage):
             file.truncate(size)
         return target, size
 
-    def discard(self) -> None:
-        """See `Storage.discard`."""
+    def _discard(self) -> None:
         with self._lock:
-            for name in list(self._files):
+            for name in {self._main, *(name for name, _ in self._places.values())}:
                 self._drop(name)
 
 
-class BucketParts(Storage):
-    """The parts of an upload into a bucket."""
+class BucketUpload(Upload):
+    """An upload into a bucket."""
 
-    def __init__(
-        self, repository: Repository, algorithms: Sequence[str], uploads: PartUploads
-    ) -> None:
-        super().__init__(repository, algorithms)
+    def _begin(self) -> None:
+        uploads = uploads_of(self._repository.store)
+        assert uploads is not None
         self._uploads = uploads
-        self._key = incoming_key(repository.lake.runtime.new_id().hex())
+        self._key = incoming_key(self._repository.lake.runtime.new_id().hex())
         self._upload: UploadId | None = None
-        self._is_joined = False
+        self._is_complete = False
         self._sent: dict[str, UploadedPart] = {}
         self._waiting: dict[str, BinaryIO] = {}
 
-    def add(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
-        """See `Storage.add`."""
+    def store(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
+        """See `Upload.store`."""
         with self._lock:
             if self._upload is None:
                 self._upload = self._uploads.start(self._key)
@@ -347,42 +366,41 @@ class BucketParts(Storage):
 
     def _read(self, part: UploadPart) -> Iterator[bytes] | None:
         if part.tag == _WHOLE:
-            return _contents(self._repository.store.open(self._key))
+            return _contents(self._repository.store.open(self._key), part.size)
         with self._lock:
             file = self._waiting.pop(part.tag, None)
         if file is not None:
             file.seek(0)
-        return None if file is None else _contents(file)
+        return None if file is None else _contents(file, part.size)
 
-    def join(
-        self, parts: Sequence[UploadPart], writer: BranchWriter, expected: Mapping[str, str]
-    ) -> Deposited:
-        """See `Storage.join`."""
+    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
         assert self._upload is not None
-        digest = self._digest(parts, expected)
-        if not self._is_joined:  # taking it over may have failed after that
+        digest = self._digest(parts, sums)
+        if not self._is_complete:  # taking it over may have failed after that
             sent = [self._sent[part.tag] for part in parts]
             self._uploads.complete(self._key, self._upload, sent, ANY)
-            self._is_joined = True
-        if digest is None:
-            digest = self._digest([parts[0]._replace(tag=_WHOLE)], expected)
+            self._is_complete = True
+        size = sum(part.size for part in parts)
+        digest = digest or self._digest([parts[0]._replace(tag=_WHOLE, size=size)], sums)
         assert digest is not None
-        self.discard()
-        return writer.take_over(self._key, digest, sum(part.size for part in parts))
+        self._discard()
+        return writer.take_over(self._key, digest, size)[:3]
 
-    def discard(self) -> None:
-        """See `Storage.discard`."""
+    def _discard(self) -> None:
         with self._lock:
             for file in self._waiting.values():
                 file.close()
             self._waiting.clear()
-            upload = None if self._is_joined else self._upload
-        if upload is not None:
+        if self._upload is not None and not self._is_complete:
             with suppress(LakeError):
-                self._uploads.abort(self._key, upload)
+                self._uploads.abort(self._key, self._upload)
 
 
-def _contents(file: BinaryIO) -> Iterator[bytes]:
+def _contents(file: BinaryIO, size: int) -> Iterator[bytes]:
     with file:
-        while piece := file.read(PIECE):
+        while size:
+            piece = file.read(min(PIECE, size))
+            if not piece:
+                raise Unreachable("a part of the upload is gone", hint="begin it again")
+            size -= len(piece)
             yield piece

@@ -55,9 +55,9 @@ _OF_BUCKET: Final[dict[tuple[str, str], Operation]] = {
 }
 
 _OF_OBJECT: Final[dict[tuple[str, str], Operation]] = {
-    ("HEAD", ""): objects.head_object,
+    ("HEAD", ""): objects.get_object,
     ("GET", ""): objects.get_object,
-    ("HEAD", "partNumber"): objects.head_object,
+    ("HEAD", "partNumber"): objects.get_object,
     ("GET", "partNumber"): objects.get_object,
     ("PUT", ""): objects.put_object,
     ("DELETE", ""): objects.delete_object,
@@ -114,7 +114,8 @@ def _call_of(request: Request, context: ServingContext) -> Call:
         request,
         context,
         signed,
-        place=(bucket.decode("utf-8", "surrogateescape"), key),
+        bucket=bucket.decode("utf-8", "surrogateescape"),
+        key=key,
         query=dict(query_of(raw_query)) if raw_query else {},
         headers={
             name.decode("latin-1"): text.decode("latin-1").strip(" \t")

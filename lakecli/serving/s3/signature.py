@@ -19,14 +19,7 @@ from urllib.parse import quote, unquote_to_bytes
 from lakecli.serving.s3.errors import S3Error
 from lakecli.stores.presigned_urls import LONGEST, end_of_request
 from lakecli.stores.responses import date_of
-from lakecli.stores.s3.signing import (
-    AS_SENT,
-    AWS4,
-    UNSIGNED,
-    signature,
-    signing_key,
-    text_to_sign,
-)
+from lakecli.stores.s3.signing import AS_SENT, AWS4, UNSIGNED, signature, signing_key, text_to_sign
 
 UNSIGNED_TRAILER: Final = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 SIGNED_CHUNKS: Final = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
@@ -41,8 +34,8 @@ _HEX: Final = re.compile("[0-9a-f]{64}", re.ASCII)
 _MOMENT: Final = re.compile("[0-9]{8}T[0-9]{6}Z", re.ASCII)
 _SCOPE: Final = re.compile("[0-9]{8}/[A-Za-z0-9_.-]{1,64}/s3/aws4_request", re.ASCII)
 _SECONDS: Final = re.compile("[0-9]{1,9}", re.ASCII)
-_IN_QUERY: Final = frozenset({"Algorithm", "Credential", "Date", "SignedHeaders", "Signature"})
-_ENDS: Final = "Expires"
+_IN_HEADER: Final = frozenset({"Algorithm", "Credential", "SignedHeaders", "Signature"})
+_IN_QUERY: Final = _IN_HEADER | {"Date", "Expires"}
 _ISO: Final = "%Y-%m-%dT%H:%M:%SZ"
 _HEADER: Final = "AuthorizationHeaderMalformed"
 _QUERY: Final = "AuthorizationQueryParametersError"
@@ -76,8 +69,8 @@ class _Claim(NamedTuple):
     credential: str
     signed_headers: str
     signature: str
-    date: str
-    payload: str
+    date: str = ""
+    payload: str = ""
     expires_in: timedelta | None = None
 
 
@@ -154,56 +147,35 @@ def _claim_of(headers: Mapping[str, str], raw_query: bytes) -> _Claim:
         )
     if authorization and is_presigned:
         raise S3Error("InvalidArgument", "Sign in the URL or in the header, not in both.")
-    if is_presigned:
-        return _claim_of_query(parameters, headers)
-    if not authorization:
+    if not authorization and not is_presigned:
         raise S3Error("AccessDenied", "The request must be signed by Signature Version 4.")
-    algorithm, _, rest = authorization.partition(" ")
-    _check_algorithm(algorithm)
-    return _claim_of_header(rest, headers)
-
-
-def _check_algorithm(algorithm: str) -> None:
-    if algorithm != AWS4.algorithm:
+    if is_presigned:
+        pairs = [(name, value) for name, value in parameters if name.startswith(AWS4.prefix)]
+    else:
+        algorithm, _, rest = authorization.partition(" ")
+        fields = (each.strip().partition("=") for each in rest.split(","))
+        own = [(AWS4.prefix + name, value) for name, _, value in fields]
+        pairs = [(f"{AWS4.prefix}Algorithm", algorithm), *own]
+    found = {name.removeprefix(AWS4.prefix): value for name, value in pairs}
+    if found.get("Algorithm", AWS4.algorithm) != AWS4.algorithm:
         raise S3Error("InvalidRequest", f"The signature must be of the type {AWS4.algorithm}.")
-
-
-def _claim_of_header(text: str, headers: Mapping[str, str]) -> _Claim:
-    pairs = [each.strip().partition("=") for each in text.split(",")]
-    found = {name: value for name, _, value in pairs}
-    if len(pairs) != len(found) or found.keys() != {"Credential", "SignedHeaders", "Signature"}:
-        raise _malformed(_HEADER, "it must have Credential, SignedHeaders and Signature")
-    payload = headers.get(_PAYLOAD)
-    if payload is None:
-        raise S3Error("InvalidRequest", f"The header {_PAYLOAD} is missing.")
-    date = headers.get("x-amz-date")
-    if date is None:
-        moment = date_of(headers.get("date", ""))
+    form, needed = (_QUERY, _IN_QUERY) if is_presigned else (_HEADER, _IN_HEADER)
+    is_known = is_presigned or found.keys() <= needed
+    if len(pairs) != len(found) or not found.keys() >= needed or not is_known:
+        raise _malformed(form, f"each of {', '.join(sorted(needed))} is needed once")
+    claim = _Claim(found["Credential"], found["SignedHeaders"], found["Signature"])
+    if not is_presigned:
+        if _PAYLOAD not in headers:
+            raise S3Error("InvalidRequest", f"The header {_PAYLOAD} is missing.")
+        moment = date_of(headers["date"]) if "date" in headers else None
         date = f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}" if moment else ""
-    return _Claim(found["Credential"], found["SignedHeaders"], found["Signature"], date, payload)
-
-
-def _claim_of_query(parameters: Sequence[tuple[str, str]], headers: Mapping[str, str]) -> _Claim:
-    prefix = AWS4.prefix
-    pairs = [(name, value) for name, value in parameters if name.startswith(prefix)]
-    found = {name.removeprefix(prefix): value for name, value in pairs}
-    if len(pairs) != len(found) or not found.keys() >= {*_IN_QUERY, _ENDS}:
-        names = ", ".join(prefix + name for name in sorted({*_IN_QUERY, _ENDS}))
-        raise _malformed(_QUERY, f"each of {names} is needed once")
-    _check_algorithm(found["Algorithm"])
-    seconds = found[_ENDS]
-    if _SECONDS.fullmatch(seconds) is None or not 1 <= int(seconds) <= LONGEST.total_seconds():
-        longest = int(LONGEST.total_seconds())
-        raise _malformed(_QUERY, f"{prefix}{_ENDS} must be 1 to {longest} seconds")
+        return claim._replace(date=headers.get("x-amz-date", date), payload=headers[_PAYLOAD])
+    seconds, longest = found["Expires"], int(LONGEST.total_seconds())
+    if _SECONDS.fullmatch(seconds) is None or not 1 <= int(seconds) <= longest:
+        raise _malformed(form, f"{AWS4.prefix}Expires must be 1 to {longest} seconds")
     payload = found.get("Content-Sha256") or headers.get(_PAYLOAD, UNSIGNED)
-    return _Claim(
-        found["Credential"],
-        found["SignedHeaders"],
-        found["Signature"],
-        found["Date"],
-        payload,
-        timedelta(seconds=int(seconds)),
-    )
+    lifetime = timedelta(seconds=int(seconds))
+    return claim._replace(date=found["Date"], payload=payload, expires_in=lifetime)
 
 
 def _check_date(claim: _Claim, scope: str, form: str, now: datetime) -> None:
@@ -232,7 +204,7 @@ def _signed_of(claim: _Claim, headers: Mapping[str, str]) -> dict[str, str]:
     names = claim.signed_headers.split(";")
     if names != sorted(set(names)):
         raise _mismatch("SignedHeaders must be ordered, each header once")
-    missing = [name for name in names if not headers.get(name) and name not in headers]
+    missing = [name for name in names if name not in headers]
     if missing or not headers.get("host") or "host" not in names:
         raise _mismatch(f"the request must have and sign the header {(missing or ['host'])[0]!r}")
     unsigned = [

@@ -8,8 +8,10 @@ count without their namespace, which many clients leave out.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from typing import Final, NamedTuple
-from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers.expat import ExpatError, ParserCreate
 from xml.sax.saxutils import escape
 
 from lakecli.serving.s3.checksums import ALGORITHMS
@@ -48,18 +50,15 @@ class _Builder(TreeBuilder):
         self._open += 1
         self._made += 1
         if self._open > _DEEPEST or self._made > _MOST_ELEMENTS:
-            raise ParseError
-        return super().start(tag.rpartition("}")[2], {})
+            self.refuse()
+        return super().start(tag.rpartition(":")[2], {})
 
     def end(self, tag: str, /) -> Element:
         self._open -= 1
-        return super().end(tag)
+        return super().end(tag.rpartition(":")[2])
 
-    def doctype(self, *_: object) -> None:
-        raise ParseError
-
-    def pi(self, *_: object) -> Element:
-        raise ParseError
+    def refuse(self, *_: object) -> None:
+        raise ExpatError
 
 
 def parse(data: bytes, root: str, *, limit: int) -> Element:
@@ -74,11 +73,18 @@ def parse(data: bytes, root: str, *, limit: int) -> Element:
     """
     if len(data) > limit:
         raise S3Error("EntityTooLarge", f"The document is larger than {limit} bytes.")
-    parser = XMLParser(target=_Builder(), encoding="UTF-8")  # noqa: S314 - it refuses DTDs
+    builder = _Builder()
+    # Unlike `XMLParser`, this one does not put the namespace before every name: it may be long.
+    parser = ParserCreate("UTF-8")
+    parser.buffer_text = True
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = parser.ProcessingInstructionHandler = builder.refuse
     try:
-        parser.feed(data)
-        found: Element = parser.close()
-    except ParseError:
+        parser.Parse(data.removeprefix(BOM_UTF8), True)  # noqa: FBT003 - pyexpat takes no keywords
+        found = builder.close()
+    except ExpatError:
         found = Element("")
     if found.tag != root:
         raise _malformed(f"expected was a document {root}")

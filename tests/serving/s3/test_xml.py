@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus, unquote_to_bytes
 from xml.etree.ElementTree import fromstring
@@ -149,6 +150,17 @@ BOMB = b"""<!DOCTYPE Delete [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]
 )
 def test_documents_that_are_refused(data: bytes) -> None:
     assert code_of(lambda each: parse(each, "Delete", limit=1 << 20), data) == "MalformedXML"
+
+
+def test_a_long_namespace_is_not_put_before_every_name() -> None:
+    start = f'<p:Delete xmlns:p="{"u" * 100_000}" '
+    attributes = " ".join(f'p:a{number}=""' for number in range(2_000))
+    data = f"{start}{attributes}>{'<p:b/>' * 2_000}</p:Delete>".encode()
+    tracemalloc.start()
+    assert len(parse(data, "Delete", limit=1 << 20)) == 2_000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20
 
 
 def test_size_is_limited() -> None:
