@@ -26,10 +26,16 @@ def read_range(repository: Repository, entry: Entry, start: int, size: int) -> I
     """
     store, key = locate(repository, entry)
     try:
-        with closing(open_range(store, key, start=start, length=size)) as source:
-            while size and (piece := source.read(min(PIECE, size))):
-                size -= len(piece)
-                yield piece
+        if size <= PIECE:  # one request, and nothing to close
+            data = store.get(key, start=start, length=size)
+            size -= len(data)
+            if not size:
+                yield data
+        else:
+            with closing(open_range(store, key, start=start, length=size)) as source:
+                while size and (piece := source.read(min(PIECE, size))):
+                    size -= len(piece)
+                    yield piece
     except ObjectNotFound as error:
         raise gone(repository.uri, store, key) from error
     if size:

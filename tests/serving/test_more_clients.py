@@ -306,3 +306,40 @@ def test_spark_by_s3a(endpoint: Endpoint, downloads: Path, tmp_path: Path) -> No
     names = [each["path"] for each in endpoint.rows("fs", "ls", "-r", "lakefs://demo/main/spark/")]
     assert any(name.endswith("_SUCCESS") for name in names)
     assert not any("_temporary" in name for name in names)
+
+
+LAKEFS_SPEC = """
+import sys
+from lakefs_spec import LakeFSFileSystem
+
+url, key, secret, repository = sys.argv[1:]
+fs = LakeFSFileSystem(host=url, username=key, password=secret, use_listings_cache=False)
+with fs.transaction(repository, "main") as tx:
+    fs.pipe_file(f"{repository}/{tx.branch.id}/spec/in_tx", b"1")
+    tx.commit("by a transaction")
+assert fs.exists(f"{repository}/main/spec/in_tx")
+fs.pipe_file(f"{repository}/main/spec/b.txt", b"spec")
+assert fs.cat_file(f"{repository}/main/spec/b.txt") == b"spec"
+names = [f"{repository}/main/spec/{name}" for name in ("b.txt", "in_tx")]
+assert fs.ls(f"{repository}/main/spec/", detail=False) == names
+assert fs.find(f"{repository}/main/spec/") == names
+fs.rm(f"{repository}/main/spec/", recursive=True)
+assert fs.find(f"{repository}/main/spec/") == []
+"""
+
+
+def test_lakefs_spec(tmp_path: Path, downloads: Path) -> None:
+    """It is installed apart: it takes the name lakefs:// in the tests' own environment."""
+    python = own_environment(downloads, "lakefs-spec-0.15.1", "lakefs-spec==0.15.1") / "bin/python"
+    with serving(tmp_path / "home") as own:
+        to = own.to
+        run(
+            own.environment,
+            python,
+            "-c",
+            LAKEFS_SPEC,
+            to.url,
+            to.access_key,
+            to.secret_key,
+            to.bucket,
+        )

@@ -81,7 +81,7 @@ def server(
 def test_a_server_does_what_s3_does(server: tuple[str, Wire, str], case: Case) -> None:
     name, wire, bucket = server
     reason = DIFFERENCES[name.removesuffix(" over a bucket")].get(case.name)
-    prefix = f"main/{uuid4().hex[:4]}/"
+    prefix = f"main/{uuid4().hex[:12]}/"
     if reason is None:
         run(case, wire, bucket, prefix)
         return

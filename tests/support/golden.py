@@ -19,6 +19,7 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,7 +33,7 @@ from lakecli.cli.run import run
 from tests.support.schemas import check_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 GOLDEN = Path(__file__).parent.parent / "cli" / "golden"
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -87,6 +88,26 @@ class _Terminal(io.TextIOWrapper):
         return True
 
 
+@contextmanager
+def _no_endpoint() -> Iterator[None]:
+    """Let `lakecli serve` end when it has started, unless a test has put something in its place."""
+    try:
+        from lakecli.serving import server
+    except ImportError:  # of which a test says that it is missing
+        yield
+        return
+
+    def run_until_stopped(endpoint: Any) -> bool:
+        endpoint._bound.close()
+        endpoint._told()
+        return True
+
+    with pytest.MonkeyPatch.context() as patch:
+        if isinstance(server.Endpoint, type):
+            patch.setattr(server.Endpoint, "run_until_stopped", run_until_stopped)
+        yield
+
+
 class Cli:
     """Runs the command line in one home.
 
@@ -121,7 +142,10 @@ class Cli:
         )
         args = tuple(map(str, argv))
         environ = {**os.environ, **(env or {})}
-        code = run(args, Environment(environ, *streams, now=lambda: self.now, new_id=self._new_id))
+        with _no_endpoint() if "serve" in args[:1] else nullcontext():
+            code = run(
+                args, Environment(environ, *streams, now=lambda: self.now, new_id=self._new_id)
+            )
         for stream in streams[1:]:
             stream.flush()
         stderr = err.getvalue().decode("utf-8", "surrogateescape")

@@ -24,8 +24,8 @@ from lakecli.base.model import CLIENT_METADATA_PREFIX, CONTENT_ENCODING, MAX_PAT
 from lakecli.committed.values import decode_entry, encode_entry, identify
 from lakecli.errors import LakeError, NotFound
 from lakecli.repository.handoff.links import presign_entry
-from lakecli.repository.reading.contents import damaged, gone, read_object
-from lakecli.repository.reading.recorded import locate
+from lakecli.repository.reading.contents import read_object
+from lakecli.serving.reading import read_range
 from lakecli.serving.s3 import checksums, conditions, xml
 from lakecli.serving.s3.bodies import stored_encoding
 from lakecli.serving.s3.call import PIECE, Call, S3Answer, StreamedAnswer, operation, split_key
@@ -33,8 +33,7 @@ from lakecli.serving.s3.conditions import http_date
 from lakecli.serving.s3.errors import S3Error, of_lake_error
 from lakecli.serving.writes import PathChange
 from lakecli.staging.area import TOMBSTONE
-from lakecli.stores.contract import ObjectNotFound, plain_tag
-from lakecli.stores.streams import open_range
+from lakecli.stores.contract import plain_tag
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
@@ -158,27 +157,6 @@ def _selected(call: Call, entry: Entry) -> tuple[int, dict[str, str], int, int]:
                 raise S3Error("InvalidArgument", f"response-{name} is no text of a header")
             headers[name] = text
     return 200 if span is None else 206, headers, start, end - start
-
-
-def read_range(repository: Repository, entry: Entry, start: int, size: int) -> Iterator[bytes]:
-    """Yield a part of an object, in a thread; only its size is verified."""
-    store, key = locate(repository, entry)
-    left = size
-    try:
-        if size <= PIECE:
-            data = store.get(key, start=start, length=size)
-            left -= len(data)
-            if not left:
-                yield data
-        else:
-            with open_range(store, key, start=start, length=size) as source:
-                while left and (piece := source.read(min(PIECE, left))):
-                    left -= len(piece)
-                    yield piece
-    except ObjectNotFound as error:
-        raise gone(repository.uri, store, key) from error
-    if left:
-        raise damaged(repository.uri, store, key)
 
 
 def _redirection(call: Call, repository: Repository, entry: Entry) -> str:

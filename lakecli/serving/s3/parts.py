@@ -31,9 +31,10 @@ from lakecli.base.model import NO_METADATA
 from lakecli.base.temporary_files import temporary_space
 from lakecli.errors import LakeError, Unreachable
 from lakecli.repository.transfer.parallel import Workers, part_retries
+from lakecli.serving.reading import read_range
 from lakecli.serving.s3 import checksums
 from lakecli.serving.s3.errors import S3Error
-from lakecli.serving.s3.objects import CopySource, properties_of, read_range
+from lakecli.serving.s3.objects import CopySource, properties_of
 from lakecli.stores.capabilities import UploadedPart, UploadId, uploads_of
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.batch import LocalBatch

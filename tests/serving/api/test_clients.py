@@ -127,28 +127,6 @@ def test_generated_client_uploads_a_form(client: Any, tmp_path: Path) -> None:
     assert bytes(objects.get_object("demo", "main", "f")) == data
 
 
-def test_lakefs_spec(main: Any, url: str, tmp_path: Path) -> None:
-    spec = pytest.importorskip("lakefs_spec")
-    fs = spec.LakeFSFileSystem(
-        host=url, username="KEY", password="secret", use_listings_cache=False
-    )
-    fs.pipe_file("demo/main/a/b.txt", b"spec")
-    (tmp_path / "up").write_bytes(b"up")
-    fs.put_file(str(tmp_path / "up"), "demo/main/a/c.txt")
-    assert fs.ls("demo/main/a/", detail=False) == ["demo/main/a/b.txt", "demo/main/a/c.txt"]
-    assert fs.cat_file("demo/main/a/b.txt") == b"spec"
-    assert fs.find("demo/main/") == ["demo/main/a/b.txt", "demo/main/a/c.txt"]
-    fs.get_file("demo/main/a/c.txt", str(tmp_path / "down"))
-    assert (tmp_path / "down").read_bytes() == b"up"
-    main.commit("files")
-    with fs.transaction("demo", "main") as tx:
-        fs.pipe_file(f"demo/{tx.branch.id}/in_tx", b"1")
-        tx.commit("by a transaction")
-    assert fs.exists("demo/main/in_tx")
-    fs.rm("demo/main/a/", recursive=True)
-    assert paths(main) == ["in_tx"]
-
-
 def test_delta_tables(main: Any, client: Any, url: str) -> None:
     deltalake = pytest.importorskip("deltalake")
     pyarrow = pytest.importorskip("pyarrow")
