@@ -108,7 +108,7 @@ class Stage:
         return b"".join(path.read_bytes() for path in found)
 
 
-@pytest.fixture(params=["directory", "bucket"])
+@pytest.fixture(params=["directory", pytest.param("bucket", marks=pytest.mark.nightly)])
 def stage(
     request: pytest.FixtureRequest,
     cli: Cli,

@@ -108,6 +108,7 @@ def drive(
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_executors_run_the_python_of_an_archive(tmp_path: Path) -> None:
     write_rows(tmp_path)

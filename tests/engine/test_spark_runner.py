@@ -174,6 +174,7 @@ with SparkRunner(
 """
 
 
+@pytest.mark.nightly
 def test_packages_alone_suffice_without_java(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()

@@ -148,6 +148,7 @@ print(spark.sparkContext.parallelize([1], 1).map(lambda n: n + 1).collect())
 
 
 @pytest.mark.spark
+@pytest.mark.nightly
 def test_a_session_of_the_user_is_safe_as_the_page_says(downloads: Path, tmp_path: Path) -> None:
     import pyspark
 

@@ -59,6 +59,8 @@ SETTINGS = [
     "s3.requester-pays",
     "s3.sse",
     "s3.sse-kms-key-id",
+    "serve.access-key",
+    "serve.secret-key",
     "sync",
     "timeouts.check",
     "timeouts.hook",
