@@ -185,14 +185,14 @@ class Result(NamedTuple):
 
 
 def _cases() -> Iterator[ParameterSet]:
-    """Yield all pairs; most of those under ``sync = auto`` run nightly."""
+    """Yield all pairs; most run nightly, since the sample of `tests.meetings` has them too."""
     for first, second in product(COMMANDS, repeat=2):
         for staging in ("no", "no change", "a change"):
             quick = staging == "a change" and "commit" in (first, second)
             quick |= staging == "no change" and first == "merge"
             for shares in (False, True):
                 case = Case(first, second, shares, staging)
-                marks = pytest.mark.nightly if shares and not quick else ()
+                marks = () if quick else pytest.mark.nightly
                 yield pytest.param(case, marks=marks, id=str(case))
 
 

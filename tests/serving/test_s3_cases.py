@@ -62,7 +62,7 @@ STARTS: dict[str, Callable[[pytest.TempPathFactory], object]] = {
     scope="module",
     params=[
         "lakecli",
-        "moto",
+        pytest.param("moto", marks=pytest.mark.nightly),
         pytest.param("lakecli over a bucket", marks=pytest.mark.nightly),
         pytest.param("versitygw", marks=pytest.mark.nightly),
     ],
