@@ -242,7 +242,7 @@ def git(tmp_path_factory: pytest.TempPathFactory) -> GitMerges:
     return GitMerges(tmp_path_factory.mktemp("merges") / "git")
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(MANY, marks=pytest.mark.meetings)])
+@pytest.mark.parametrize("count", [20, pytest.param(MANY, marks=pytest.mark.nightly)])
 def test_merges_are_git_s(git: GitMerges, count: int) -> None:
     seen: list[int] = []
 

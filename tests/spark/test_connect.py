@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.xdist_group("spark")
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_tables_and_entries_through_connect(
     repository: Repository, home: Path, tmp_path: Path

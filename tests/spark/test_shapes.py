@@ -36,8 +36,9 @@ def test_tables_of_all_shapes(
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("names", [CLUSTER, pytest.param((), marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("names", [CLUSTER, ()])
 def test_tables_of_shapes_on_a_cluster(tmp_path: Path, names: tuple[str, ...]) -> None:
     (tmp_path / "installation").mkdir()
     environ = {**os.environ, "SPARK_HOME": str(spark_home(tmp_path / "installation"))}
