@@ -363,6 +363,7 @@ class Killed(BaseException):
     """The process was killed."""
 
 
+@pytest.mark.nightly
 def test_a_collection_that_is_killed_at_any_step_is_finished_by_the_next(taken: Taken) -> None:
     (ada, ben) = taken.clones
     needed = {key for key in in_use(ben) if "://" not in key}

@@ -55,6 +55,7 @@ def test_the_manual_names_no_other_version_of_a_server_than_is_measured() -> Non
         assert titles.get(table.without_version(title), title) == title
 
 
+@pytest.mark.nightly
 def test_the_row_of_moto_is_what_the_main_job_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     _compare(next(each for each in SERVERS if each.name == "moto"), monkeypatch)
 

@@ -51,7 +51,7 @@ def load(spark: Any, home: Path) -> Callable[..., Any]:
     return load
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.nightly)])
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Repository:
     """A repository called demo, in a directory and in a bucket."""
     if request.param == "local":

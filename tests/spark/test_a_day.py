@@ -158,6 +158,7 @@ def check_points_in_time(day: Day, first: str) -> None:
     assert day.pandas_sums("main") == corrected()
 
 
+@pytest.mark.nightly
 def test_a_day(spark: Any, cli: Cli, tmp_path: Path) -> None:
     raw, namespace, out = tmp_path / "raw", tmp_path / "namespace", tmp_path / "out"
     make_orders(spark, raw)

@@ -93,9 +93,6 @@ def same(found: Any, expected: Any) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    "anywhere", ["local", pytest.param("s3", marks=pytest.mark.nightly)], indirect=True
-)
 def test_parquet_in_many_partitions(
     anywhere: Repository, partitioned: Path, table: Read, spark: Any
 ) -> None:

@@ -44,7 +44,7 @@ def do(lake: Lake, _killer: Killer, name: str, rounds: int) -> None:
         mover.finish(repository)
 
 
-@pytest.fixture(params=["directory", "s3"])
+@pytest.fixture(params=["directory", pytest.param("s3", marks=pytest.mark.nightly)])
 def namespace(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "directory":
         return str(tmp_path / "namespace")
