@@ -36,6 +36,7 @@ PLACES = {
     "gc/test_spark_live_set_in_process.py": "spark",
     "servers": "servers",
     "serving/api/test_clients.py": "servers",
+    "serving/api/test_schema.py": "servers",
     "serving/api/test_hostile.py": "servers",
     "serving/test_s3_cases.py": "servers",
     "serving/test_clients.py": "servers",
