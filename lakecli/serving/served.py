@@ -340,7 +340,7 @@ class Served:
             Refused: the endpoint is read-only, or the repository is read without a clone.
         """
         if self.read_only:
-            raise Refused("this endpoint is read-only", hint="start it without --read-only")
+            raise Refused("this endpoint is read-only", hint="start another one that takes writes")
         if name in self._namespaces:
             raise Refused(
                 f"{name} is read without a clone, so it is read-only",

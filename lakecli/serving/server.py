@@ -108,13 +108,13 @@ def bind(host: str, port: int | None) -> socket.socket:
         return _bind(host, port)
     except PermissionError as error:
         raise PermissionDenied(
-            f"may not listen on port {port}", hint="choose another one: --port 8000"
+            f"may not listen on port {port}", hint="choose another port, such as 8000"
         ) from error
     except OSError as error:
         in_use = error.errno == errno.EADDRINUSE
         raise UsageError(
             f"cannot listen on {host}, port {port}: {error}",
-            hint="another program has the port: choose another one, or leave out --port"
+            hint="another program has the port: choose another one, or none"
             if in_use
             else "name an address of this machine",
         ) from error

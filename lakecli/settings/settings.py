@@ -196,7 +196,7 @@ class Settings:
             missing = keys.SERVE_ACCESS_KEY if pair[0] is None else keys.SERVE_SECRET_KEY
             raise UsageError(
                 f"one key without the other: {missing} is not set",
-                hint=f"lakecli config set {missing} VALUE",
+                hint=f"set the other one, too: `config set {missing} VALUE`",
             )
         return pair[0], pair[1]
 

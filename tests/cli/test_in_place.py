@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.support.demo import Demo
     from tests.support.golden import Cli, Golden
 
-REFUSES_OTHERWISE = {"doctor"}
+REFUSES_OTHERWISE = {"doctor", "serve"}
 """Commands that take a storage namespace in another meaning."""
 
 
