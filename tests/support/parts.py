@@ -183,6 +183,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(marker)
         if _name_of(item.path) in LOWEST:
             item.add_marker("lowest")
+    if config.option.markexpr == "lowest":
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
     if config.option.markexpr:
         return
     left_out = {"nightly"} | (LONG.keys() if _is_short(config) else set())
