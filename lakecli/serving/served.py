@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.base.model import RepositoryRecord, StagingToken
 from lakecli.errors import NotFound, Refused, Unreachable
@@ -49,10 +49,10 @@ MOST_RESOLVED: Final = 1_000
 """The most ref expressions whose meaning is remembered."""
 
 
-class Opening:
+class Opening(NamedTuple):
     """How an endpoint opens repositories; the caller knows settings and hooks.
 
-    Args:
+    Attributes:
         repository: opens a repository of the lake by its name.
         namespace: opens the repository of a storage namespace for reading.
         mover: returns a new mover for a repository, or ``None`` if it is not shared automatically.
@@ -60,20 +60,11 @@ class Opening:
         notify: called with each message of a verb.
     """
 
-    def __init__(
-        self,
-        *,
-        repository: Callable[[str], LocalRepository],
-        namespace: Callable[[str], LocalRepository],
-        mover: Callable[[LocalRepository], BranchMover | None],
-        catch_up: Callable[[Repository], None],
-        notify: Callable[[Notice], None],
-    ) -> None:
-        self.repository = repository
-        self.namespace = namespace
-        self.mover = mover
-        self.catch_up = catch_up
-        self.notify = notify
+    repository: Callable[[str], LocalRepository]
+    namespace: Callable[[str], LocalRepository]
+    mover: Callable[[LocalRepository], BranchMover | None]
+    catch_up: Callable[[Repository], None]
+    notify: Callable[[Notice], None]
 
 
 class _Held:

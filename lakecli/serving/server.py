@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
+from signal import SIGINT, SIGTERM, signal
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -300,8 +301,14 @@ class Endpoint(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Let an interrupt stop the endpoint, without an error after that."""
-        with super().capture_signals():
-            try:
-                yield
-            finally:
-                self._captured_signals.clear()
+        if (
+            threading.current_thread() is not threading.main_thread()
+        ):  # which alone may set handlers
+            yield
+            return
+        before = {each: signal(each, self.handle_exit) for each in (SIGINT, SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal(each, handler)
