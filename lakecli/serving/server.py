@@ -301,9 +301,8 @@ class Endpoint(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Let an interrupt stop the endpoint, without an error after that."""
-        if (
-            threading.current_thread() is not threading.main_thread()
-        ):  # which alone may set handlers
+        # Only the main thread may set handlers.
+        if threading.current_thread() is not threading.main_thread():
             yield
             return
         before = {each: signal(each, self.handle_exit) for each in (SIGINT, SIGTERM)}
