@@ -24,7 +24,7 @@ class ClientKind(StrEnum):
 
 
 USES: Final = {
-    ClientKind.ENV: "variables of a shell, for SDKs of AWS, and for s3fs and so pandas and Dask",
+    ClientKind.ENV: "variables of a shell, for SDKs of AWS, pandas, Polars, PyArrow and delta-rs",
     ClientKind.AWS: "a profile for the AWS CLI and the SDKs",
     ClientKind.BOTO3: "a client in Python",
     ClientKind.DUCKDB: "a secret for DuckDB's httpfs",
@@ -90,6 +90,7 @@ export AWS_ENDPOINT_URL_S3={to.url}
 export AWS_ACCESS_KEY_ID={to.access_key}
 export AWS_SECRET_ACCESS_KEY={to.secret_key}
 export AWS_DEFAULT_REGION={to.region}
+export AWS_ALLOW_HTTP={plain}
 """,
     ClientKind.AWS: """
 # in ~/.aws/config; then: aws --profile lakecli s3 ls {where}/

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import urllib.request
@@ -20,7 +21,8 @@ import obstore
 import pytest
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-from lakecli.serving.clients import ClientKind, lines_for
+from lakecli.serving.clients import ClientKind, EndpointAddress, lines_for
+from tests.support.clients import own_environment, run
 from tests.support.serving import ROOT, Endpoint, serving, serving_a_bucket
 
 pytestmark = pytest.mark.xdist_group("serve_clients")
@@ -150,28 +152,61 @@ def test_obstore(endpoint: Endpoint) -> None:
     assert not obstore.list(store, "o").collect()
 
 
-def test_duckdb_through_fsspec(endpoint: Endpoint) -> None:
-    import duckdb
-    import s3fs
+def variables(to: EndpointAddress, kind: ClientKind = ClientKind.ENV) -> dict[str, str]:
+    """Return the variables that the lines for a shell set."""
+    lines = lines_for(kind, to)
+    return dict(line.removeprefix("export ").split("=", 1) for line in lines)
 
-    to = endpoint.to
-    files = s3fs.S3FileSystem(
-        key=to.access_key,
-        secret=to.secret_key,
-        endpoint_url=to.url,
-        client_kwargs={"region_name": to.region},
-        skip_instance_cache=True,
+
+S3FS = """
+import sys
+import duckdb
+import pandas as pd
+import s3fs
+
+where, large = sys.argv[1], open(sys.argv[2], "rb").read()
+system = s3fs.S3FileSystem(skip_instance_cache=True)
+system.pipe(f"{where}/d/a", b"a")
+with system.open(f"{where}/d/large", "wb", block_size=5 << 20) as file:
+    file.write(large)
+with system.open(f"{where}/d/large", "rb") as file:
+    file.seek(9 << 20)
+    assert file.read(8) == large[9 << 20 :][:8]
+assert system.cat(f"{where}/d/a") == b"a"
+assert system.ls(f"{where}/d") == [f"{where}/d/a", f"{where}/d/large"]
+assert system.info(f"{where}/d")["type"] == "directory"
+system.copy(f"{where}/d/", f"{where}/e/", recursive=True)
+system.mv(f"{where}/e/a", f"{where}/e/b")
+assert system.find(f"{where}/e") == [f"{where}/e/b", f"{where}/e/large"]
+system.rm(where, recursive=True)
+assert not system.exists(f"{where}/d/a")
+
+frame = pd.DataFrame({"id": range(100)})
+frame.to_parquet(f"s3://{where}/t.parquet")
+assert pd.read_parquet(f"s3://{where}/t.parquet").equals(frame)
+frame.to_csv(f"s3://{where}/t.csv", index=False)
+assert pd.read_csv(f"s3://{where}/t.csv").equals(frame)
+
+connection = duckdb.connect()
+connection.register_filesystem(system)
+for part in (1, 2):
+    connection.sql(f"SELECT range AS id, {part} AS part FROM range(1000)").write_parquet(
+        f"s3://{where}/duckdb/part={part}/data.parquet"
     )
-    with duckdb.connect() as connection:
-        connection.register_filesystem(files)
-        where = f"s3://{to.bucket}/{to.branch}/duckdb"
-        for part in (1, 2):
-            connection.sql(f"SELECT range AS id, {part} AS part FROM range(1000)").write_parquet(
-                f"{where}/part={part}/data.parquet"
-            )
-        read = f"read_parquet('{where}/*/*.parquet', hive_partitioning = true)"
-        rows = connection.sql(f"SELECT part, count(*), sum(id) FROM {read} GROUP BY 1 ORDER BY 1")
-        assert rows.fetchall() == [(1, 1000, 499500), (2, 1000, 499500)]
+read = f"read_parquet('s3://{where}/duckdb/*/*.parquet', hive_partitioning = true)"
+rows = connection.sql(f"SELECT part, count(*), sum(id) FROM {read} GROUP BY 1 ORDER BY 1")
+assert rows.fetchall() == [(1, 1000, 499500), (2, 1000, 499500)]
+"""
+
+
+def test_s3fs_with_pandas_and_duckdb(endpoint: Endpoint, downloads: Path, tmp_path: Path) -> None:
+    """It is installed apart: the botocore that it takes is often older than boto3's newest."""
+    packages = ("s3fs==2026.9.0", "pandas==2.3.3", "pyarrow==22.0.0", "duckdb==1.5.5")
+    python = own_environment(downloads, "s3fs-2026.9.0", *packages) / "bin/python"
+    (tmp_path / "large").write_bytes(large())
+    environment = {**os.environ, **variables(endpoint.to)}
+    where = f"{endpoint.to.bucket}/main/s3fs"
+    run(environment, python, "-c", S3FS, where, tmp_path / "large")
 
 
 def rclone(endpoint: Endpoint, home: Path, *arguments: str) -> str:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from lakecli.serving.clients import ClientKind, EndpointAddress, lines_for
-from tests.serving.test_clients import BODY, large, made_by, tree
-from tests.support.azurite import cache_folder, locked
+from lakecli.serving.clients import ClientKind, lines_for
+from tests.serving.test_clients import BODY, large, made_by, tree, variables
+from tests.support.clients import beside_python, own_environment, run
 from tests.support.serving import ROOT, Endpoint, serving
-from tests.support.tools import do_without, require_package
+from tests.support.tools import require_package
 
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("serve_more_clients")]
 
@@ -27,58 +25,10 @@ DUCKDB = "1.5.5"
 
 
 @pytest.fixture(scope="module")
-def downloads() -> Path:
-    """A directory that is kept between runs, found before tests replace HOME."""
-    return cache_folder()
-
-
-@pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     """An endpoint for the tests of this module, each of which has its own prefix."""
     with serving(tmp_path_factory.mktemp("serve") / "home") as running:
         yield running
-
-
-def own_environment(downloads: Path, name: str, *packages: str) -> Path:
-    """Return the directory of a Python environment for packages that do not fit the tests' own."""
-    folder = downloads / name
-    with locked(downloads / f"{name}.lock"):
-        if not (folder / "ready").exists():
-            uv = beside_python("uv")
-            python = folder / "bin/python"
-            run(os.environ, uv, "venv", "-q", "--clear", "--python", sys.executable, folder)
-            run(os.environ, uv, "pip", "install", "-q", "--python", python, *packages)
-            (folder / "ready").touch()
-    return folder
-
-
-def beside_python(name: str) -> str:
-    """Return the path of a program of this environment."""
-    path = Path(sys.executable).with_name(name)
-    return str(path) if path.exists() else do_without(name)
-
-
-def variables(to: EndpointAddress, kind: ClientKind = ClientKind.ENV) -> dict[str, str]:
-    """Return the variables that the lines for a shell set."""
-    lines = lines_for(kind, to)
-    return dict(line.removeprefix("export ").split("=", 1) for line in lines)
-
-
-def run(environment: Mapping[str, str], *command: str | Path, **more: Any) -> str:
-    """Run a program; return what it says."""
-    done = subprocess.run(
-        command,
-        env=dict(environment),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=600,
-        check=False,
-        **more,
-    )
-    assert not done.returncode, f"{command}:\n{done.stdout[-2_000:]}{done.stderr[-4_000:]}"
-    said: str = done.stdout
-    return said
 
 
 def files(directory: Path) -> Path:
@@ -122,36 +72,6 @@ def test_aws_cli(
     api = ("s3api", "list-objects-v2", "--bucket", endpoint.to.bucket, "--output", "json")
     said = run(environment, *aws, *api, "--prefix", f"main/aws-{kind}/")
     assert not json.loads(said or "{}").get("Contents")
-
-
-def test_s3fs_and_pandas(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pandas as pd
-    import s3fs
-
-    for name, value in variables(endpoint.to).items():
-        monkeypatch.setenv(name, value)
-    where = f"{endpoint.to.bucket}/main/s3fs"
-    system = s3fs.S3FileSystem(skip_instance_cache=True)
-    system.pipe(f"{where}/d/a", BODY)
-    with system.open(f"{where}/d/large", "wb", block_size=5 << 20) as file:
-        file.write(large())
-    with system.open(f"{where}/d/large", "rb") as file:
-        file.seek(9 << 20)
-        assert file.read(8) == large()[9 << 20 :][:8]
-    assert system.cat(f"{where}/d/a") == BODY
-    assert system.ls(f"{where}/d") == [f"{where}/d/a", f"{where}/d/large"]
-    assert system.info(f"{where}/d")["type"] == "directory"
-    system.copy(f"{where}/d/", f"{where}/e/", recursive=True)
-    system.mv(f"{where}/e/a", f"{where}/e/b")
-    assert system.find(f"{where}/e") == [f"{where}/e/b", f"{where}/e/large"]
-    system.rm(where, recursive=True)
-    assert not system.exists(f"{where}/d/a")
-
-    frame = pd.DataFrame({"id": range(100)})
-    frame.to_parquet(f"s3://{where}/t.parquet")
-    assert pd.read_parquet(f"s3://{where}/t.parquet").equals(frame)
-    frame.to_csv(f"s3://{where}/t.csv", index=False)
-    assert pd.read_csv(f"s3://{where}/t.csv").equals(frame)
 
 
 def test_pyarrow(endpoint: Endpoint) -> None:

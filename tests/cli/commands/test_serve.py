@@ -154,6 +154,7 @@ def test_the_lines_of_one_client_come_of_an_endpoint_otherwise(
         f"export AWS_ACCESS_KEY_ID={started.given.access.access_key}",
         f"export AWS_SECRET_ACCESS_KEY={started.given.access.secret}",
         "export AWS_DEFAULT_REGION=us-east-1",
+        "export AWS_ALLOW_HTTP=true",
     ]
 
 
