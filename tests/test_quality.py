@@ -142,7 +142,7 @@ PACKAGES = [
 ]
 
 LISTED_ELSEWHERE = {
-    "cli/commands": "most files are commands; `test_documented` compares them with its map",
+    "cli/commands": "most files are commands; `test_documented` compares them with its map"
 }
 """Packages without a map, and why."""
 
@@ -165,12 +165,7 @@ def test_the_map_of_a_package_names_nothing_else(package: str) -> None:
     first = re.findall(r"^    (\w+(?:, \w+)*)   +\S", table, re.MULTILINE)
     named = {name for names in first for name in names.split(", ")}
     present = {path.stem for path in folder.iterdir()}
-    if package not in (
-        ".",
-        "repository",
-        "repository/sharing",
-        "repository/transfer",
-    ):
+    if package not in (".", "repository", "repository/sharing", "repository/transfer"):
         assert named <= present  # there the first column are subjects
 
 
@@ -339,7 +334,7 @@ def test_every_test_can_fail() -> None:
 def test_no_assertion_is_suppressed() -> None:
     """What is asserted in ``with suppress(NotFound)`` passes where nothing was found."""
     allowed = {
-        "tests/refs/test_expression_dates.py",  # "a moment, or a usage error" is what it asserts
+        "tests/refs/test_expression_dates.py"  # "a moment, or a usage error" is what it asserts
     }
     found = []
     for path, node in nodes("tests", ast.With):

@@ -79,10 +79,7 @@ def names_of(patterns: Iterable[Pattern]) -> Callable[[bytes], object]:
 
 _WILDCARD: Final = re.compile(rb"[*?\[\\]")
 _ANY_DIRECTORIES: Final = re.compile(rb"\*\*+(\\?/|\Z)")
-_TOKEN: Final = re.compile(
-    rb"(?P<bracket>\[)|(?P<slash>\\?/)|\\.|[^\\]",
-    re.DOTALL,
-)
+_TOKEN: Final = re.compile(rb"(?P<bracket>\[)|(?P<slash>\\?/)|\\.|[^\\]", re.DOTALL)
 _STAR: Final = b"*"
 _WILDCARDS: Final = {b"*": _STAR, b"?": b"."}
 

@@ -200,8 +200,7 @@ def lakefs_object(key: str) -> str | None:
     them.
     """
     found = re.fullmatch(
-        r"(data/[0-9a-v]{20}/[0-9a-v]{20}|[0-9a-v]{20}|[0-9a-f]{32})(,[A-Za-z0-9_-]{1,100})?",
-        key,
+        r"(data/[0-9a-v]{20}/[0-9a-v]{20}|[0-9a-v]{20}|[0-9a-f]{32})(,[A-Za-z0-9_-]{1,100})?", key
     )
     return None if found is None else found[1]
 

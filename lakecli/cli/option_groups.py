@@ -171,8 +171,7 @@ class EngineOptions(NamedTuple):
         ),
     ] = EngineName.AUTO
     master: Annotated[
-        str,
-        Option("--master", metavar="URL", help="Spark master; default: local[*], this machine"),
+        str, Option("--master", metavar="URL", help="Spark master; default: local[*], this machine")
     ] = ""
     conf: Annotated[
         Mapping[str, str],
@@ -219,8 +218,7 @@ class DecisionOptions(NamedTuple):
         ),
     ] = ()
     table_logs: Annotated[
-        bool,
-        Option("--table-logs", help="Resolve conflicts in logs of tables, too, and lose rows"),
+        bool, Option("--table-logs", help="Resolve conflicts in logs of tables, too, and lose rows")
     ] = False
 
     def decisions(self, strategy: "Side | None" = None, plan: "Path | None" = None) -> "Decisions":

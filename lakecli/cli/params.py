@@ -203,8 +203,7 @@ Winner = Annotated[
     Option("--strategy", help="Resolve all conflicts: take the source's side or the destination's"),
 ]
 AllowEmptyCommit = Annotated[
-    bool,
-    Option("--allow-empty-commit", "--allow-empty", help="Commit even if nothing changes"),
+    bool, Option("--allow-empty-commit", "--allow-empty", help="Commit even if nothing changes")
 ]
 ShowMetarangeId = Annotated[bool, Option("--show-meta-range-id", help="Show the metarange ID too")]
 SettingName = Annotated[
@@ -212,9 +211,5 @@ SettingName = Annotated[
 ]
 PreSign = Annotated[
     bool,
-    Option(
-        "--pre-sign",
-        hidden=True,
-        help="Accepted for lakectl compatibility; has no effect",
-    ),
+    Option("--pre-sign", hidden=True, help="Accepted for lakectl compatibility; has no effect"),
 ]

@@ -528,10 +528,7 @@ def check_message(message: str, *, allow_empty: bool) -> None:
         UsageError: the message is empty or blank.
     """
     if not allow_empty and not message.strip():
-        raise UsageError(
-            "no commit message",
-            hint='give -m "MESSAGE", or --allow-empty-message',
-        )
+        raise UsageError("no commit message", hint='give -m "MESSAGE", or --allow-empty-message')
 
 
 _SCHEMES: Final = frozenset(

@@ -179,10 +179,7 @@ def touched(
 
 
 def _touched_between(
-    trees: TreeStore,
-    sides: tuple[MetarangeId, MetarangeId],
-    wanted: Sequence[bytes],
-    items: Items,
+    trees: TreeStore, sides: tuple[MetarangeId, MetarangeId], wanted: Sequence[bytes], items: Items
 ) -> set[bytes]:
     """Among consecutive items, return those that differ between two trees.
 

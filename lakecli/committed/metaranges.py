@@ -245,8 +245,7 @@ class WrongTable(IntegrityError):
 
     def __init__(self, key: str, kind: str) -> None:
         super().__init__(
-            f"{key} is not a {kind}",
-            hint="see which commits and paths need it: `fsck REPOSITORY`",
+            f"{key} is not a {kind}", hint="see which commits and paths need it: `fsck REPOSITORY`"
         )
 
 

@@ -191,10 +191,7 @@ class OutlinedBlocks:
     """
 
     def __init__(
-        self,
-        outline: Outline,
-        read: Callable[[int, int], bytes],
-        reload: Callable[[], Columns],
+        self, outline: Outline, read: Callable[[int, int], bytes], reload: Callable[[], Columns]
     ) -> None:
         self.outline = outline
         self.ends = [*accumulate(outline.counts)]

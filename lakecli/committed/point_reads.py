@@ -164,11 +164,7 @@ class PointReader:
     """
 
     def __init__(
-        self,
-        trees: TreeStore,
-        *,
-        blocks_limit: int | None = None,
-        tables_limit: int | None = None,
+        self, trees: TreeStore, *, blocks_limit: int | None = None, tables_limit: int | None = None
     ) -> None:
         self._store = trees
         self._lock = Lock()

@@ -375,10 +375,7 @@ class TreeWriter:
         return tree
 
     def _add(
-        self,
-        keys: Sequence[bytes],
-        values: Sequence[bytes],
-        copied: tuple[Run, int] | None = None,
+        self, keys: Sequence[bytes], values: Sequence[bytes], copied: tuple[Run, int] | None = None
     ) -> None:
         """Add records in ascending order of their keys.
 

@@ -35,8 +35,7 @@ _POLL: Final = 0.2
 _LOG_TAIL: Final = 65_536
 _CLUSTER: Final = re.compile(r"local-cluster\[\s*(\d+)\s*,")
 _WARNING: Final = re.compile(
-    r"^\d\d/\d\d/\d\d [\d:]+ (?:WARN|ERROR) (?!(?:NativeCodeLoader|Utils):)\w+: (.+)$",
-    re.MULTILINE,
+    r"^\d\d/\d\d/\d\d [\d:]+ (?:WARN|ERROR) (?!(?:NativeCodeLoader|Utils):)\w+: (.+)$", re.MULTILINE
 )
 """A warning about the cluster in Spark's log; warnings about this machine do not match."""
 _LOST: Final = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\S+)\)")

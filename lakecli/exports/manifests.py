@@ -59,8 +59,7 @@ def check_can_write() -> None:
         import pyarrow.parquet  # noqa: F401 - tests the installation
     except ImportError:
         raise Unsupported(
-            "writing Parquet needs pyarrow, which is not installed",
-            hint=install_command("spark"),
+            "writing Parquet needs pyarrow, which is not installed", hint=install_command("spark")
         ) from None
 
 

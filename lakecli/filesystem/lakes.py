@@ -178,7 +178,5 @@ def _after_fork_in_child() -> None:
 
 _inherited: list[_OpenLake] = []
 os.register_at_fork(
-    before=_before_fork,
-    after_in_parent=_lock.release,
-    after_in_child=_after_fork_in_child,
+    before=_before_fork, after_in_parent=_lock.release, after_in_child=_after_fork_in_child
 )

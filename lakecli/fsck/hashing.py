@@ -133,10 +133,7 @@ def hash_interval(interval: ObjectInterval, *, hashing: Hashing) -> list[Hashed]
 
 
 def hash_part(
-    keys: tuple[str, ...],
-    *,
-    location: Location,
-    progress: Progress = NO_PROGRESS,
+    keys: tuple[str, ...], *, location: Location, progress: Progress = NO_PROGRESS
 ) -> list[Hashed]:
     """Read some data objects in this process, and compare them with their names."""
     found = []

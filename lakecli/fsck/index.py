@@ -55,11 +55,7 @@ class JoinedIndex(ObjectIndex):
     """
 
     def __init__(
-        self,
-        store: ObjectStore,
-        runner: SparkRunner,
-        checking: Checking,
-        progress: Progress,
+        self, store: ObjectStore, runner: SparkRunner, checking: Checking, progress: Progress
     ) -> None:
         super().__init__(store)
         self._runner = runner

@@ -339,10 +339,7 @@ def look_up(
         runner, partial(read_references, checking=checking), lookup.parts, REFERENCES
     )
     objects = spark_joins.frame_by_number(
-        runner,
-        partial(list_objects, digits=lookup.digits, checking=checking),
-        listings,
-        OBJECTS,
+        runner, partial(list_objects, digits=lookup.digits, checking=checking), listings, OBJECTS
     )
     if lookup.damaged:
         import pyarrow as pa

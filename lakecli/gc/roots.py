@@ -440,9 +440,7 @@ def _unneeded(
 
 
 def superseded_packs(
-    store: ObjectStore,
-    packs: Collection[str],
-    replaces: Mapping[PackId, tuple[PackId, ...]],
+    store: ObjectStore, packs: Collection[str], replaces: Mapping[PackId, tuple[PackId, ...]]
 ) -> dict[PackId, PackId]:
     """Return the packs that are garbage, because another pack that stays has all of their commits.
 

@@ -126,11 +126,7 @@ class Step(NamedTuple):
 
 
 def advance(
-    repository: Repository,
-    runner: Runner,
-    options: GcOptions,
-    *,
-    progress: Progress = NO_PROGRESS,
+    repository: Repository, runner: Runner, options: GcOptions, *, progress: Progress = NO_PROGRESS
 ) -> GcReport:
     """Advance garbage collection as far as time allows, without asking a person."""
     return take(prepare(repository, runner, options), progress=progress)

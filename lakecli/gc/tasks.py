@@ -448,11 +448,7 @@ class TableInfo(NamedTuple):
 
 
 def kinds_of(
-    work: Work,
-    tables: dict[str, TableInfo],
-    ids: Collection[str],
-    *,
-    renewed: Collection[str] = (),
+    work: Work, tables: dict[str, TableInfo], ids: Collection[str], *, renewed: Collection[str] = ()
 ) -> dict[str, str]:
     """Return ``ranges`` or ``metaranges`` for each table that may be garbage.
 

@@ -14,12 +14,7 @@ from lakecli.base.model import MetarangeId
 from lakecli.committed.scan import scan
 from lakecli.engine.runner import LocalRunner, Runner, StoreLocation, account_of
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.errors import (
-    ConflictError,
-    NothingToDo,
-    Refused,
-    UsageError,
-)
+from lakecli.errors import ConflictError, NothingToDo, Refused, UsageError
 from lakecli.imports.address_checks import choose, names_version
 from lakecli.imports.bucket import BucketSource
 from lakecli.imports.dry_run import iter_steps
@@ -178,10 +173,7 @@ def preview(
     """
     base = _check_branch(repository, branch)
     make_private(parent := Path(repository.lake.home.cache) / IMPORTS)
-    with (
-        ExitStack() as stack,
-        TemporaryDirectory(prefix="listed-", dir=parent) as directory,
-    ):
+    with ExitStack() as stack, TemporaryDirectory(prefix="listed-", dir=parent) as directory:
         run = _Run(repository, branch, path, source, runner, options, stack)
         report = run.all_parts(base, lists_to=directory).report
         yield report, iter_steps(Path(directory))
@@ -417,11 +409,7 @@ class _Run:
         return self._runner.run(partial(import_item, task), iter(items))
 
     def _take(
-        self,
-        done: FinishedParts,
-        results: Results,
-        total: int,
-        shown: ShownProgress,
+        self, done: FinishedParts, results: Results, total: int, shown: ShownProgress
     ) -> None:
         """Record results of parts, and show the progress.
 

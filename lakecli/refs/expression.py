@@ -50,20 +50,12 @@ MODIFIERS = (
         summary="the n-th ancestor, always by first parents; ~0 is the commit itself",
         takes_number=True,
     ),
+    ModifierRule(symbol="^", summary="the n-th parent; ^0 is the commit itself", takes_number=True),
     ModifierRule(
-        symbol="^",
-        summary="the n-th parent; ^0 is the commit itself",
-        takes_number=True,
+        symbol="@", summary="the branch as committed, its staging area left out", alone=True
     ),
     ModifierRule(
-        symbol="@",
-        summary="the branch as committed, its staging area left out",
-        alone=True,
-    ),
-    ModifierRule(
-        symbol="$",
-        summary="the branch with its staging area, as the plain name reads",
-        alone=True,
+        symbol="$", summary="the branch with its staging area, as the plain name reads", alone=True
     ),
     ModifierRule(
         symbol="@{upstream}",

@@ -127,8 +127,7 @@ _RECORD: Final = Record(
             text_that(lambda text: _MARK.fullmatch(text) is not None, "the name of such lists")
         ),
         "grace": whole(
-            int(layout.SHORTEST_GRACE.total_seconds()),
-            int(layout.LONGEST_GRACE.total_seconds()),
+            int(layout.SHORTEST_GRACE.total_seconds()), int(layout.LONGEST_GRACE.total_seconds())
         ),
         "write_id": identifier(WriteId),
     }

@@ -115,10 +115,7 @@ def read_pack(store: ObjectStore, pack_id: PackId) -> Pack:
 
 
 def read_new_packs(
-    store: ObjectStore,
-    known: Collection[PackId],
-    *,
-    also: Collection[PackId] = (),
+    store: ObjectStore, known: Collection[PackId], *, also: Collection[PackId] = ()
 ) -> Iterator[Pack | InvalidRecord]:
     """Yield packs not in `known`, largest first, without packs that an earlier one replaces.
 

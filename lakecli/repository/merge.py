@@ -75,11 +75,7 @@ def merge(
     message = default if options.message is None else options.message
     for _ in range(MAX_ATTEMPTS):
         attempt = clean_attempt(
-            repository,
-            destination,
-            kind="merge",
-            who=options.committer,
-            merges=not options.squash,
+            repository, destination, kind="merge", who=options.committer, merges=not options.squash
         )
         with attempt.view() as view:
             points = _points(repository, view, source, options)

@@ -260,8 +260,7 @@ def push_deletion(
     remote = next((each for each in found if each is not None and each.commit_id is not None), None)
     if remote is None:
         raise NotFound(
-            f"no branch or tag {name!r} in the bucket",
-            hint=f"see: `status {repository.uri}`",
+            f"no branch or tag {name!r} in the bucket", hint=f"see: `status {repository.uri}`"
         )
     if remote.kind is RefKind.BRANCH and name == repository.record.default_branch:
         raise Refused(

@@ -486,11 +486,7 @@ KEYS: Final = (
     _demand(
         Demand.S3_PAYER, "whether you pay for requests to S3 (Requester Pays)", "s3://arxiv=true"
     ),
-    _demand(
-        Demand.S3_ANONYMOUS,
-        "whether S3 is read without credentials",
-        "s3://noaa-goes16=true",
-    ),
+    _demand(Demand.S3_ANONYMOUS, "whether S3 is read without credentials", "s3://noaa-goes16=true"),
     _demand(
         Demand.GS_KMS_KEY,
         "key of Cloud KMS that writes to Google Cloud Storage ask for",

@@ -36,11 +36,7 @@ STAGED_BATCH: Final = 8_192
 
 
 def read_entries(
-    spark: SparkSession,
-    uri: str,
-    *,
-    columns: Sequence[str] = (),
-    home: str | Path | None = None,
+    spark: SparkSession, uri: str, *, columns: Sequence[str] = (), home: str | Path | None = None
 ) -> DataFrame:
     """Return the entries of a ref: path, size, checksum, ….
 

@@ -72,11 +72,7 @@ _lock: Final = threading.Lock()
 
 
 def mount(
-    spark: SparkSession,
-    repository: Repository,
-    files: Sequence[TableFile],
-    *,
-    native: bool | None,
+    spark: SparkSession, repository: Repository, files: Sequence[TableFile], *, native: bool | None
 ) -> tuple[str, dict[str, str]]:
     """Return a path at which Spark finds the files of a table, and the options for reading it.
 

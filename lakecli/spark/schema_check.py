@@ -13,14 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession, functions
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DecimalType,
-    MapType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
 from lakecli.committed.values import decode_entry
 from lakecli.engine.object_reader import TableFile

@@ -183,10 +183,7 @@ def unlogged() -> Iterator[None]:
 
 
 def read_parts(
-    spark: SparkSession,
-    read: Callable[[P], Iterator[Any]],
-    parts: Sequence[P],
-    schema: StructType,
+    spark: SparkSession, read: Callable[[P], Iterator[Any]], parts: Sequence[P], schema: StructType
 ) -> DataFrame:
     """Return the rows of all parts; each part is a task.
 

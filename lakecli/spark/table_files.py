@@ -65,8 +65,7 @@ def table_files(repository: Repository, uri: str) -> "tuple[list[TableFile], Ori
             files.append(TableFile.of(name, entry))
     if not files:
         raise NotFound(
-            f"nothing to read at {uri}",
-            hint="all names begin with '_' or '.', which Spark ignores",
+            f"nothing to read at {uri}", hint="all names begin with '_' or '.', which Spark ignores"
         )
     return files, origin
 

@@ -35,14 +35,7 @@ from lakecli.spark.file_writer import (
     new_write_id,
 )
 from lakecli.spark.schema_check import SchemaCheck
-from lakecli.spark.sessions import (
-    check_server,
-    hints_told,
-    names_of,
-    opened,
-    option_text,
-    user_of,
-)
+from lakecli.spark.sessions import check_server, hints_told, names_of, opened, option_text, user_of
 from lakecli.spark.table_files import origins
 from lakecli.spark.target import WriteTarget, batch_of
 from lakecli.staging.area import ClaimedValue

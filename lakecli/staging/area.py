@@ -83,11 +83,7 @@ def drop(txn: WriteTransaction, token: StagingToken, *, limit: int | None = None
 
 
 def scan_newest(
-    txn: ReadTransaction,
-    tokens: Sequence[StagingToken],
-    *,
-    start: bytes = b"",
-    prefix: bytes = b"",
+    txn: ReadTransaction, tokens: Sequence[StagingToken], *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[Record]:
     """Yield the staged records of several tokens (newest token first) in path order.
 

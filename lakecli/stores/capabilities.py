@@ -50,14 +50,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol, runtime_checkable
 
 from lakecli.errors import LakeError, NotFound, Unsupported
-from lakecli.stores.contract import (
-    PLAIN,
-    Attributes,
-    Condition,
-    ObjectInfo,
-    ObjectStore,
-    Version,
-)
+from lakecli.stores.contract import PLAIN, Attributes, Condition, ObjectInfo, ObjectStore, Version
 
 if TYPE_CHECKING:
     from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest

@@ -19,14 +19,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
 
 from lakecli.base.model import CONTENT_CODINGS
-from lakecli.errors import (
-    IntegrityError,
-    LostRace,
-    NotFound,
-    PermissionDenied,
-    Refused,
-    UsageError,
-)
+from lakecli.errors import IntegrityError, LostRace, NotFound, PermissionDenied, Refused, UsageError
 
 if TYPE_CHECKING:
     from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest

@@ -40,8 +40,7 @@ def obstacle_of(
         )
     if any(_NO_BUNDLE.search(str(each)) for each in chain):
         return UsageError(
-            "the file of trusted certificates cannot be read",
-            hint=f"correct or unset {bundle}",
+            "the file of trusted certificates cannot be read", hint=f"correct or unset {bundle}"
         )
     untrusted = next(filter(None, (getattr(each, "verify_message", "") for each in chain)), "")
     if not untrusted:

@@ -399,11 +399,7 @@ def _expected(
 
 
 def restore(
-    worktree: Worktree,
-    paths: Sequence[bytes],
-    *,
-    source: Commit | None,
-    options: DownloadOptions,
+    worktree: Worktree, paths: Sequence[bytes], *, source: Commit | None, options: DownloadOptions
 ) -> Brought:
     """Give files the contents that a commit has; overwritten files are kept for undo.
 

@@ -105,9 +105,7 @@ def test_a_region_in_a_record_is_checked_before_it_is_used(
 ) -> None:
     load = lake.record_of
     monkeypatch.setattr(
-        lake,
-        "record_of",
-        lambda fields: load(fields)._replace(region="evil.example/#"),
+        lake, "record_of", lambda fields: load(fields)._replace(region="evil.example/#")
     )
     aws_environment.delenv("AWS_ENDPOINT_URL")
     asked: list[object] = []

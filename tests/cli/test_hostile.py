@@ -79,16 +79,7 @@ def test_no_transfer_reads_files_of_git(cli: Cli, demo: Demo) -> None:
         excluded = [each["path"] for each in planned if each["action"] == "excluded"]
         assert excluded == ["up/.git", "up/.lakefs_ref.yaml"]
         assert [each["path"] for each in planned[:-1]] == [*excluded, "up/data", "up/new"]
-    importing = (
-        "import",
-        "--from",
-        root,
-        "--to",
-        "lakefs://demo/main/in/",
-        "-m",
-        "in",
-        "--json",
-    )
+    importing = ("import", "--from", root, "--to", "lakefs://demo/main/in/", "-m", "in", "--json")
     for options in (["--dry-run"], []):
         imported = cli.ok(*importing, *options)
         assert imported.json_lines[-1]["left_out"] == [".git", ".lakefs_ref.yaml"]

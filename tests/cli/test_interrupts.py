@@ -308,10 +308,7 @@ def broken_pipe() -> int:
 def test_a_closed_stderr_changes_nothing(demo: Demo, argv: list[str], code: int) -> None:
     writer = broken_pipe()
     done = subprocess.run(
-        [sys.executable, "-m", "lakecli", *argv],
-        stdout=subprocess.PIPE,
-        stderr=writer,
-        check=False,
+        [sys.executable, "-m", "lakecli", *argv], stdout=subprocess.PIPE, stderr=writer, check=False
     )
     os.close(writer)
     assert done.returncode == code

@@ -543,11 +543,7 @@ Branch Rules: \
 }
 """,
     ),
-    Step(
-        "refs-restore lakefs://demo --manifest $PWD/refs.json",
-        "Repository: lakefs://demo\n",
-        7,
-    ),
+    Step("refs-restore lakefs://demo --manifest $PWD/refs.json", "Repository: lakefs://demo\n", 7),
     Step("cat-sst -f $PWD/demo/_lakefs/<branches>", "<ANY><TAB><ANY><TAB><ANY>\n"),
 )
 
@@ -636,8 +632,7 @@ No diff found.
 """,
     ),
     Step(
-        "local pull $PWD/cloned",
-        "\nSuccessfully synced changes!\n\nPull Summary:\n\nNo changes\n",
+        "local pull $PWD/cloned", "\nSuccessfully synced changes!\n\nPull Summary:\n\nNo changes\n"
     ),
     Step("local commit -m nothing $PWD/cloned", "\nGetting branch: main\n", 11),
     Step("local commit $PWD/cloned", "", 2),
@@ -798,10 +793,7 @@ Metadata:
 <TAB>
 """,
     ),
-    Step(
-        "bisect bad",
-        "Repository: work\nFound commit lakefs://work/<mine> mine\n",
-    ),
+    Step("bisect bad", "Repository: work\nFound commit lakefs://work/<mine> mine\n"),
     Step("bisect log", "<BLOCK>"),
     Step("bisect start lakefs://work/main lakefs://work/main~4", "<BLOCK>"),
     Step(

@@ -91,10 +91,7 @@ MOVERS: Final[dict[str, list[Mover]]] = {
             ),
         )
     ],
-    "merge": [
-        Mover(("merge", DEV, MAIN), _PUSH),
-        Mover(("merge", DEV, MAIN, "--squash"), _PUSH),
-    ],
+    "merge": [Mover(("merge", DEV, MAIN), _PUSH), Mover(("merge", DEV, MAIN, "--squash"), _PUSH)],
     "op redo": [Mover(("op", "redo", URI), _PUSH, (*_PUSHED, ("undo", URI, "--remote")))],
     "op restore": [Mover(("op", "restore", URI, "{operation}", "--remote", "-y"), (), _PUSHED)],
     "op undo": [Mover(("op", "undo", URI, "--remote"), (), _PUSHED)],
@@ -104,11 +101,7 @@ MOVERS: Final[dict[str, list[Mover]]] = {
             ("pull", MAIN),  # it fetches, so its merge is refused early
             (),
             _COMMIT,
-            (
-                ("fs", "upload", "{new}", f"{MAIN}/theirs"),
-                ("commit", MAIN, "-m", "theirs"),
-                _PUSH,
-            ),
+            (("fs", "upload", "{new}", f"{MAIN}/theirs"), ("commit", MAIN, "-m", "theirs"), _PUSH),
             is_manual=True,
         )
     ],
@@ -285,9 +278,7 @@ def each_mover(sample: Collection[str] = MOVERS) -> pytest.MarkDecorator:
         "mover",
         [
             pytest.param(
-                mover,
-                id=f"{words} {number}",
-                marks=() if words in sample else pytest.mark.nightly,
+                mover, id=f"{words} {number}", marks=() if words in sample else pytest.mark.nightly
             )
             for words, movers in MOVERS.items()
             for number, mover in enumerate(movers)
@@ -297,8 +288,7 @@ def each_mover(sample: Collection[str] = MOVERS) -> pytest.MarkDecorator:
 
 @each_mover()
 @pytest.mark.parametrize(
-    "mode",
-    ["manual", "auto", pytest.param("auto, not asked early", marks=pytest.mark.nightly)],
+    "mode", ["manual", "auto", pytest.param("auto, not asked early", marks=pytest.mark.nightly)]
 )
 def test_a_rule_of_a_moment_ago_is_met(
     team: Team, monkeypatch: pytest.MonkeyPatch, mover: Mover, mode: str

@@ -12,16 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakecli.filesystem import LakeFileSystem
-from tests.cli.test_movers import (
-    DEV,
-    MAIN,
-    MOVERS,
-    URI,
-    Mover,
-    Team,
-    check_meeting,
-    team,
-)
+from tests.cli.test_movers import DEV, MAIN, MOVERS, URI, Mover, Team, check_meeting, team
 from tests.meetings.arguments import BLOCK_WRITE, SPARK_WRITE
 from tests.support.tools import require_package
 
@@ -87,11 +78,7 @@ RECREATORS: Final = {
     "branch rename": Mover(
         ("branch", "rename", f"{URI}/other", "dev"),
         ("push", DEV),
-        (
-            *_GONE,
-            ("branch", "create", f"{URI}/other", "-s", MAIN),
-            ("push", f"{URI}/other"),
-        ),
+        (*_GONE, ("branch", "create", f"{URI}/other", "-s", MAIN), ("push", f"{URI}/other")),
     ),
     "push": Mover(("push", DEV), (), _GONE[:1], is_manual=True),  # else the branch goes here, too
     "tag create": Mover(

@@ -60,11 +60,7 @@ def test_downloads_append(cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        ("refs-dump", "lakefs://demo", "-o"),
-        ("export", "--to-lakefs-import", f"{MAIN}/"),
-    ],
+    "command", [("refs-dump", "lakefs://demo", "-o"), ("export", "--to-lakefs-import", f"{MAIN}/")]
 )
 def test_files_of_commands_append(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
     cli.ok("push", "--all", "lakefs://demo")

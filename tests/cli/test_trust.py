@@ -232,10 +232,7 @@ def test_no_library_function_follows_a_foreign_address(stage: Stage, kind: str) 
     from lakecli.repository.reading.contents import read_object
     from lakecli.repository.stat import stat
 
-    with (
-        lakecli.open("lakefs://demo") as repository,
-        pytest.raises(LakeError, match=r"."),
-    ):
+    with lakecli.open("lakefs://demo") as repository, pytest.raises(LakeError, match=r"."):
         list(read_object(repository, stat(repository, "main", b"t/bad")))
 
 

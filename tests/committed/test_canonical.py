@@ -40,9 +40,7 @@ def test_any_history_of_commits_makes_the_tree_that_is_built_at_once(steps: list
 
 
 @given(
-    st.integers(100, 600),
-    st.lists(st.integers(0, 10_000), min_size=1, max_size=8),
-    st.booleans(),
+    st.integers(100, 600), st.lists(st.integers(0, 10_000), min_size=1, max_size=8), st.booleans()
 )
 def test_deleting_boundary_keys(count: int, chosen: list[int], everything: bool) -> None:  # noqa: FBT001
     trees = new_trees()
@@ -81,11 +79,7 @@ def test_a_merge_makes_the_tree_that_is_built_at_once(
     for step in right:
         destination = change(trees, destination, step)
     merged = merge(
-        trees,
-        base=base,
-        source=source,
-        destination=destination,
-        strategy=MergeStrategy.SOURCE_WINS,
+        trees, base=base, source=source, destination=destination, strategy=MergeStrategy.SOURCE_WINS
     )
     assert merged == build(new_trees(), contents(trees, merged))
 

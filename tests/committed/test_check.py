@@ -227,11 +227,7 @@ def put_metarange(
     trees: TreeStore, records: list[tuple[bytes, bytes]], *, number: bytes = b"16"
 ) -> MetarangeId:
     table = TableWriter(
-        properties={
-            "type": b"metaranges",
-            "writer": b"lakecli",
-            TREE_PROPERTY: b"1;n=" + number,
-        }
+        properties={"type": b"metaranges", "writer": b"lakecli", TREE_PROPERTY: b"1;n=" + number}
     )
     for path, value in records:
         table.add_many([path], [value])

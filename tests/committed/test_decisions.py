@@ -11,13 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.model import MergeStrategy
-from lakecli.committed.decisions import (
-    MAX_LINE,
-    Decisions,
-    MergeSide,
-    OutdatedPlan,
-    is_table_log,
-)
+from lakecli.committed.decisions import MAX_LINE, Decisions, MergeSide, OutdatedPlan, is_table_log
 from lakecli.committed.merge import TABLE_LOGS, MergeConflict, iter_conflicts, merge
 from lakecli.committed.merge_base import Ancestors, MergeBase
 from lakecli.committed.values import identity_of
@@ -114,14 +108,7 @@ def test_a_malformed_take_is_refused_before_anything_is_done(take: str) -> None:
 def test_the_last_pattern_that_matches_counts_then_the_strategy() -> None:
     takes = ["source:raw/", "dest:*.csv", "source:/raw/2026/"]
     paths = [b"raw", b"raw/a", b"raw/a.csv", b"raw/2026/a.csv", b"x/raw/a", b"other"]
-    sides = [
-        None,
-        FROM,
-        INTO,
-        FROM,
-        FROM,
-        None,
-    ]
+    sides = [None, FROM, INTO, FROM, FROM, None]
     assert decide(Decisions(take=takes), *paths) == sides
     by_strategy = [INTO if each is None else each for each in sides]
     assert decide(Decisions(DEST, takes), *paths) == by_strategy
@@ -148,8 +135,7 @@ def test_each_pattern_matches_as_in_a_gitignore(names: list[bytes], patterns: li
 
 
 @pytest.mark.parametrize(
-    "decisions",
-    [Decisions(), Decisions(SOURCE), Decisions(DEST), Decisions(take=["source:**"])],
+    "decisions", [Decisions(), Decisions(SOURCE), Decisions(DEST), Decisions(take=["source:**"])]
 )
 def test_conflicts_in_logs_of_tables_stay_open(decisions: Decisions) -> None:
     log, other = b"t/_delta_log/1.json", b"t/a.parquet"

@@ -11,13 +11,7 @@ import pytest
 from lakecli.committed import tree_store
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.metaranges import Metarange, Mismatch, encode_range_record
-from lakecli.committed.point_reads import (
-    FETCH_AFTER,
-    PointReader,
-    find,
-    find_many,
-    kept_reader,
-)
+from lakecli.committed.point_reads import FETCH_AFTER, PointReader, find, find_many, kept_reader
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import MissingTable
 from lakecli.sstable.reader import KeyLookup, SSTable
@@ -70,9 +64,7 @@ def test_an_uncached_range_in_a_bucket_costs_two_ranged_reads() -> None:
     assert len(store.reads) == 2
 
 
-def test_a_range_of_a_bucket_that_is_read_again_and_again_is_fetched_whole(
-    tmp_path: Path,
-) -> None:
+def test_a_range_of_a_bucket_that_is_read_again_and_again_is_fetched_whole(tmp_path: Path) -> None:
     store = RecordingStore()
     tree = build(new_trees(store, range_entries=4096), MODEL)
     trees = new_trees(store, range_entries=4096, cache=SstableCache(tmp_path))
@@ -301,9 +293,7 @@ def test_a_file_that_disappears_is_missing(tmp_path: Path) -> None:
         find(trees, tree, key(300))
 
 
-def test_a_cached_file_that_another_process_evicts_is_read_from_the_bucket(
-    tmp_path: Path,
-) -> None:
+def test_a_cached_file_that_another_process_evicts_is_read_from_the_bucket(tmp_path: Path) -> None:
     store = RecordingStore()
     tree = build(new_trees(store, range_entries=4096, cache=SstableCache(tmp_path)), MODEL)
     trees = new_trees(store, range_entries=4096, cache=SstableCache(tmp_path))
@@ -383,11 +373,7 @@ def test_a_key_behind_the_last_one_of_a_range_is_absent(monkeypatch: pytest.Monk
             None,
             None,
         ]
-        assert find_many(trees, tree, [key(4), key(7), b"y"]) == [
-            value(4),
-            None,
-            None,
-        ]
+        assert find_many(trees, tree, [key(4), key(7), b"y"]) == [value(4), None, None]
 
 
 def test_a_range_that_is_closed_while_it_is_read_answers_all_the_same() -> None:

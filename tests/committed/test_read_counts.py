@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.base import layout
 from lakecli.committed import tree_store
-from lakecli.committed.cache import (
-    READS_FILE,
-    SstableCache,
-    kept_reads,
-    reads_text,
-)
+from lakecli.committed.cache import READS_FILE, SstableCache, kept_reads, reads_text
 from lakecli.committed.point_reads import find, find_many
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore

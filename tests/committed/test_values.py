@@ -50,11 +50,9 @@ entries = st.builds(
     | texts,
     size=st.integers(0, 2**63 - 1),
     checksum=st.just(CHECKSUM) | texts,
-    modified_at=st.datetimes(
-        datetime(1, 1, 1),
-        datetime(9999, 12, 31),
-        timezones=st.just(UTC),
-    ).map(lambda at: at.replace(microsecond=0)),
+    modified_at=st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC)).map(
+        lambda at: at.replace(microsecond=0)
+    ),
     content_type=texts,
     metadata=st.dictionaries(texts | texts.map(CLIENT_METADATA_PREFIX.__add__), texts, max_size=4),
 )

@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 
 from lakecli.base.layout import data_key
 from lakecli.base.model import CLIENT_MTIME, Entry
-from lakecli.committed.values import (
-    Columns,
-    encode_entry,
-    encode_external,
-)
+from lakecli.committed.values import Columns, encode_entry, encode_external
 
 pytestmark = pytest.mark.usefixtures("either_core")
 

@@ -345,8 +345,7 @@ def test_objects_that_are_not_listed_are_detected() -> None:
 
 
 @pytest.mark.parametrize(
-    "how",
-    [Refused("invalid name"), denied("put"), unreachable(), ConditionFailed("in its way")],
+    "how", [Refused("invalid name"), denied("put"), unreachable(), ConditionFailed("in its way")]
 )
 def test_names_that_the_store_refuses_are_no_problem(how: LakeError) -> None:
     store = Picky()

@@ -174,10 +174,7 @@ def test_threads_forks_and_pickles(fs: LakeFileSystem, main: str, elsewhere: Pat
 
 
 def test_a_bucket(
-    fs: LakeFileSystem,
-    moto_endpoint: str,
-    aws_environment: pytest.MonkeyPatch,
-    home: Path,
+    fs: LakeFileSystem, moto_endpoint: str, aws_environment: pytest.MonkeyPatch, home: Path
 ) -> None:
     aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
     namespace = f"s3://{new_bucket(moto_endpoint)}/lake"

@@ -36,11 +36,7 @@ def test_removing(fs: LakeFileSystem, values: dict[bytes, bytes]) -> None:
 def test_copying_and_moving(fs: LakeFileSystem, values: dict[bytes, bytes]) -> None:
     fs.copy("demo/main/a/1", "demo/main/b/1")
     fs.mv("demo/main/a/2", "demo/main/c/2")
-    assert present(fs) == {
-        b"a/1": values[b"a/1"],
-        b"b/1": values[b"a/1"],
-        b"c/2": values[b"a/2"],
-    }
+    assert present(fs) == {b"a/1": values[b"a/1"], b"b/1": values[b"a/1"], b"c/2": values[b"a/2"]}
 
 
 def test_writing_the_same_bytes_again(fs: LakeFileSystem, values: dict[bytes, bytes]) -> None:

@@ -140,12 +140,7 @@ def test_universal_pathlib(fs: LakeFileSystem, demo: Path) -> None:
     file = main / "d" / "x.txt"
     file.write_text("1")
     assert [str(each) for each in main.rglob("*.txt")] == [f"{MAIN}/d/x.txt"]
-    assert [str(each) for each in file.parents] == [
-        f"{MAIN}/d",
-        MAIN,
-        "lakefs://demo",
-        "lakefs://",
-    ]
+    assert [str(each) for each in file.parents] == [f"{MAIN}/d", MAIN, "lakefs://demo", "lakefs://"]
     assert str(file.relative_to(main)) == "d/x.txt"
     assert file.rename(main / "d" / "y.txt").read_text() == "1"
     for options in ({}, {"parents": True}, {"exist_ok": True}):
@@ -264,8 +259,7 @@ def test_a_column_of_parquet_is_read_without_its_neighbours(
         "DuckDB": lambda: duck.execute(f"SELECT sum(c3) FROM '{url}'").fetchall()[0][0],
         "dask": lambda: dd.read_parquet(url, columns=["c3"])["c3"].sum().compute(),
         "fsspec": lambda: pd.read_parquet(
-            open_parquet_file(path, fs=fs, columns=["c3"]),
-            columns=["c3"],
+            open_parquet_file(path, fs=fs, columns=["c3"]), columns=["c3"]
         )["c3"],
     }
     for name, way in ways.items():

@@ -23,11 +23,7 @@ from lakecli.filesystem import lakes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.timeout(1_200),
-    pytest.mark.xdist_group("libraries"),
-]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1_200), pytest.mark.xdist_group("libraries")]
 
 PROJECT = Path(__file__).parents[2]
 PYTHON = "3.13"

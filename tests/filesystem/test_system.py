@@ -683,9 +683,7 @@ def test_every_cache_of_fsspec_reads_to_the_end(fs: LakeFileSystem) -> None:
     ]
 
 
-def test_reading_ahead_follows_how_a_file_is_read(
-    fs: LakeFileSystem,
-) -> None:
+def test_reading_ahead_follows_how_a_file_is_read(fs: LakeFileSystem) -> None:
     asked: list[tuple[int, int]] = []
     fs.pipe_file(f"{MAIN}/x", bytes(8 << 20))
     with fs.open(f"{MAIN}/x") as file:

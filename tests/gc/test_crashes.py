@@ -121,11 +121,7 @@ class KillingStore(MemoryStore):
         return False
 
     def put(
-        self,
-        key: str,
-        body: bytes | BinaryIO,
-        condition: Condition,
-        attributes: Attributes = PLAIN,
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
         dies = self._count()
         version = super().put(key, body, condition, attributes)

@@ -467,12 +467,7 @@ def collect_or_refuse(shared: Shared) -> None:
         assert error.hint, error  # noqa: PT017 - not every forgery is refused
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+@settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_random_forgeries(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Whatever the state and the lists say, refs stay complete and young objects stay."""

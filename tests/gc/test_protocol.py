@@ -69,12 +69,7 @@ def test_a_ref_that_vanishes_is_missed() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("start", "epochs"),
-    [
-        (LEFT_OVER, 2),
-        (REFERRED_TO, 2),
-        (OLD_WORK, 3),
-        (TWO_COLLECTORS, 1),
-    ],
+    [(LEFT_OVER, 2), (REFERRED_TO, 2), (OLD_WORK, 3), (TWO_COLLECTORS, 1)],
     ids=["left-over", "referred-to", "old-work", "two-collectors"],
 )
 def test_larger_worlds(start: World, epochs: int) -> None:

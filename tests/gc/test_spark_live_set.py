@@ -231,10 +231,7 @@ def test_digests_that_are_lost_condemn_nothing(
         return write(scratch, body)._replace(digest=b"?" * DIGEST)
 
     monkeypatch.setattr(Scratch, "write", lost)
-    with (
-        place.runner(spark) as runner,
-        pytest.raises(IntegrityError, match="lost or damaged"),
-    ):
+    with place.runner(spark) as runner, pytest.raises(IntegrityError, match="lost or damaged"):
         collect(place.directory, runner, Action.CONDEMNED)
     assert contents(place.directory, MARKS) == {}
 

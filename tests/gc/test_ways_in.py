@@ -232,15 +232,12 @@ WAYS: Final = {
         lambda s: cp_tree(s.ada, source_ref="side", source=b"d", branch="main", path=b"x"),
         prepare=_stage_elsewhere,
     ),
-    "mv": Way(
-        lambda s: mv(s.ada, source_branch="old", source=b"a", branch="main", path=b"x"),
-    ),
+    "mv": Way(lambda s: mv(s.ada, source_branch="old", source=b"a", branch="main", path=b"x")),
     "mv-r": Way(
-        lambda s: mv_tree(s.ada, source_branch="old", source=b"d", branch="main", path=b"x"),
+        lambda s: mv_tree(s.ada, source_branch="old", source=b"d", branch="main", path=b"x")
     ),
     "cp-across": Way(
-        lambda s: cp_tree_across(_from_another(s), RepositoryPath(s.ada, "main", b"x")),
-        brings=True,
+        lambda s: cp_tree_across(_from_another(s), RepositoryPath(s.ada, "main", b"x")), brings=True
     ),
     "mv-across": Way(
         lambda s: cp_tree_across(_from_another(s), RepositoryPath(s.ada, "main", b"x"), moves=True),

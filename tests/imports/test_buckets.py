@@ -109,10 +109,7 @@ def test_zero_copy(repository: Repository, source: ObjectStore) -> None:
 
 
 def test_pinning_works_in_parts(
-    repository: Repository,
-    moto_endpoint: str,
-    bucket: str,
-    monkeypatch: pytest.MonkeyPatch,
+    repository: Repository, moto_endpoint: str, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The parts of a listing of versions are complete, without old versions and delete markers."""
     del bucket

@@ -181,9 +181,7 @@ def test_content_types_and_missing_times(repository: Repository, tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.jsonl"])
 def test_wrong_columns_are_named(repository: Repository, tmp_path: Path, name: str) -> None:
-    found = [
-        {"path": "a", "adress": "s3://b/a", "size": 1, "md5": "x"},
-    ]
+    found = [{"path": "a", "adress": "s3://b/a", "size": 1, "md5": "x"}]
     write = {".csv": write_csv, ".jsonl": write_json, ".parquet": write_parquet}[Path(name).suffix]
     with pytest.raises(UsageError) as caught:
         run(repository, write(tmp_path / name, found))

@@ -78,8 +78,7 @@ def run(
 
 
 @pytest.mark.parametrize(
-    ("form", "replaces"),
-    [("ordered.parquet", True), ("mixed.parquet", False), ("mixed.csv", True)],
+    ("form", "replaces"), [("ordered.parquet", True), ("mixed.parquet", False), ("mixed.csv", True)]
 )
 def test_every_runner_makes_the_same_tree(
     repository: Repository,

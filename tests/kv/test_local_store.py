@@ -15,13 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.errors import (
-    IntegrityError,
-    LakeError,
-    PermissionDenied,
-    Refused,
-    Unreachable,
-)
+from lakecli.errors import IntegrityError, LakeError, PermissionDenied, Refused, Unreachable
 from lakecli.kv import lmdb_environment, local_store
 from lakecli.kv.local_store import MAX_KEY_SIZE, LocalStore, Table, WriteTransaction
 from lakecli.kv.sentinel import SENTINEL, Sentinel
@@ -318,11 +312,7 @@ class TestScans:
         limit=st.none() | st.integers(0, 30),
     )
     def test_delete_owned_deletes_the_first_of_them(
-        self,
-        store: LocalStore,
-        present: set[tuple[bytes, bytes]],
-        owner: bytes,
-        limit: int | None,
+        self, store: LocalStore, present: set[tuple[bytes, bytes]], owner: bytes, limit: int | None
     ) -> None:
         rows = {each + key for each, key in present}
         gone = set(sorted(row for row in rows if row.startswith(owner))[:limit])

@@ -168,10 +168,7 @@ def test_the_stored_form_of_a_long_path(store: LocalStore) -> None:
         put_paths(txn, Table.STAGING, b"0123456789abcdef", [(path, b"value")])
         child = bytes.fromhex("54422bd573dafe4a8369ca97dfc9053e")
         assert list(txn.scan(Table.STAGING)) == sorted(
-            [
-                (b"0123456789abcdef" + b"x" * 493 + b"\0", child),
-                (child + b"x" * 107, b"value"),
-            ]
+            [(b"0123456789abcdef" + b"x" * 493 + b"\0", child), (child + b"x" * 107, b"value")]
         )
 
 

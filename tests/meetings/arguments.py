@@ -90,10 +90,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "config set": [["config", "set", "user.name", "Eve"]],
     "gc set-config": [["gc", "set-config", REPOSITORY, "--filename", "{files}/rules"]],
     "doctor": [["doctor", REPOSITORY, "--again"]],
-    "fs rm": [
-        ["fs", "rm", f"{REPOSITORY}/main/t/1"],
-        ["fs", "rm", "-r", f"{REPOSITORY}/main/t/"],
-    ],
+    "fs rm": [["fs", "rm", f"{REPOSITORY}/main/t/1"], ["fs", "rm", "-r", f"{REPOSITORY}/main/t/"]],
     "fs mv": [
         ["fs", "mv", f"{REPOSITORY}/main/t/1", f"{REPOSITORY}/main/moved"],
         ["fs", "mv", "-r", f"{REPOSITORY}/main/t/", f"{REPOSITORY}/main/u/"],

@@ -223,10 +223,7 @@ class Oracle:
 
     def _was_refused_in_the_bucket(self, meeting: Meeting, met: Outcome) -> bool:
         """Tell whether a command did here what it does alone, and nothing in the bucket."""
-        for refused, reply, others in (
-            (0, met.first, met.second),
-            (1, met.second, met.first),
-        ):
+        for refused, reply, others in ((0, met.first, met.second), (1, met.second, met.first)):
             if reply is None or reply.exit_code != ExitCode.LOST_RACE:
                 continue
             mine, theirs = meeting.commands[refused], meeting.commands[1 - refused]

@@ -447,10 +447,7 @@ def test_a_zone_with_an_unusual_name_is_left_to_the_twin(core: Core) -> None:
         for zones in (((0, name), 9, (0, " U")), ((0, " U"), 9, (0, name))):
             assert core.list_lines(
                 [item], 0, dict.fromkeys(range(1), zones).__getitem__, quote_path
-            ) == (
-                [None],
-                0,
-            )
+            ) == ([None], 0)
 
 
 @pytest.mark.parametrize("found", [(), ((0, "U"), 9, 0), (("0", "U"), 9, (0, "U"))])

@@ -148,10 +148,7 @@ def test_a_branch_that_began_long_ago_waits_instead_of_reading_everything(
 
 
 def _cut(
-    refs: FakeRefs,
-    *,
-    first_parent: bool,
-    since: datetime | None,
+    refs: FakeRefs, *, first_parent: bool, since: datetime | None
 ) -> dict[CommitId, tuple[datetime, list[CommitId]]]:
     """Return date and parents of the commits that a walk may show."""
     kept = {

@@ -310,9 +310,7 @@ def test_records_that_are_many_times_as_large_as_their_pack(
         packs.read_pack(store, pack_id)
 
 
-def test_records_may_be_a_few_times_as_large_as_their_pack(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_records_may_be_a_few_times_as_large_as_their_pack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "PACK_ALLOWANCE", 0)
     store = MemoryStore()
     made = [make(f"{number}" + "x" * 100) for number in range(20)]

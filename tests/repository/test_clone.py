@@ -112,11 +112,7 @@ def test_a_clone_is_an_operation(first: Repository, second: Lake) -> None:
         (operation,) = log.iter_operations(txn, made.key)
     assert operation.kind == "clone"
     changed = [(change.kind, change.name, change.before) for change in operation.refs]
-    assert changed == [
-        ("repository", "demo", None),
-        ("branch", "main", None),
-        ("tag", "v1", None),
-    ]
+    assert changed == [("repository", "demo", None), ("branch", "main", None), ("tag", "v1", None)]
 
 
 def test_clone_refuses_a_name_in_use(first: Repository, second: Lake) -> None:
@@ -274,13 +270,7 @@ def test_clone_skips_damaged_refs_and_fetch_adds_them_once_repaired(
     ],
 )
 def test_clone_refuses_bad_input(
-    first: Repository,
-    second: Lake,
-    bucket: FaultyStore,
-    *,
-    spoil: Any,
-    kind: ErrorKind,
-    said: str,
+    first: Repository, second: Lake, bucket: FaultyStore, *, spoil: Any, kind: ErrorKind, said: str
 ) -> None:
     make_commit(first, b"a")
     push(first, "main", options=ME)

@@ -326,10 +326,7 @@ def test_a_store_that_allows_everything_passes(repository: Repository) -> None:
             dict.fromkeys(("to-clone", "to-change", "to-take-in", "to-push", "to-collect"), "list"),
         ),
         ("presign", {"to-presign": "presign"}),
-        (
-            "put",
-            dict.fromkeys(("to-change", "to-take-in", "to-push", "to-collect"), "write"),
-        ),
+        ("put", dict.fromkeys(("to-change", "to-take-in", "to-push", "to-collect"), "write")),
     ],
 )
 def test_a_missing_permission_is_named(

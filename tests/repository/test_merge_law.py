@@ -247,10 +247,7 @@ def test_merges_are_git_s(git: GitMerges, count: int) -> None:
     seen: list[int] = []
 
     @settings(
-        max_examples=count,
-        deadline=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
+        max_examples=count, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
     )
     @given(steps)
     def law(steps: Sequence[tuple[str, str, int, int, str]]) -> None:

@@ -233,12 +233,7 @@ def test_hooks_are_called(clones: tuple[Repository, Repository]) -> None:
     names = [f"{when}-{what}" for when in ("pre", "post") for what in ("commit", "merge", "push")]
     called = hooked(one, *names)
     made = publish(one, "load", "main", ME)
-    assert [each["hook"] for each in called] == [
-        "pre-merge",
-        "pre-push",
-        "post-push",
-        "post-merge",
-    ]
+    assert [each["hook"] for each in called] == ["pre-merge", "pre-push", "post-push", "post-merge"]
     assert called[0]["commit"] == made
     assert called[0]["branch"] == "main"
     assert (called[1]["ref"], called[1]["after"]) == ("main", made.id)

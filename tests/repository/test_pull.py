@@ -52,9 +52,7 @@ def head(repository: Repository, name: str = "main") -> str:
     return branch.show(repository, name).commit_id
 
 
-def test_a_branch_without_commits_of_its_own_moves_forward(
-    clones: tuple[Repository, ...],
-) -> None:
+def test_a_branch_without_commits_of_its_own_moves_forward(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     before = head(two)
     share(one, b"a")

@@ -11,13 +11,7 @@ from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.push import PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.status import (
-    BranchStatus,
-    Distance,
-    last_fetched,
-    only_in_bucket,
-    status,
-)
+from lakecli.repository.status import BranchStatus, Distance, last_fetched, only_in_bucket, status
 from tests.support.clones import Clones, make_commit
 from tests.support.lakes import stage
 

@@ -137,10 +137,7 @@ def _s3s(home: Path) -> Started:
     keys = ("--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY)
     return _serve_s3(
         home,
-        lambda port: (
-            *(program, *keys, "--host", "127.0.0.1", "--port", str(port)),
-            str(data),
-        ),
+        lambda port: (*(program, *keys, "--host", "127.0.0.1", "--port", str(port)), str(data)),
     )
 
 

@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.serving import (
-    s3_cases_changes,
-    s3_cases_listings,
-    s3_cases_objects,
-    s3_cases_requests,
-)
+from tests.serving import s3_cases_changes, s3_cases_listings, s3_cases_objects, s3_cases_requests
 from tests.serving.s3_case import Case
 
 CASES: Final[tuple[Case, ...]] = (

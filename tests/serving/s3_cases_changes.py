@@ -61,12 +61,7 @@ DELETES = group(
             delete(),
             listing(xml={"KeyCount": ["1"]}),
         ],
-        "only the object of that name": [
-            put("a"),
-            put("a/b"),
-            delete("a"),
-            get("a/b", text=TEXT),
-        ],
+        "only the object of that name": [put("a"), put("a/b"), delete("a"), get("a/b", text=TEXT)],
         "If-Match deletes the known object": [
             put(keep={"etag": "ETag"}),
             delete(headers={"If-Match": "«etag»"}),
@@ -119,10 +114,7 @@ DELETES = group(
         "a wrong MD5 of the keys": [
             put("a"),
             _deletion(
-                "a",
-                headers={"Content-MD5": digest64("md5", b"x")},
-                status=400,
-                code="BadDigest",
+                "a", headers={"Content-MD5": digest64("md5", b"x")}, status=400, code="BadDigest"
             ),
             head("a"),
         ],
@@ -157,8 +149,7 @@ COPIES = group(
             put(headers={"Content-Type": "text/csv", "x-amz-meta-a": "1"}),
             copy("k", headers={**_REPLACE, "Content-Type": "text/tab", "x-amz-meta-b": "2"}),
             head(
-                "copy",
-                has={"Content-Type": "text/tab", "x-amz-meta-a": None, "x-amz-meta-b": "2"},
+                "copy", has={"Content-Type": "text/tab", "x-amz-meta-a": None, "x-amz-meta-b": "2"}
             ),
         ],
         "a copy keeps metadata whatever its own headers say": [

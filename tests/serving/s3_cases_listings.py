@@ -202,10 +202,7 @@ V2 = group(
             ),
         ],
         "an encoding that is none": [listing({"encoding-type": "x"}, **BAD)],
-        "escaped names": [
-            put("a&b<c>\"'"),
-            listing(xml={"Contents/Key": below("a&b<c>\"'")}),
-        ],
+        "escaped names": [put("a&b<c>\"'"), listing(xml={"Contents/Key": below("a&b<c>\"'")})],
     },
 )
 

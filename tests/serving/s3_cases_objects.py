@@ -41,8 +41,8 @@ BUCKETS = group(
                 path="/",
                 includes=["<Name>«bucket»</Name>", "<CreationDate>"],
                 xml={"Owner/ID": [re.compile(".+")]},
-            ),
-        ],
+            )
+        ]
     },
 ) + group(
     "Bucket",
@@ -92,9 +92,7 @@ BUCKETS = group(
             put(),
             step("DELETE", status=409, code="BucketNotEmpty"),
         ],
-        "a method that S3 has not": [
-            step("PATCH", "k", status=405, code="MethodNotAllowed"),
-        ],
+        "a method that S3 has not": [step("PATCH", "k", status=405, code="MethodNotAllowed")],
     },
 )
 
@@ -170,9 +168,7 @@ PUTS = group(
             put("d/" * 200 + "k" * 600),
             get("d/" * 200 + "k" * 600, text=TEXT),
         ],
-        "a key of more than 1,024 bytes": [
-            put("k" * 1025, status=400, code="KeyTooLongError"),
-        ],
+        "a key of more than 1,024 bytes": [put("k" * 1025, status=400, code="KeyTooLongError")],
         "a key beside a directory of its name": [
             put("a"),
             put("a/b"),
@@ -236,13 +232,9 @@ PUTS = group(
             put("k", b"x", headers={"If-None-Match": "*"}, status=412, code="PreconditionFailed"),
             get(text=TEXT),
         ],
-        "If-None-Match: * after a deletion": [
-            put(),
-            delete(),
-            put(headers={"If-None-Match": "*"}),
-        ],
+        "If-None-Match: * after a deletion": [put(), delete(), put(headers={"If-None-Match": "*"})],
         "If-None-Match with an ETag": [
-            put(headers={"If-None-Match": '"abc"'}, status=501, code="NotImplemented"),
+            put(headers={"If-None-Match": '"abc"'}, status=501, code="NotImplemented")
         ],
         "If-Match replaces the known object": [
             put(keep={"etag": "ETag"}),
@@ -261,7 +253,7 @@ PUTS = group(
         ],
         "a storage class": [put(headers={"x-amz-storage-class": "STANDARD"}), get(text=TEXT)],
         "a storage class that is none": [
-            put(headers={"x-amz-storage-class": "NONE"}, status=400, code="InvalidStorageClass"),
+            put(headers={"x-amz-storage-class": "NONE"}, status=400, code="InvalidStorageClass")
         ],
         "a private object": [put(headers={"x-amz-acl": "private"}), get(text=TEXT)],
     },
@@ -397,10 +389,7 @@ GETS = group(
             ),
         ],
         "version null": [put(), get(query={"versionId": "null"}, text=TEXT)],
-        "tags": [
-            put(),
-            get(query={"tagging": ""}, has={"Content-Type": re.compile(".*xml.*")}),
-        ],
+        "tags": [put(), get(query={"tagging": ""}, has={"Content-Type": re.compile(".*xml.*")})],
         "tags of a missing object": [get(query={"tagging": ""}, status=404, code="NoSuchKey")],
         "the owner of an object": [
             put(),

@@ -206,10 +206,7 @@ PAYLOADS = group(
             "InvalidRequest",
             "XAmzContentSHA256Mismatch",
         ),
-        "no digest": [
-            put(by=without("x-amz-content-sha256"), status=(400, 403)),
-            head(status=404),
-        ],
+        "no digest": [put(by=without("x-amz-content-sha256"), status=(400, 403)), head(status=404)],
         "signed chunks": _stored(streamed(CHUNKS)),
         "signed chunks of nothing": [put("k", by=streamed(CHUNKS, ())), get(text=b"")],
         "signed chunks with a checksum behind": _stored(streamed(SIGNED_TRAILER, trailer=_CRC32)),
@@ -391,11 +388,7 @@ SIGNATURES = group(
         ],
         "a URL for more than a week": [
             put(),
-            get(
-                by=by_url(expires=604_801),
-                status=400,
-                code="AuthorizationQueryParametersError",
-            ),
+            get(by=by_url(expires=604_801), status=400, code="AuthorizationQueryParametersError"),
         ],
         "a URL with more in its query": [
             put(),

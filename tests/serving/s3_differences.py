@@ -155,10 +155,7 @@ VERSITYGW: Final[Mapping[str, Sequence[str]]] = {
     "416 without Content-Range": _RANGES,
     "an ETag is one, and compared as text": ("If-Match of several",),
     "304 without an ETag": ("If-None-Match",),
-    "times of files are compared to the nanosecond": (
-        "If-Modified-Since",
-        "If-Unmodified-Since",
-    ),
+    "times of files are compared to the nanosecond": ("If-Modified-Since", "If-Unmodified-Since"),
     "Quiet is left out": ("quiet: only errors are answered",),
     "documents are hardly checked": (
         "more than a thousand keys",
@@ -169,17 +166,11 @@ VERSITYGW: Final[Mapping[str, Sequence[str]]] = {
         "entities",
         "an upload that is not known",
     ),
-    "conditions are left out": (
-        "an ETag that is not the object's",
-        "a copy that replaces nothing",
-    ),
+    "conditions are left out": ("an ETag that is not the object's", "a copy that replaces nothing"),
     "a copy that is not to be made is 304": ("if the source matches not",),
     "without versions, no version is null": ("a source with version null",),
     "a marker of uploads is refused": ("uploads page by page",),
-    "tokens and encodings are not checked": (
-        "a token that is none",
-        "an encoding that is none",
-    ),
+    "tokens and encodings are not checked": ("a token that is none", "an encoding that is none"),
     "encoding-type is left out": (
         "names in the encoding of URLs",
         "URL encoding by the first version",

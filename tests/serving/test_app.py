@@ -103,14 +103,7 @@ def test_each_request_reaches_its_surface(
 
 @pytest.mark.parametrize(
     "hosts",
-    [
-        ["127.0.0.1"],
-        ["127.0.0.1:8000"],
-        ["LOCALHOST:9"],
-        ["localhost."],
-        ["[::1]:8000"],
-        ["[::1]"],
-    ],
+    [["127.0.0.1"], ["127.0.0.1:8000"], ["LOCALHOST:9"], ["localhost."], ["[::1]:8000"], ["[::1]"]],
 )
 def test_a_request_names_the_endpoint(surfaces: Surfaces, hosts: list[str]) -> None:
     assert ask("GET", "/x/y", [("host", each) for each in hosts])[0] == 200

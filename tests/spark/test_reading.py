@@ -119,11 +119,7 @@ def _text_of(kind: dict[str, str]) -> str:
 
 
 def test_such_a_file_is_refused_by_each_reader(
-    repository: Repository,
-    spark: Any,
-    home: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    repository: Repository, spark: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     register(spark, home=home)
     python = {"type": "udt", "pyClass": "this.X", "serializedClass": "Lg==", "sqlType": "long"}

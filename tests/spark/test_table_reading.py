@@ -339,10 +339,7 @@ def test_what_spark_cannot_read_itself_is_refused(
     assert "org.apache.hadoop:hadoop-aws:3" in str(refused.value.hint)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["é", "a//b", "a/", "/a", "a/./b", "a/../b", "a\n"],
-)
+@pytest.mark.parametrize("name", ["é", "a//b", "a/", "/a", "a/./b", "a/../b", "a\n"])
 def test_names_that_hadoop_changes_are_refused(repository: Repository, name: str) -> None:
     remember(repository, ["s3://allowed"])
     with pytest.raises(Unsupported, match="cannot read an object by its address"):

@@ -118,11 +118,7 @@ def test_a_table_reads_back_as_spark_would_have_written_it(  # noqa: PLR0917 - f
 
 @pytest.mark.parametrize(
     ("format", "options"),
-    [
-        ("csv", {"header": True, "sep": ";"}),
-        ("csv", {"compression": "gzip"}),
-        ("json", {}),
-    ],
+    [("csv", {"header": True, "sep": ";"}), ("csv", {"compression": "gzip"}), ("json", {})],
 )
 def test_text_files_equal_those_of_spark(  # noqa: PLR0917 - fixtures and cases
     repository: Repository, rows: Any, write: Write, tmp_path: Path, format: str, options: Any
@@ -427,11 +423,7 @@ def test_columns_without_a_type(
 
 
 def test_the_driver_waits_for_a_store_as_long_as_executors_do(
-    repository: Repository,
-    spark: Any,
-    write: Write,
-    table: Write,
-    monkeypatch: pytest.MonkeyPatch,
+    repository: Repository, spark: Any, write: Write, table: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each request of the driver fails three times, as tasks may: Spark tries them four times."""
     del repository

@@ -21,11 +21,7 @@ from lakecli.sstable.block import (
     shared_prefix_size,
     verify,
 )
-from lakecli.sstable.format import (
-    BLOCK_TRAILER_SIZE,
-    MIN_STORED_SIZE,
-    RECORD_TRAILER,
-)
+from lakecli.sstable.format import BLOCK_TRAILER_SIZE, MIN_STORED_SIZE, RECORD_TRAILER
 
 AROUND_ONE_BYTE = (119, 120, 121, 127, 128, 129)
 """Sizes that a header holds in one byte or two, with the trailer of a key or without it."""

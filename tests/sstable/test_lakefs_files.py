@@ -116,10 +116,7 @@ def test_every_block_is_compressed_and_sealed_as_lakefs_does(directory: Path, na
     for number in range(table.block_count):
         block, stored = table.block(number), table.stored_block(number)
         assert seal(payload_of(stored), compress=True) == stored
-        assert decode_records(encode_block(block.keys, block.values)) == (
-            block.keys,
-            block.values,
-        )
+        assert decode_records(encode_block(block.keys, block.values)) == (block.keys, block.values)
         assert encode_block(block.keys, block.values) == payload_of(stored)
 
 

@@ -112,10 +112,7 @@ class TestS3(HostileContract):
 
     @pytest.fixture
     def impatient(
-        self,
-        slow: SlowServer,
-        opened: dict[str, ObjectStore],
-        aws_environment: pytest.MonkeyPatch,
+        self, slow: SlowServer, opened: dict[str, ObjectStore], aws_environment: pytest.MonkeyPatch
     ) -> ObjectStore:
         aws_environment.setenv("AWS_ENDPOINT_URL", slow.url)
         aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -212,10 +209,7 @@ class TestS3ByProxy(TestS3):
 
     @pytest.fixture
     def impatient(
-        self,
-        slow: SlowServer,
-        opened: dict[str, ObjectStore],
-        aws_environment: pytest.MonkeyPatch,
+        self, slow: SlowServer, opened: dict[str, ObjectStore], aws_environment: pytest.MonkeyPatch
     ) -> ObjectStore:
         aws_environment.setenv("AWS_ENDPOINT_URL", "http://store.example")
         aws_environment.setenv("http_proxy", slow.url)

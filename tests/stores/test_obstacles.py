@@ -52,10 +52,7 @@ def test_an_untrusted_certificate(get: Callable[[str], object], tmp_path: Path) 
 
 
 def test_a_server_without_tls(get: Callable[[str], object]) -> None:
-    with (
-        StubServer(Answer()) as server,
-        pytest.raises(Unreachable, match="does not speak TLS"),
-    ):
+    with StubServer(Answer()) as server, pytest.raises(Unreachable, match="does not speak TLS"):
         get(server.url.replace("http:", "https:"))
 
 

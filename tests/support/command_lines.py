@@ -179,10 +179,7 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
         "bisect run": [("bisect", "run", uri, "true")],
         "branch create": [("branch", "create", f"{uri}/made", "-s", ref)],
         "branch delete": [("branch", "delete", f"{uri}/made", "-y")],
-        "branch list": [
-            ("branch", "list", uri),
-            ("branch", "list", uri, "--amount", "1"),
-        ],
+        "branch list": [("branch", "list", uri), ("branch", "list", uri, "--amount", "1")],
         "branch rename": [("branch", "rename", f"{uri}/made", "renamed")],
         "branch reset": [
             ("branch", "reset", ref, "-y"),
@@ -232,10 +229,7 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
             ("fs", "upload", str(sample.directory / "file"), f"{ref}/uploaded"),
             ("fs", "upload", "-r", str(source), f"{ref}/uploads/"),
         ],
-        "fsck": [
-            ("fsck", uri),
-            ("fsck", uri, "--data"),
-        ],
+        "fsck": [("fsck", uri), ("fsck", uri, "--data")],
         "gc run": [("gc", "run", uri, "--dry-run"), ("gc", "run", uri, "-y")],
         "gc set-config": [("gc", "set-config", uri, "--filename", str(rules))],
         "import": [

@@ -88,12 +88,7 @@ def flaky(server: str) -> Iterator[FlakyProxy]:
             self.answer(answer.status, received, answer.getheaders(), is_cut=is_cut)
 
         def answer(
-            self,
-            status: int,
-            body: bytes,
-            headers: list[tuple[str, str]],
-            *,
-            is_cut: bool = False,
+            self, status: int, body: bytes, headers: list[tuple[str, str]], *, is_cut: bool = False
         ) -> None:
             self.send_response(status)
             length = str(len(body))

@@ -43,11 +43,7 @@ def main(port: int) -> None:
     os.environ["MOTO_PORT"] = str(port)
     application = DomainDispatcherApplication(create_backend_app)
     run_simple(
-        "127.0.0.1",
-        port,
-        OneWriter(application),
-        threaded=True,
-        request_handler=MotoRequestHandler,
+        "127.0.0.1", port, OneWriter(application), threaded=True, request_handler=MotoRequestHandler
     )
 
 

@@ -175,10 +175,7 @@ def aws_environment(monkeypatch: pytest.MonkeyPatch, sdk_models: Loader) -> pyte
 
 
 def new_bucket(
-    endpoint: str,
-    *,
-    keeps_versions: bool = False,
-    keys: tuple[str, str] = (ACCESS_KEY, SECRET_KEY),
+    endpoint: str, *, keeps_versions: bool = False, keys: tuple[str, str] = (ACCESS_KEY, SECRET_KEY)
 ) -> str:
     """Create a bucket and return its unique name."""
     from botocore.config import Config

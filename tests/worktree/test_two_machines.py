@@ -10,15 +10,7 @@ from lakecli.worktree.checkout import OwnChanges, bring
 from tests.support import crashes
 from tests.support.golden import Cli
 from tests.support.servers import new_bucket
-from tests.support.worktrees import (
-    DOWNLOADS,
-    commit_worktree,
-    files,
-    pull,
-    real_now,
-    reopen,
-    write,
-)
+from tests.support.worktrees import DOWNLOADS, commit_worktree, files, pull, real_now, reopen, write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -62,11 +62,7 @@ def annotate(
     """
     repository = context.synced_repository(path, at_op=at_op)
     with open_annotations(
-        repository,
-        ref_of(path),
-        path.path or b"",
-        recursive=recursive,
-        first_parent=first_parent,
+        repository, ref_of(path), path.path or b"", recursive=recursive, first_parent=first_parent
     ) as found:
         context.out.stream(found, record=_record, text=_line)
 

@@ -98,10 +98,7 @@ def branch_create(
     context.out.say(f"Source ref: {start}")
     repository = context.synced_repository(branch, start)
     created = library.create(repository, ref_of(branch), source=ref_of(start))
-    context.out.emit(
-        created,
-        text=lambda: [f"created branch '{created.name}' {created.commit_id}"],
-    )
+    context.out.emit(created, text=lambda: [f"created branch '{created.name}' {created.commit_id}"])
 
 
 @answers(ListedBranchJson, each=True)
@@ -149,9 +146,7 @@ def branch_list(
         )
     else:
         context.out.table(
-            ("Branch", "Commit ID"),
-            shown,
-            row=lambda item: (item.name, item.commit_id),
+            ("Branch", "Commit ID"), shown, row=lambda item: (item.name, item.commit_id)
         )
     context.out.say("")
 

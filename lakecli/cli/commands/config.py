@@ -76,9 +76,7 @@ def config_get(context: Context, key: SettingName) -> None:
 
 @answers(SettingWrittenJson)
 def config_set(
-    context: Context,
-    key: SettingName,
-    value: str = argument("VALUE", "New value"),
+    context: Context, key: SettingName, value: str = argument("VALUE", "New value")
 ) -> None:
     """Change a setting in the configuration file.
 
@@ -122,9 +120,7 @@ def config_unset(context: Context, key: SettingName) -> None:
 
 @answers(SettingJson, each=True)
 def config_list(
-    context: Context,
-    *,
-    show_origin: bool = flag("Show where each value comes from"),
+    context: Context, *, show_origin: bool = flag("Show where each value comes from")
 ) -> None:
     """List all settings and their values.
 

@@ -89,12 +89,7 @@ def fs_presign(
     put: bool = flag("Print a URL for uploading an object; see fs stage"),
     inline: bool = flag("Let browsers display every object, even HTML and scripts"),
     count: int = option(
-        "N",
-        "With --put, number of URLs, for one object each",
-        "--count",
-        "-n",
-        default=1,
-        min=1,
+        "N", "With --put, number of URLs, for one object each", "--count", "-n", default=1, min=1
     ),
     max_size: int | None = option(
         "SIZE", "With --put, largest size of an object; default: 5GiB", read=read_size

@@ -141,10 +141,7 @@ def fsck(
     if not repair and (places or dry_run):
         raise UsageError("--from and --dry-run need --repair", hint="add --repair")
     opened = context.synced_repository(repository)
-    with (
-        open_runner_of(context, engine, opened) as runner,
-        context.out.progress("fsck") as shown,
-    ):
+    with open_runner_of(context, engine, opened) as runner, context.out.progress("fsck") as shown:
         checked = partial(
             check,
             opened,
@@ -167,9 +164,7 @@ def fsck(
         else:
             items = chain(repair_cache(opened, dry_run=False), checked(counts=repairs.checked))
         context.out.stream(
-            items,
-            record=partial(_record, dry_run=dry_run),
-            text=partial(_text, dry_run=dry_run),
+            items, record=partial(_record, dry_run=dry_run), text=partial(_text, dry_run=dry_run)
         )
         counts = repairs.checked
     counts.outside = places_in(opened, counts.places)
@@ -197,12 +192,7 @@ def _record(item: Finding | Repaired | Unrecoverable, *, dry_run: bool) -> Check
         return {**common, "type": kind, "how": item.how}
     common["what"] = item.what
     if isinstance(item, Finding):
-        return {
-            **common,
-            "path": item.path,
-            "ref": item.ref or None,
-            "commit_id": item.commit_id,
-        }
+        return {**common, "path": item.path, "ref": item.ref or None, "commit_id": item.commit_id}
     return {
         **common,
         "type": "lost",

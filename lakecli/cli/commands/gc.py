@@ -275,8 +275,7 @@ def gc_get_config(
     rules = get_rules(store)
     fields = rules_fields(rules)
     context.out.emit(
-        fields,
-        text=lambda: json.dumps(fields, indent=2).splitlines() if as_json else _lines(rules),
+        fields, text=lambda: json.dumps(fields, indent=2).splitlines() if as_json else _lines(rules)
     )
 
 

@@ -238,11 +238,7 @@ lakefs://demo/main/
                 transfers.show_steps(context, steps)
         else:
             report = job.import_objects(
-                *where,
-                source=opened,
-                runner=runner,
-                committer=context.committer(),
-                options=options,
+                *where, source=opened, runner=runner, committer=context.committer(), options=options
             )
     left_out = sorted(opened.left_out) if isinstance(opened, DirectorySource) else []
     record = dict(_record(report, left_out))

@@ -32,10 +32,7 @@ _SHORTEST = 10
 
 DOT_START = ("digraph {", '\trankdir="BT"')
 DOT_END = ("", "}")
-_NAMED: Final = {
-    "oneline": "%C(yellow)%h%C(reset) %s",
-    "reference": "%h (%s, %as)",
-}
+_NAMED: Final = {"oneline": "%C(yellow)%h%C(reset) %s", "reference": "%h (%s, %as)"}
 """Formats that have a name, as in Git's ``--pretty``."""
 
 _TOKEN: Final = re.compile(

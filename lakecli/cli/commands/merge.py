@@ -141,10 +141,7 @@ def merge(
             _list(context, changes, stat)
         return
     made = merging.merge(repository, from_, into, options)
-    context.out.emit(
-        made,
-        text=lambda: [f'Merged "{from_}" into "{into}" to get "{made.id}".'],
-    )
+    context.out.emit(made, text=lambda: [f'Merged "{from_}" into "{into}" to get "{made.id}".'])
     bring_along(context, repository, into)
 
 

@@ -522,11 +522,7 @@ def warn_of_gone(context: Context, appended: Operation) -> None:
 def operation_record(operation: Operation, *, undone: bool) -> OperationJson:
     """Return the JSON record of an operation."""
     return pick(
-        OperationJson,
-        operation,
-        id=operation.id.hex(),
-        staged=_staged(operation),
-        undone=undone,
+        OperationJson, operation, id=operation.id.hex(), staged=_staged(operation), undone=undone
     )
 
 

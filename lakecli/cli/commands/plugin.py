@@ -46,10 +46,7 @@ def plugin_list(context: Context) -> None:
         context.out.note("No lakecli plugins found in your PATH.")
         return
     context.out.say("Available plugins:")
-    context.out.stream(
-        found,
-        text=lambda plugin: f"  {quote_path(plugin.name)}",
-    )
+    context.out.stream(found, text=lambda plugin: f"  {quote_path(plugin.name)}")
 
 
 def find_plugin(name: str, environ: Mapping[str, str]) -> Plugin | None:

@@ -484,13 +484,7 @@ def presign_set(
     wanted = lifetime(context, asked, in_file=True)
     repository = context.synced_repository(uri)
     links = new_set(
-        repository,
-        branch,
-        below,
-        count=count,
-        names=names,
-        expires_in=wanted,
-        max_size=max_size,
+        repository, branch, below, count=count, names=names, expires_in=wanted, max_size=max_size
     )
     written: list[tuple[Path | None, int, Callable[[], bytes]]] = [
         (files.page, PRIVATE, lambda: upload_page(links, title=files.title, sender=files.sender)),

@@ -46,10 +46,7 @@ class Shell(StrEnum):
 
 
 @answers(ScriptJson)
-def completion(
-    context: Context,
-    shell: Shell = argument("SHELL", "bash, zsh or fish"),
-) -> None:
+def completion(context: Context, shell: Shell = argument("SHELL", "bash, zsh or fish")) -> None:
     """Print the completion script of a shell.
 
     The package installs the scripts where shells look for them. If your shell does not, load the

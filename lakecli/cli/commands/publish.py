@@ -61,8 +61,5 @@ def publish(
         allow_empty=allow_empty,
     )
     made = publishing.publish(repository, from_, into, options, checks)
-    context.out.emit(
-        made,
-        text=lambda: [f'Published "{from_}" on "{into}" as "{made.id}".'],
-    )
+    context.out.emit(made, text=lambda: [f'Published "{from_}" on "{into}" as "{made.id}".'])
     bring_along(context, repository, into)

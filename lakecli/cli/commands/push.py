@@ -74,9 +74,7 @@ def push(
         )
     repository = context.repository(ref)
     options = pushing.PushOptions(
-        who=context.committer(),
-        lease=read_lease(repository, force_with_lease),
-        dry_run=dry_run,
+        who=context.committer(), lease=read_lease(repository, force_with_lease), dry_run=dry_run
     )
     with context.out.progress("push") as progress:
         if all_refs:
@@ -89,10 +87,7 @@ def push(
         context.out.warn(f"{failed.kind} {failed.name}: {failed.error.message}")
     context.out.emit(
         PushedJson(
-            repository=repository.uri,
-            dry_run=dry_run,
-            refs=report.pushed,
-            failed=report.failed,
+            repository=repository.uri, dry_run=dry_run, refs=report.pushed, failed=report.failed
         ),
         text=lambda: _lines(report, dry_run=dry_run),
     )

@@ -63,8 +63,7 @@ def quickstart(
     names = _copy(_sources(directory), files)
     if not names:
         raise NotFound(
-            f"no files in {directory or 'this Python'}",
-            hint="lakecli quickstart DIRECTORY",
+            f"no files in {directory or 'this Python'}", hint="lakecli quickstart DIRECTORY"
         )
     tour = _Tour(context, f"lakefs://{name}", place, names)
     tour.run()

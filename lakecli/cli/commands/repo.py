@@ -78,11 +78,7 @@ def repo_create(
 
 
 @answers(RepositoryRecord, each=True)
-def repo_list(
-    context: Context,
-    *,
-    page: PageOptions,
-) -> None:
+def repo_list(context: Context, *, page: PageOptions) -> None:
     """List the repositories on this machine, ordered by name.
 
     Examples:
@@ -123,8 +119,5 @@ def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False
     name = context.synced_repository(repository).name
     context.confirm(f"delete repository '{name}' and all its branches, tags and commits", yes=yes)
     record = repo.delete(context.lake(), name)
-    context.out.emit(
-        record,
-        text=lambda: [f"Repository '{name}' deleted"],
-    )
+    context.out.emit(record, text=lambda: [f"Repository '{name}' deleted"])
     context.out.note(f"its objects stay in {one_line(record.storage_namespace)}")

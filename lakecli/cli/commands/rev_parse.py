@@ -172,10 +172,7 @@ def show_commit(
     if stat.stat:
         _show_changes(context, repository, found, metarange=show_meta_range_id, depth=stat.depth)
         return
-    context.out.emit(
-        found,
-        text=lambda: log_lines(found, show_metarange=show_meta_range_id),
-    )
+    context.out.emit(found, text=lambda: log_lines(found, show_metarange=show_meta_range_id))
 
 
 def _show_changes(

@@ -135,10 +135,7 @@ def serve(
     url = server.url_of(host, bound, secure=tls_cert is not None)
     page = f"{url}/?token={access.new_link_token()}"
     options = Options(
-        url=url,
-        hosts=server.names_of(host),
-        redirect=redirect,
-        is_secure=tls_cert is not None,
+        url=url, hosts=server.names_of(host), redirect=redirect, is_secure=tls_cert is not None
     )
     names = served.names()
 

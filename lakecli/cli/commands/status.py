@@ -160,8 +160,7 @@ def _seen_line(fetched_at: datetime | None, pushed_at: datetime | None, *, now: 
 
 
 def _lines(
-    branches: Sequence[BranchStatus],
-    missing: Sequence[tuple[str, CommitId]],
+    branches: Sequence[BranchStatus], missing: Sequence[tuple[str, CommitId]]
 ) -> Iterator[str]:
     uncommitted = False
     for branch in branches:

@@ -29,19 +29,12 @@ def tag_create(
     made = library.create(
         context.synced_repository(tag, start), ref_of(tag), ref_of(start), force=force
     )
-    context.out.emit(
-        made,
-        text=lambda: [f"Created tag '{made.name}' ({made.commit_id})"],
-    )
+    context.out.emit(made, text=lambda: [f"Created tag '{made.name}' ({made.commit_id})"])
 
 
 @answers(Tag, each=True)
 def tag_list(
-    context: Context,
-    repository: HereRepositoryUri = None,
-    *,
-    page: PageOptions,
-    at_op: AtOp = "",
+    context: Context, repository: HereRepositoryUri = None, *, page: PageOptions, at_op: AtOp = ""
 ) -> None:
     """List the tags of a repository, ordered by name.
 
@@ -74,10 +67,7 @@ def tag_show(context: Context, tag: TagUri, *, at_op: AtOp = "") -> None:
         lakecli tag show lakefs://demo/v1.0
     """
     found = library.show(context.synced_repository(tag, at_op=at_op), ref_of(tag))
-    context.out.emit(
-        found,
-        text=lambda: [f"{found.name} {found.commit_id}"],
-    )
+    context.out.emit(found, text=lambda: [f"{found.name} {found.commit_id}"])
 
 
 @answers(Tag, each=True)

@@ -131,11 +131,7 @@ def answer_transfer(
     done = f"{verb}ed"
     count: int = getattr(report, done)
     failures = failure_records(report.failures)
-    counts = {
-        "unchanged": report.unchanged,
-        "excluded": report.excluded,
-        "failed": len(failures),
-    }
+    counts = {"unchanged": report.unchanged, "excluded": report.excluded, "failed": len(failures)}
 
     def lines() -> Iterable[str]:
         if context.out.stdout_terminal:

@@ -143,10 +143,7 @@ def pull_worktree(
     If the ref was moved back to an earlier commit, the files of the later commit become uncommitted
     changes; with `takes_back`, the files of the earlier commit replace them.
     """
-    with (
-        worktree.locked(),
-        downloading(context, worktree.repository, "pull", transfer) as options,
-    ):
+    with worktree.locked(), downloading(context, worktree.repository, "pull", transfer) as options:
         if not takes_back:
             worktree.follow_back()
         return bring(worktree, worktree.head(), operation="pull", policy=policy, options=options)
@@ -267,9 +264,7 @@ def commit_worktree(
                 selection=selection,
                 ours=ours,
                 uploading=UploadOptions(
-                    links=worktree.links,
-                    parallelism=options.parallelism,
-                    progress=options.progress,
+                    links=worktree.links, parallelism=options.parallelism, progress=options.progress
                 ),
                 downloading=DownloadOptions(parallelism=options.parallelism),
             ),
@@ -289,10 +284,7 @@ def commit_worktree(
 
 def _lines(made: Committed, *, branch: str) -> Iterator[str]:
     yield from summary_lines(
-        "Sync",
-        downloaded=made.brought.downloaded,
-        uploaded=made.uploaded,
-        removed=made.removed,
+        "Sync", downloaded=made.brought.downloaded, uploaded=made.uploaded, removed=made.removed
     )
     yield "Finished syncing changes. Perform commit on branch..."
     yield from commit_lines(made.commit, branch=branch)

@@ -87,11 +87,7 @@ def find_worktree(
 
 
 def open_worktree(
-    context: Context,
-    directory: str = ".",
-    *,
-    links: LinkOptions | None = None,
-    otherwise: str = "",
+    context: Context, directory: str = ".", *, links: LinkOptions | None = None, otherwise: str = ""
 ) -> Worktree:
     """Open the linked directory that is `directory` or contains it.
 

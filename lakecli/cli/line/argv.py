@@ -132,11 +132,7 @@ def split(
 
 
 def normalise(
-    rest: Sequence[str],
-    given: Globals,
-    options: Sequence[Option],
-    *,
-    ends_at_word: bool = False,
+    rest: Sequence[str], given: Globals, options: Sequence[Option], *, ends_at_word: bool = False
 ) -> list[str]:
     """Return the arguments in Typer's form, without the global options.
 

@@ -62,12 +62,7 @@ class Logs:
     """
 
     def __init__(
-        self,
-        given: Globals,
-        argv: Sequence[str],
-        *,
-        out: Output,
-        now: Callable[[], datetime],
+        self, given: Globals, argv: Sequence[str], *, out: Output, now: Callable[[], datetime]
     ) -> None:
         self._out = out
         self._verbose = given.verbose

@@ -103,12 +103,7 @@ class Output:
 
     # -- answers -----------------------------------------------------------------------------
 
-    def emit(
-        self,
-        record: object,
-        *,
-        text: Callable[[], Iterable[str]] | None = None,
-    ) -> None:
+    def emit(self, record: object, *, text: Callable[[], Iterable[str]] | None = None) -> None:
         """Write one object: its fields as JSON, or the lines of `text`.
 
         If the record is expensive to create, pass a function that returns the record; the function

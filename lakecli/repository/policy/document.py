@@ -200,8 +200,7 @@ def parse_policy(text: str) -> Policy:
         _check_people(policy)
     except (Unparsable, Invalid) as error:
         raise UsageError(
-            f"the policy cannot be used: {error}",
-            hint="read about its form: `help policy`",
+            f"the policy cannot be used: {error}", hint="read about its form: `help policy`"
         ) from error
     return policy
 

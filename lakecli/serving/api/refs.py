@@ -72,8 +72,7 @@ def delete_branch(call: ApiCall) -> None:
 
 
 _RESET: Final = JsonFields(
-    type=choice("object", "common_prefix", "reset"),
-    path=optional(or_empty(requests.path_text), ""),
+    type=choice("object", "common_prefix", "reset"), path=optional(or_empty(requests.path_text), "")
 )
 
 

@@ -6,13 +6,7 @@ from shlex import quote
 from typing import Any
 
 from lakecli.base.model import Demand
-from lakecli.errors import (
-    LakeError,
-    PermissionDenied,
-    Refused,
-    Unreachable,
-    UsageError,
-)
+from lakecli.errors import LakeError, PermissionDenied, Refused, Unreachable, UsageError
 from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, KEY
 from lakecli.stores.cloud_errors import (
     ARCHIVED,

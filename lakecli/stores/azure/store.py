@@ -36,11 +36,7 @@ from lakecli.stores.azure.names import (
     version_time,
 )
 from lakecli.stores.azure.uploads import AzureUploads, block_name
-from lakecli.stores.capabilities import (
-    Access,
-    Renews,
-    not_versioned,
-)
+from lakecli.stores.capabilities import Access, Renews, not_versioned
 from lakecli.stores.cloud_store import MatchingCloudStore
 from lakecli.stores.contract import (
     ANY,

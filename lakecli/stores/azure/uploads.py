@@ -27,13 +27,7 @@ from uuid import uuid4
 from lakecli.errors import IntegrityError
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import MatchingCloudStore
-from lakecli.stores.contract import (
-    AnyVersion,
-    Condition,
-    ObjectNotFound,
-    Version,
-    check_condition,
-)
+from lakecli.stores.contract import AnyVersion, Condition, ObjectNotFound, Version, check_condition
 from lakecli.stores.responses import UnusableAnswerError
 
 if TYPE_CHECKING:

@@ -118,8 +118,7 @@ def _signing_with(pem: str) -> Callable[[bytes], bytes]:
         key = None
     if not isinstance(key, RSAPrivateKey):
         raise PermissionDenied(
-            f"cannot presign, {VARIABLE} names a file whose private key is damaged",
-            hint=_GET_A_KEY,
+            f"cannot presign, {VARIABLE} names a file whose private key is damaged", hint=_GET_A_KEY
         )
     return partial(key.sign, padding=PKCS1v15(), algorithm=SHA256())
 
@@ -186,9 +185,7 @@ class GsLogin:
     """
 
     def __init__(
-        self,
-        access: Account = NO_ACCOUNT,
-        check_writes: Callable[[str], None] | None = None,
+        self, access: Account = NO_ACCOUNT, check_writes: Callable[[str], None] | None = None
     ) -> None:
         self._access = access
         self.check_writes = check_writes

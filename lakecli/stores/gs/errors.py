@@ -10,13 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from lakecli.base.model import Demand
-from lakecli.errors import (
-    IntegrityError,
-    LakeError,
-    PermissionDenied,
-    Unreachable,
-    UsageError,
-)
+from lakecli.errors import IntegrityError, LakeError, PermissionDenied, Unreachable, UsageError
 from lakecli.stores.cloud_errors import (
     BROKEN,
     BUSY,
@@ -61,9 +55,7 @@ _NO_CREDENTIALS = Words(
     PermissionDenied, "no credentials for Google Cloud Storage: {text}", _LOG_IN
 )
 _NO_ENDPOINT = Words(
-    UsageError,
-    "STORAGE_EMULATOR_HOST is not the URL of a server",
-    "http://HOST:PORT, or unset it",
+    UsageError, "STORAGE_EMULATOR_HOST is not the URL of a server", "http://HOST:PORT, or unset it"
 )
 
 _BY_CLASS = {
@@ -71,9 +63,7 @@ _BY_CLASS = {
     "ConnectionError": _MUTE,
     "ConnectTimeout": _MUTE,
     "DataCorruption": Words(
-        IntegrityError,
-        "{host} sent or kept other bytes than its checksum says: {what}",
-        DAMAGED,
+        IntegrityError, "{host} sent or kept other bytes than its checksum says: {what}", DAMAGED
     ),
     "DefaultCredentialsError": _NO_CREDENTIALS,
     "GoogleAuthError": Words(

@@ -79,9 +79,7 @@ class GsUploads:
         for item in self._list(key, upload):
             with self._store.translated(key):
                 part = UploadedPart(
-                    _number(item, "PartNumber"),
-                    _number(item, "Size"),
-                    etag_of(_text(item, "ETag")),
+                    _number(item, "PartNumber"), _number(item, "Size"), etag_of(_text(item, "ETag"))
                 )
             yield part
 

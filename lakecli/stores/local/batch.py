@@ -31,12 +31,7 @@ from typing import BinaryIO
 
 from lakecli import native
 from lakecli.errors import LakeError
-from lakecli.stores.local.directory import (
-    LOCK_NAME,
-    TEMPORARY,
-    RootDirectory,
-    split_key,
-)
+from lakecli.stores.local.directory import LOCK_NAME, TEMPORARY, RootDirectory, split_key
 from lakecli.stores.local.files import (
     CREATE_NEW,
     FEW,

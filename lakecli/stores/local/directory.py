@@ -22,13 +22,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from lakecli.base.directories import make_durable
 from lakecli.base.os_errors import MACHINE_HINTS
-from lakecli.errors import (
-    LakeError,
-    Refused,
-    Unreachable,
-    Unsupported,
-    UsageError,
-)
+from lakecli.errors import LakeError, Refused, Unreachable, Unsupported, UsageError
 from lakecli.stores.contract import BucketNotFound, NotAllowed, key_bytes
 from lakecli.stores.local import files
 

@@ -103,10 +103,7 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
         return None  # S3 Express needs a session of its own
     plain, config = connection.plain_access, connection.config
     if plain is not None and not any(os.environ.get(_VARIABLES[name]) for name in _OTHER_ENDPOINTS):
-        source: _Source | None = (
-            lambda: plain.keys,
-            lambda name: os.environ.get(_VARIABLES[name]),
-        )
+        source: _Source | None = (lambda: plain.keys, lambda name: os.environ.get(_VARIABLES[name]))
     else:
         source = _settings_of_sdk(connection)
     if source is None:

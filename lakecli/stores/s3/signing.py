@@ -76,11 +76,7 @@ def signed_url(
         path=url[at:],
         start=start,
         lifetime=lifetime,
-        parameters={
-            "X-Amz-Security-Token": keys.token,
-            "versionId": version_id,
-            **parameters,
-        },
+        parameters={"X-Amz-Security-Token": keys.token, "versionId": version_id, **parameters},
         put_headers=put_headers,
     )
     end = f"X-Amz-Signature={signature(keys.secret_key, made.scope, made.text)}"

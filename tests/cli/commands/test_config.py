@@ -130,8 +130,7 @@ def test_a_name_hides_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [("gc.grace", "1h"), ("gc.grace", "99999d"), ("base_uri", "demo/main")],
+    ("key", "value"), [("gc.grace", "1h"), ("gc.grace", "99999d"), ("base_uri", "demo/main")]
 )
 def test_a_value_that_no_command_can_use_is_not_set(cli: Cli, key: str, value: str) -> None:
     assert cli("config", "set", key, value).exit_code == ExitCode.USAGE

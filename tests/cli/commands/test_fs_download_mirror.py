@@ -191,12 +191,7 @@ def test_what_changes_meanwhile_stays(
 
 
 @pytest.mark.parametrize(
-    "argv",
-    [
-        ("--delete",),
-        ("-r", "--max-delete", "1"),
-        ("-r", "--delete", "--files-from", "-"),
-    ],
+    "argv", [("--delete",), ("-r", "--max-delete", "1"), ("-r", "--delete", "--files-from", "-")]
 )
 def test_what_says_nothing_is_refused(cli: Cli, target: Path, argv: tuple[str, ...]) -> None:
     refused = cli("fs", "download", f"{MAIN}/out/a", target, *argv, stdin=b"a\n")

@@ -125,9 +125,7 @@ def test_cat_reports_damage(cli: Cli, filled: Demo, golden: Golden) -> None:
     object_file(filled, "two!").write_bytes(b"bad!")
     object_file(filled, "odd").unlink()
     golden(
-        "fs_cat_damaged",
-        cli("fs", "cat", f"{MAIN}/a.txt"),
-        cli("fs", "cat", f"{MAIN}/new\nline"),
+        "fs_cat_damaged", cli("fs", "cat", f"{MAIN}/a.txt"), cli("fs", "cat", f"{MAIN}/new\nline")
     )
 
 

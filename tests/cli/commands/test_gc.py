@@ -176,10 +176,7 @@ def test_an_interrupted_sweep_is_finished_or_ended(
         cli("gc", "undo", REPOSITORY, "--force"),
     ]
     grow_old(namespace)
-    results += [
-        cli("gc", "undo", REPOSITORY, "--force"),
-        cli("gc", "status", REPOSITORY),
-    ]
+    results += [cli("gc", "undo", REPOSITORY, "--force"), cli("gc", "status", REPOSITORY)]
     # A state that somebody has damaged: what is said, and the command that helps.
     state.write_text(text.replace("1209600", "-1"))
     results += [

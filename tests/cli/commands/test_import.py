@@ -249,11 +249,7 @@ def test_an_empty_source_is_refused(cli: Cli, demo: Demo, source: Path, kind: st
     ],
 )
 def test_a_wrong_value_of_a_manifest_is_named_with_its_line(
-    cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
-    field: str,
-    value: object,
-    message: str,
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, field: str, value: object, message: str
 ) -> None:
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
     good = {"path": "a", "physical_address": "s3://bucket/a", "size": 1, "checksum": "e"}

@@ -95,12 +95,7 @@ def test_rev_parse_answers_for_each_ref(filled: Cli, golden: Golden) -> None:
     head = filled("rev-parse", "lakefs://demo/main").stdout.strip()
     asked = "lakefs://demo/main\nlakefs://demo/none\n\nlakefs://other/main\nlakefs://demo/main@\n"
     result = filled("rev-parse", "--stdin", stdin=asked)
-    assert result.lines == [
-        head,
-        "missing lakefs://demo/none",
-        "missing lakefs://other/main",
-        head,
-    ]
+    assert result.lines == [head, "missing lakefs://demo/none", "missing lakefs://other/main", head]
     golden("rev_parse_stdin", result)
     answered = filled("rev-parse", "--stdin", "--json", stdin=asked).json_lines
     assert [each["missing"] for each in answered] == [False, True, True, False]

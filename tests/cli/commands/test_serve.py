@@ -28,10 +28,7 @@ from lakecli.serving.context import ServingContext
 if TYPE_CHECKING:
     from tests.support.golden import Cli
 
-KEYS = {
-    "LAKECLI_SERVE_ACCESS_KEY": "LAKECLIADA",
-    "LAKECLI_SERVE_SECRET_KEY": "0123456789abcdef",
-}
+KEYS = {"LAKECLI_SERVE_ACCESS_KEY": "LAKECLIADA", "LAKECLI_SERVE_SECRET_KEY": "0123456789abcdef"}
 
 
 class Started:

@@ -346,10 +346,7 @@ BY_HAND = [
         "lakecli branch create x --source=lakefs://mylake/v\t",
         "<lakecli><branch><create><x><--source=lakefs://mylake/v1.0>",
     ),
-    (
-        "lakecli probe lakefs://mylake/main/ra\ta\t",
-        "<lakecli><probe>{mylake}/main/raw data/a.txt>",
-    ),
+    ("lakecli probe lakefs://mylake/main/ra\ta\t", "<lakecli><probe>{mylake}/main/raw data/a.txt>"),
     (
         "lakecli probe lakefs://mylake/main/raw\\ d\ta\t",
         "<lakecli><probe>{mylake}/main/raw data/a.txt>",

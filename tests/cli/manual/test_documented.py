@@ -176,10 +176,7 @@ NUMBERS = [
         "README.md",
         f"tests the store's guarantees with up to {ALL_RACES} (17 MiB, a minute at most)",
     ),
-    (
-        "README.md",
-        f"{WEEKS.get(DEFAULT_GRACE)} apart (`gc.grace`, never below {LEAST})",
-    ),
+    ("README.md", f"{WEEKS.get(DEFAULT_GRACE)} apart (`gc.grace`, never below {LEAST})"),
     (".github/ARCHITECTURE.md", f"a ref with its last {MAX_MOVES} moves"),
     (".github/ARCHITECTURE.md", f"a refs dump, written or restored, that is kept for {DUMPS} days"),
     (".github/ARCHITECTURE.md", f"the right to delete, for {LEASED} minutes"),

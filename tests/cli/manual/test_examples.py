@@ -32,10 +32,7 @@ from tests.support.tools import require_tool
 
 ROOT = Path(__file__).parents[3]
 TOPICS = ROOT / "lakecli" / "cli" / "manual" / "topics"
-PAGES = {
-    "README": ROOT / "README.md",
-    **{name: TOPICS / f"{name}.md" for name in topic_names()},
-}
+PAGES = {"README": ROOT / "README.md", **{name: TOPICS / f"{name}.md" for name in topic_names()}}
 
 SERVED = {"README", "clouds", "handoff", "policy", "recipes"}
 """Pages that speak of what only a bucket has: an endpoint, presigned URLs, a check before use."""

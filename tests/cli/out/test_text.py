@@ -47,8 +47,7 @@ def test_dates_are_local_or_rfc3339() -> None:
 
 
 @pytest.mark.parametrize(
-    "zone",
-    ["UTC", "America/St_Johns", "Africa/Monrovia", "Asia/Kathmandu", "Australia/Lord_Howe"],
+    "zone", ["UTC", "America/St_Johns", "Africa/Monrovia", "Asia/Kathmandu", "Australia/Lord_Howe"]
 )
 def test_dates_of_each_second_are_those_of_the_zone(
     monkeypatch: pytest.MonkeyPatch, zone: str

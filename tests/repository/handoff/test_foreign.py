@@ -48,10 +48,7 @@ def test_an_external_object_is_staged(repository: Repository) -> None:
     [
         ("S3://other/key", "s3://other/key"),
         ("gs://other/key", "gs://other/key"),
-        (
-            "https://account.blob.core.windows.net/container/a%20b",
-            "az://account/container/a b",
-        ),
+        ("https://account.blob.core.windows.net/container/a%20b", "az://account/container/a b"),
     ],
 )
 def test_locations_have_one_spelling(repository: Repository, location: str, address: str) -> None:

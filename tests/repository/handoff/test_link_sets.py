@@ -318,9 +318,7 @@ def test_sets_are_of_one_branch_and_directory(repository: Repository) -> None:
         stage_arrived(repository, "nowhere", b"in/")
 
 
-def test_a_set_for_another_place_does_not_count_whatever_its_key_is(
-    repository: Repository,
-) -> None:
+def test_a_set_for_another_place_does_not_count_whatever_its_key_is(repository: Repository) -> None:
     links = open_set(repository)
     send(repository, links, b"one")
     key = f"{INCOMING}{links.links[0].id[:16]}.links"

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lakecli.repository.handoff.links import (
-    one_line,
-    problem_of,
-    readable,
-    shell_word,
-    url_text,
-)
+from lakecli.repository.handoff.links import one_line, problem_of, readable, shell_word, url_text
 from tests.support.tools import require_tool
 
 NAMES = st.binary(min_size=1, max_size=40)

@@ -67,11 +67,7 @@ def test_moves_are_read_as_they_were_recorded(repository: Repository, begun: Beg
 
 
 def test_a_new_move_replaces_those_of_its_ref_that_were_not_sent(repository: Repository) -> None:
-    kept = {
-        begin("2", sent=AT),
-        begin("3", name="other"),
-        begin("4", kind=RefKind.TAG),
-    }
+    kept = {begin("2", sent=AT), begin("3", name="other"), begin("4", kind=RefKind.TAG)}
     replaced = begin("5", landing=LANDING)
     with repository.lake.kv.write() as txn:
         for each in (replaced, *kept):
@@ -129,15 +125,7 @@ def test_what_was_sent_long_ago_is_given_up_only_after_the_bucket_was_asked(
     assert rows(repository) == {begun}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"at": "1"},
-        {"sent": "1"},
-        {"before": "1"},
-        {"write_id": "1"},
-    ],
-)
+@pytest.mark.parametrize("change", [{"at": "1"}, {"sent": "1"}, {"before": "1"}, {"write_id": "1"}])
 def test_a_row_that_is_not_valid_is_refused(
     repository: Repository, change: dict[str, object]
 ) -> None:

@@ -152,8 +152,7 @@ FORGED: Mapping[str, dict[str, Records]] = {
     "too many nanoseconds": {
         "commits": [
             commit_record(
-                ROOT,
-                creation_date={"seconds": int(NOW.timestamp()), "nanos": 1_000_000_000},
+                ROOT, creation_date={"seconds": int(NOW.timestamp()), "nanos": 1_000_000_000}
             )
         ]
     },

@@ -207,11 +207,7 @@ def test_a_type_and_metadata_that_are_asked_for_must_agree(
 
 @pytest.mark.parametrize("is_changed", [False, True])
 def test_an_object_outside_is_recognised_while_its_store_reports_the_same_md5(
-    repository: Repository,
-    source: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    is_changed: bool,
+    repository: Repository, source: Path, monkeypatch: pytest.MonkeyPatch, *, is_changed: bool
 ) -> None:
     value = lakefs_value(SMALL_DATA, address="s3://elsewhere/f")
     stage_values(repository, "main", {b"f.csv": value})

@@ -217,8 +217,7 @@ def test_the_wrapper_of_the_support_script_names_the_default_branch(
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{}", '{"refs": {}}', '{"commits_meta_range_id": "../x"}', '{"refs": [1]}'],
+    "text", ["", "[]", "{}", '{"refs": {}}', '{"commits_meta_range_id": "../x"}', '{"refs": [1]}']
 )
 def test_a_text_that_is_no_manifest_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not the manifest of a refs dump"):
@@ -275,11 +274,7 @@ def test_a_default_branch_that_the_dump_lacks_is_refused(
 def test_a_namespace_is_cloned_once(borrowed: Repository, manifest: RefsManifest) -> None:
     with pytest.raises(AlreadyExists):
         clone_from_lakefs(
-            borrowed.lake,
-            borrowed.record.storage_namespace,
-            "again",
-            manifest,
-            range_entries=16,
+            borrowed.lake, borrowed.record.storage_namespace, "again", manifest, range_entries=16
         )
 
 

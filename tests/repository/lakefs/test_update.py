@@ -19,12 +19,7 @@ from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone, clone_known
 from lakecli.repository.commit import commit
 from lakecli.repository.lakefs.kept_dumps import DUMPS, iter_kept
-from lakecli.repository.lakefs.restore import (
-    RefState,
-    Restored,
-    clone_from_lakefs,
-    update_refs,
-)
+from lakecli.repository.lakefs.restore import RefState, Restored, clone_from_lakefs, update_refs
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push_all, push_deletion
 from lakecli.repository.reading.view import open_view

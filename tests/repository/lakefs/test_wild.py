@@ -22,12 +22,7 @@ from lakecli.repository.clone import clone as clone_bucket
 from lakecli.repository.commit import commit
 from lakecli.repository.download_tree import download_tree
 from lakecli.repository.lakefs.dump import LeftOut, Reason, read_dump
-from lakecli.repository.lakefs.restore import (
-    RefState,
-    Restored,
-    clone_from_lakefs,
-    update_refs,
-)
+from lakecli.repository.lakefs.restore import RefState, Restored, clone_from_lakefs, update_refs
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push, push_all
 from lakecli.repository.reading import lakefs_digests

@@ -121,9 +121,7 @@ def test_a_missing_object_is_missing(read: Callable[[ObjectStore], bytes], tmp_p
 
 
 @ways
-def test_a_checksum_that_is_no_etag_is_compared_once(
-    read: Callable[[ObjectStore], bytes],
-) -> None:
+def test_a_checksum_that_is_no_etag_is_compared_once(read: Callable[[ObjectStore], bytes]) -> None:
     bucket, _ = bucket_of(OLD)
     found = object_of(bucket, MD5)
     read(found)

@@ -247,10 +247,7 @@ class TestOwn:
         mine = make_commit(bob, b"mine", "dev").id
         theirs = make_commit(ada, b"theirs", "dev").id
         push(ada, "dev", options=ME)
-        with (
-            pytest.raises(LostRace, match="nothing was changed"),
-            auto(bob) as (synced_bob, _),
-        ):
+        with pytest.raises(LostRace, match="nothing was changed"), auto(bob) as (synced_bob, _):
             branch.delete(synced_bob, "dev")
         assert there(bob, "dev") == theirs
         with auto(bob) as (synced_bob, resumed):

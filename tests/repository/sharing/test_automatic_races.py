@@ -91,7 +91,5 @@ def test_eight_machines_commit_three_times_each(race: Callable[[int, int, float]
 
 @pytest.mark.nightly
 @pytest.mark.timeout(2700)
-def test_thirty_two_machines_commit_ten_times_each(
-    race: Callable[[int, int, float], None],
-) -> None:
+def test_thirty_two_machines_commit_ten_times_each(race: Callable[[int, int, float], None]) -> None:
     race(32, 10, 2400)

@@ -112,9 +112,7 @@ def test_a_clone_leaves_a_bad_ref_out(clones: tuple[Repository, ...], tmp_path: 
         assert branch.show(made.repository, "main") is not None
 
 
-def test_push_refuses_a_bad_ref_until_it_is_repaired(
-    clones: tuple[Repository, ...],
-) -> None:
+def test_push_refuses_a_bad_ref_until_it_is_repaired(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     fetch(two)
     one.store.put(SIDE, year_one(one.store), ANY)

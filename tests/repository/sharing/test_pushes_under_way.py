@@ -179,9 +179,7 @@ def test_a_commit_on_top_of_what_is_pushed_neither_stops_the_push_nor_joins_it(
     assert in_bucket(repository) == pushed != head(repository)
 
 
-def test_what_came_after_the_pushed_commit_can_be_undone_and_redone(
-    repository: Repository,
-) -> None:
+def test_what_came_after_the_pushed_commit_can_be_undone_and_redone(repository: Repository) -> None:
     pushed = head(repository)
 
     def act(other: Repository) -> None:

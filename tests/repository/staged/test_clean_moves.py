@@ -346,9 +346,7 @@ def _has_staged(repository: Repository, path: bytes) -> bool:
     return path in staged(repository)
 
 
-def test_a_commit_with_nothing_staged_logs_no_operation(
-    repository: Repository,
-) -> None:
+def test_a_commit_with_nothing_staged_logs_no_operation(repository: Repository) -> None:
     prepare(repository)
     before = len(_log(repository))
     with pytest.raises(NothingToDo):
@@ -539,9 +537,7 @@ def test_a_commit_that_is_pushed_while_a_branch_is_about_to_follow_stays(
         assert read(clone, "main@") == checksums({**AFTER, b"late": b"mine"})
 
 
-def test_undo_after_following_restores_only_the_staging(
-    clones: tuple[Repository, ...],
-) -> None:
+def test_undo_after_following_restores_only_the_staging(clones: tuple[Repository, ...]) -> None:
     ada, bob = clones
     shared(ada, prepare)
     shared(bob, lambda _: None)

@@ -9,12 +9,7 @@ import pytest
 
 from lakecli.base.git_patterns import MAX_SIZE, Pattern
 from lakecli.errors import UsageError
-from lakecli.repository.transfer.ignore_patterns import (
-    IGNORE_FILE,
-    MAX_PATTERNS,
-    Ignore,
-    Patterns,
-)
+from lakecli.repository.transfer.ignore_patterns import IGNORE_FILE, MAX_PATTERNS, Ignore, Patterns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,13 +16,7 @@ from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository.guard import GcGuard
-from lakecli.repository.transfer.ingest import (
-    SMALL,
-    ExpectedObject,
-    Ingest,
-    Ingested,
-    look,
-)
+from lakecli.repository.transfer.ingest import SMALL, ExpectedObject, Ingest, Ingested, look
 from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.walk import FileChanged, FileOpener, LinkPolicy, SpecialFile
 from lakecli.stores.contract import ANY

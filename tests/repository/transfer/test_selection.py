@@ -161,11 +161,7 @@ def test_a_download_plan_agrees_with_the_download(
         plan.tallies[PathAction.NEW],
         plan.tallies[PathAction.CHANGED],
         plan.tallies[PathAction.UNCHANGED],
-    ) == (
-        ObjectTally(3, 12),
-        ObjectTally(),
-        ObjectTally(),
-    )
+    ) == (ObjectTally(3, 12), ObjectTally(), ObjectTally())
     assert not target.exists()
     download_tree(repository, "main", b"p", target=target, options=options)
     (target / "a.txt").write_text("two")

@@ -22,17 +22,7 @@ if TYPE_CHECKING:
     from lakecli.repository.handle.lake import Lake
     from tests.support.crashes import Killer, Outcome
 
-STEPS = (
-    "undo here",
-    "undo there",
-    "pack",
-    "intent",
-    "move",
-    "read",
-    "put",
-    "track",
-    "undo done",
-)
+STEPS = ("undo here", "undo there", "pack", "intent", "move", "read", "put", "track", "undo done")
 
 
 class End(NamedTuple):

@@ -297,10 +297,7 @@ class LongUndoMachine(UndoMachine):
 
 
 SHORT = settings(
-    max_examples=40,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
+    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 UndoMachine.TestCase.settings = SHORT
 LongUndoMachine.TestCase.settings = settings(SHORT, max_examples=800, stateful_step_count=60)

@@ -113,10 +113,7 @@ def test_checksums_in_headers_and_trailers(algorithm: str) -> None:
         signed = signed_for(form) if form == SIGNED_TRAILER else None
         headers = {"x-amz-trailer": name.title()}
         right = chunked(DATA, 1000, signed=signed, trailers={name: text})
-        assert decoded(form, headers, [right]) == (
-            DATA,
-            {algorithm: text},
-        )
+        assert decoded(form, headers, [right]) == (DATA, {algorithm: text})
         other = chunked(DATA, 1000, signed=signed, trailers={name: checksum_of(algorithm, b"")})
         assert code_of(form, headers, other) == "BadDigest"
 

@@ -162,10 +162,7 @@ def test_managed_identity_is_used_only_where_configured(
     ],
 )
 def test_settings_that_the_sdk_refuses_are_no_unexpected_error(
-    monkeypatch: pytest.MonkeyPatch,
-    variables: dict[str, str],
-    error: type[LakeError],
-    said: str,
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], error: type[LakeError], said: str
 ) -> None:
     monkeypatch.delenv("AZURE_TOKEN_CREDENTIALS", raising=False)
     for name, value in variables.items():

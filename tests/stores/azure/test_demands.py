@@ -41,10 +41,7 @@ def test_each_way_of_writing_names_the_scope(
 ) -> None:
     container = new_container(azurite)
     with forwarding(azurite, refuse=without_scope) as url:
-        azure_environment.setenv(
-            "AZURE_STORAGE_CONNECTION_STRING",
-            connection_string(url),
-        )
+        azure_environment.setenv("AZURE_STORAGE_CONNECTION_STRING", connection_string(url))
         store = AzureStore(ACCOUNT, container, "", demanding((Demand.AZ_SCOPE, "lake-scope")))
         large = b"x" * (PART_SIZE + 1)
         assert store.put_new("new", b"1")

@@ -28,13 +28,7 @@ from lakecli.stores.contract import (
     ObjectNotFound,
     Version,
 )
-from tests.stores.errors_contract import (
-    ErrorContract,
-    ErrorTable,
-    Failure,
-    methods,
-    with_attempts,
-)
+from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods, with_attempts
 from tests.support.azurite import ACCOUNT, KEY, connection_string
 from tests.support.servers import Answer, StubServer
 

@@ -31,13 +31,7 @@ from lakecli.stores.contract import (
 from lakecli.stores.gs.errors import GsTranslator
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.streams import READ_SIZE
-from tests.stores.errors_contract import (
-    ErrorContract,
-    ErrorTable,
-    Failure,
-    methods,
-    with_attempts,
-)
+from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods, with_attempts
 from tests.support.servers import Answer, StubServer
 
 if TYPE_CHECKING:
@@ -407,13 +401,7 @@ def test_a_404_is_checked_for_a_missing_bucket_once(store: GsStore, server: Stub
     server.answers = [NO_OBJECT, NO_BUCKET]
     with pytest.raises(BucketNotFound):
         store.head("k")
-    server.answers = [
-        NO_OBJECT,
-        gs_error(403, "forbidden"),
-        NO_OBJECT,
-        EMPTY,
-        NO_OBJECT,
-    ]
+    server.answers = [NO_OBJECT, gs_error(403, "forbidden"), NO_OBJECT, EMPTY, NO_OBJECT]
     for _ in range(3):
         with pytest.raises(ObjectNotFound, match="prefix/k"):
             store.head("k")

@@ -379,9 +379,7 @@ def test_a_limited_number_of_connections_is_kept(monkeypatch: pytest.MonkeyPatch
         assert script.connections == 2
 
 
-def test_threads_of_a_fork_use_no_connection_of_its_parent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_threads_of_a_fork_use_no_connection_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     """While one thread closes them, another one begins a request."""
     closing, begun = threading.Event(), threading.Event()
     close_all = direct_http._close_all

@@ -195,10 +195,7 @@ def test_other_endpoints_are_left_to_the_sdk(
     assert find_settings(S3Store("bucket")._connection, "bucket") is None
 
 
-@pytest.mark.parametrize(
-    "endpoint",
-    ["http://ü.example", "http://.h"],
-)
+@pytest.mark.parametrize("endpoint", ["http://ü.example", "http://.h"])
 def test_odd_endpoints_are_left_to_the_sdk(
     aws_environment: pytest.MonkeyPatch, endpoint: str
 ) -> None:
@@ -263,9 +260,7 @@ def test_a_proxy_is_told_who_asks(aws_environment: pytest.MonkeyPatch, *, by_sdk
     assert "proxy-authorization" not in headers["authorization"]  # the proxy leaves it out
 
 
-def test_a_proxy_without_a_scheme_is_left_to_the_sdk(
-    aws_environment: pytest.MonkeyPatch,
-) -> None:
+def test_a_proxy_without_a_scheme_is_left_to_the_sdk(aws_environment: pytest.MonkeyPatch) -> None:
     aws_environment.setenv("AWS_ENDPOINT_URL", "http://h.example")
     with StubServer(OBJECT) as proxy:
         aws_environment.setenv("http_proxy", proxy.url.partition("//")[2])
@@ -363,10 +358,7 @@ def test_objects_are_read_created_and_listed_without_the_sdk(
 
 @pytest.mark.parametrize(
     "headers",
-    [
-        {f"X-{number}": "v" * 600 for number in range(120)},
-        {"X-Long": "v" * 70_000},
-    ],
+    [{f"X-{number}": "v" * 600 for number in range(120)}, {"X-Long": "v" * 70_000}],
     ids=["many headers", "a long header"],
 )
 def test_a_hostile_server_gives_a_clear_error(

@@ -38,14 +38,7 @@ from lakecli.stores.s3 import uploads
 from lakecli.stores.s3.direct_requests import DirectRequests
 from lakecli.stores.s3.store import S3Store
 from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods
-from tests.support.servers import (
-    ACCESS_KEY,
-    SECRET_KEY,
-    Answer,
-    Request,
-    StubServer,
-    s3_error,
-)
+from tests.support.servers import ACCESS_KEY, SECRET_KEY, Answer, Request, StubServer, s3_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -259,12 +252,7 @@ def drain(stream: BinaryIO) -> None:
     ],
 )
 def test_answers_to_head_have_no_body(
-    *,
-    store: S3Store,
-    server: StubServer,
-    status: int,
-    error: type[LakeError],
-    hint: str | None,
+    *, store: S3Store, server: StubServer, status: int, error: type[LakeError], hint: str | None
 ) -> None:
     server.answers = [Answer(status)]
     with pytest.raises(error) as raised:

@@ -238,8 +238,7 @@ def test_signatures_equal_those_of_the_sdk(
         "s3",
         region_name="eu-north-1",
         config=Config(
-            signature_version="s3v4",
-            s3={"addressing_style": "path" if endpoint else "virtual"},
+            signature_version="s3v4", s3={"addressing_style": "path" if endpoint else "virtual"}
         ),
     )
     for _ in range(3):  # a second may pass between the two URLs

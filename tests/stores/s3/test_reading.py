@@ -162,12 +162,7 @@ def test_the_sdk_reads_the_same(
     [("", "", ""), ("a b/ü+&=~", "", ""), ("p/", "p/a b", ""), ("p/", "p/a", "t+/= %")],
 )
 def test_the_sdk_asks_for_the_same(
-    server: StubServer,
-    listings: tuple[S3Reader, S3Reader],
-    *,
-    prefix: str,
-    after: str,
-    token: str,
+    server: StubServer, listings: tuple[S3Reader, S3Reader], *, prefix: str, after: str, token: str
 ) -> None:
     server.answers = [Answer(body=page())]
     for listing in listings:

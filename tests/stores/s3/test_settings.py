@@ -315,11 +315,7 @@ def test_each_region_has_the_hosts_that_the_sdk_knows(region: str) -> None:
     ],
 )
 def test_urls_go_to_the_kind_of_endpoint_that_is_configured(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    environ: dict[str, str],
-    config: str,
-    host: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], config: str, host: str
 ) -> None:
     (tmp_path / "config").write_text(f"[default]\n{config}\n")
     for name, value in {**KEYS, **environ, "AWS_CONFIG_FILE": str(tmp_path / "config")}.items():

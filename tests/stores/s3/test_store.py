@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self, cast
 
 import pytest
 
-from lakecli.errors import (
-    IntegrityError,
-    PermissionDenied,
-    Refused,
-    Unsupported,
-    UsageError,
-)
+from lakecli.errors import IntegrityError, PermissionDenied, Refused, Unsupported, UsageError
 from lakecli.stores.capabilities import PART_SIZE, store_time
 from lakecli.stores.contract import (
     ABSENT,
