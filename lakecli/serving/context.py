@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
-from threading import local
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
 
 from lakecli.opening import default_committer
@@ -29,9 +28,6 @@ THREAD_NAME: Final = "serve"
 
 _UNNAMED: Final = "unknown"
 _LONGEST_NAME: Final = 40
-
-_thread = local()
-"""The event loop for which a thread of `ServingContext.in_thread` works."""
 
 
 class Options(NamedTuple):
@@ -74,19 +70,13 @@ class ServingContext(NamedTuple):
 
         If the request is cancelled meanwhile, the thread goes on to the end of the function.
         """
-        loop = asyncio.get_running_loop()
         called = partial(function, *args, **kwargs)
-        return await loop.run_in_executor(self.threads, _call, loop, called)
+        return await asyncio.get_running_loop().run_in_executor(self.threads, called)
 
 
 def new_threads() -> ThreadPoolExecutor:
     """Return the threads of an endpoint, which are started when they are needed."""
     return ThreadPoolExecutor(THREADS, THREAD_NAME)
-
-
-def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> T:
-    _thread.loop = loop
-    return function()
 
 
 def client_of(request: Request, surface: str) -> Client:
@@ -97,21 +87,13 @@ def client_of(request: Request, surface: str) -> Client:
 
 
 def pieces_of(body: AsyncIterator[bytes]) -> Iterator[bytes]:
-    """Return an iterator for a thread over what arrives in the event loop.
+    """Return an iterator for a thread over what arrives in the event loop; call it there."""
+    loop = asyncio.get_running_loop()
 
-    Call this in the event loop, or in a thread of `ServingContext.in_thread`.
-    """
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        loop = _thread.loop
-    return _pieces_of(body, loop)
-
-
-def _pieces_of(body: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[bytes]:
     async def following() -> bytes | None:
         return await anext(body, None)
 
-    while (piece := asyncio.run_coroutine_threadsafe(following(), loop).result()) is not None:
-        if piece:
-            yield piece
+    def awaited() -> bytes | None:
+        return asyncio.run_coroutine_threadsafe(following(), loop).result()
+
+    return filter(None, iter(awaited, None))

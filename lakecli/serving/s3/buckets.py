@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lakecli.serving.s3 import xml
-from lakecli.serving.s3.call import Call, S3Answer, operation
+from lakecli.serving.s3.call import Call, S3Answer
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import find_entry, iso_date
 
@@ -22,7 +22,6 @@ _GRANTEE: Final = (
 _GRANTS: Final = xml.elements(Grant=xml.Markup(_GRANTEE))
 
 
-@operation()
 def list_buckets(call: Call) -> S3Answer:
     """Answer ListBuckets."""
     served, prefix = call.context.served, call.query.get("prefix", "")
@@ -36,14 +35,12 @@ def list_buckets(call: Call) -> S3Answer:
     return S3Answer.document("ListAllMyBucketsResult", Owner=OWNER, Buckets=buckets)
 
 
-@operation()
 def head_bucket(call: Call) -> S3Answer:
     """Answer HeadBucket."""
     call.check_bucket()
     return S3Answer(200, {"x-amz-bucket-region": call.context.options.region})
 
 
-@operation()
 def create_bucket(call: Call) -> S3Answer:
     """Answer CreateBucket: a repository is made by another command."""
     if call.bucket in call.context.served.names():
@@ -51,7 +48,6 @@ def create_bucket(call: Call) -> S3Answer:
     raise S3Error("NotImplemented", "create the repository: `lakecli repo create`")
 
 
-@operation()
 def get_location(call: Call) -> S3Answer:
     """Answer GetBucketLocation."""
     call.check_bucket()
@@ -59,14 +55,12 @@ def get_location(call: Call) -> S3Answer:
     return S3Answer.document("LocationConstraint", "" if region == "us-east-1" else region)
 
 
-@operation()
 def get_versioning(call: Call) -> S3Answer:
     """Answer GetBucketVersioning: there was never any, because commits are the versions."""
     call.check_bucket()
     return S3Answer.document("VersioningConfiguration")
 
 
-@operation()
 def get_acl(call: Call) -> S3Answer:
     """Answer GetBucketAcl, or GetObjectAcl."""
     if call.key:
@@ -75,7 +69,6 @@ def get_acl(call: Call) -> S3Answer:
     return S3Answer.document("AccessControlPolicy", Owner=OWNER, AccessControlList=_GRANTS)
 
 
-@operation()
 def get_object_tagging(call: Call) -> S3Answer:
     """Answer GetObjectTagging."""
     find_entry(call)

@@ -7,14 +7,14 @@ the thread that stores it.
 from __future__ import annotations
 
 import os
-from asyncio import Task, create_task, shield, timeout, wait, wrap_future
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from asyncio import ensure_future, gather, get_running_loop, timeout
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
-from threading import Semaphore, Thread
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from functools import cached_property, partial
+from threading import Semaphore
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from lakecli.repository.reading.view import View
     from lakecli.serving.writes import BranchWriter, Client, PathChange
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 PIECE: Final = 1 << 20
@@ -118,7 +117,7 @@ class StreamedAnswer(S3Answer):
         await send({"type": "http.response.body", "body": pending, "more_body": False})
 
     async def _following(self) -> AsyncGenerator[bytes]:
-        while (piece := await self._call.in_thread(next, self._rest, None)) is not None:
+        while (piece := await self._call.context.in_thread(next, self._rest, None)) is not None:
             yield piece
 
 
@@ -131,7 +130,6 @@ class Call:
         key: the key in the bucket, decoded: a ref expression, a slash and a path.
         query: the parameters, decoded; of those that come twice, the last.
         headers: the headers by lower-case names.
-        body: the body, if the operation needs it as a whole.
         sums: the checksums of the body once it was read whole; see `Body.finish`.
         has_read: whether reading the body has begun.
     """
@@ -143,7 +141,6 @@ class Call:
     key: bytes
     query: Mapping[str, str]
     headers: Mapping[str, str]
-    body: bytes = b""
     sums: Mapping[str, str] = field(default_factory=dict)
     has_read: bool = False
 
@@ -156,10 +153,6 @@ class Call:
     def place(self) -> tuple[str, bytes]:
         """The ref expression and the path that the key names."""
         return split_key(self.key)
-
-    async def in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function that reads or writes the repository."""
-        return await self.context.in_thread(work, *args, **kwargs)
 
     @contextmanager
     def view(self, ref: str, bucket: str = "") -> Iterator[View]:
@@ -223,24 +216,22 @@ class Call:
         body = Body(self.signed, self.headers, limit=limit, also=also, of_upload=of_upload)
         return b"".join([piece async for piece in self._pieces(body)])
 
-    async def slowly(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def slowly(self, work: Callable[[], T]) -> T:
         """Call a function that may take long, and that may wait for the client.
 
-        It has a thread of its own, so that no other request waits for it, nor the end of the
-        process.
+        It has a thread of its own, so that no other request waits for it.
         """
-        future: Future[T] = Future()
 
-        def run() -> None:
-            try:
-                with _turns:
-                    future.set_result(work(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
-                future.set_exception(error)
+        def run() -> T:
+            with _turns:
+                return work()
 
-        Thread(target=run, name=f"{THREAD_NAME}-slow", daemon=True).start()
-        # A request that is cancelled does not stop the thread, which may have changed something.
-        return await shield(wrap_future(future))
+        own = ThreadPoolExecutor(1, f"{THREAD_NAME}-slow")
+        try:
+            # A request that is cancelled does not stop it: it may have changed something.
+            return await get_running_loop().run_in_executor(own, run)
+        finally:
+            own.shutdown(wait=False)
 
     async def received(
         self, store: Callable[[bytes | Iterator[bytes]], T], *, also: Iterable[str] = ()
@@ -255,10 +246,10 @@ class Call:
         if self.body_size is None:
             raise S3Error("MissingContentLength", "the size of the body is missing")
         if self.body_size <= PIECE:
-            return await self.in_thread(store, await self.whole(PIECE, also=also))
+            return await self.context.in_thread(store, await self.whole(PIECE, also=also))
         body = Body(self.signed, self.headers, limit=LARGEST_BODY, also=also)
         async with aclosing(_ahead(self._pieces(body))) as pieces:
-            return await self.slowly(store, pieces_of(pieces))
+            return await self.slowly(partial(store, pieces_of(pieces)))
 
     async def _pieces(self, body: Body) -> AsyncGenerator[bytes]:
         gathered: list[bytes] = []
@@ -289,53 +280,21 @@ class Call:
 
 async def _ahead(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     """Yield pieces, and receive the next one meanwhile."""
-    reading: Task[bytes | None] = create_task(_next(pieces))
+    reading = ensure_future(anext(pieces, None))
     try:
         while (piece := await reading) is not None:
-            reading = create_task(_next(pieces))
+            reading = ensure_future(anext(pieces, None))
             yield piece
     finally:
         reading.cancel()
-        await _ended(reading)
+        await gather(reading, return_exceptions=True)
 
 
-async def _ended(task: Task[bytes | None]) -> None:
-    """Wait for the end of a task whose result nobody needs."""
-    await wait([task])
-    if not task.cancelled():
-        task.exception()  # otherwise asyncio complains that nobody has seen it
-
-
-async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
-    return await anext(pieces, None)
-
-
-Operation = Callable[[Call], Awaitable[S3Answer]]
+Operation = Callable[[Call], Any]
+"""What answers: a function for a thread, or a coroutine function if it reads a body."""
 
 
 def split_key(key: bytes) -> tuple[str, bytes]:
     """Return the ref expression and the path in a key; the path is empty without a slash."""
     ref, _, path = key.partition(b"/")
     return os.fsdecode(ref), path
-
-
-def operation(
-    largest: int | None = None, *, is_slow: bool = False, of_upload: bool = False
-) -> Callable[[Callable[[Call], S3Answer]], Operation]:
-    """Return a decorator that makes an operation of a function that answers in a thread.
-
-    Args:
-        largest: the largest body in bytes, which `Call.body` has then; ``None``: it is not read.
-        is_slow: whether it may take long, as by `Call.slowly`.
-        of_upload: see `Body`.
-    """
-
-    def decorate(answer: Callable[[Call], S3Answer]) -> Operation:
-        async def run(call: Call) -> S3Answer:
-            if largest is not None:
-                call.body = await call.whole(largest, of_upload=of_upload)
-            return await (call.slowly if is_slow else call.in_thread)(answer, call)
-
-        return run
-
-    return decorate

@@ -26,7 +26,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
 from lakecli.serving.s3 import xml
 from lakecli.serving.s3.buckets import OWNER
-from lakecli.serving.s3.call import Call, S3Answer, operation
+from lakecli.serving.s3.call import Call, S3Answer
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import etag_of, iso_date
 
@@ -92,7 +92,6 @@ def bytes_of(call: Call, parameter: str) -> bytes:
     return call.query.get(parameter, "").encode("utf-8", "surrogateescape")
 
 
-@operation()
 def list_objects(call: Call) -> S3Answer:
     """Answer ListObjects, in both versions."""
     query, secret = call.query, call.context.access.signing

@@ -11,13 +11,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from secrets import token_hex
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from lakecli.serving.s3 import checksums, conditions, objects, xml
 from lakecli.serving.s3.buckets import OWNER
-from lakecli.serving.s3.call import PIECE, Call, S3Answer, operation
+from lakecli.serving.s3.call import PIECE, Call, S3Answer
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix, most_of, number_of
 from lakecli.serving.s3.parts import Parts, Upload, UploadPart, new_upload, no_such_upload
@@ -122,9 +123,13 @@ def _named(call: Call) -> dict[str, str]:
     return {"Bucket": call.bucket, "Key": call.key.decode("utf-8", "replace")}
 
 
-@operation(PIECE)
-def create_upload(call: Call) -> S3Answer:
+async def create_upload(call: Call) -> S3Answer:
     """Answer CreateMultipartUpload."""
+    await call.whole(PIECE)  # clients send nothing of importance
+    return await call.context.in_thread(_create_upload, call)
+
+
+def _create_upload(call: Call) -> S3Answer:
     path = objects.check_key(call)
     if not path:
         raise S3Error("InvalidArgument", "an object needs a path behind the branch")
@@ -148,7 +153,6 @@ async def upload_part(call: Call) -> S3Answer:
     return objects.received_answer(call, tag)
 
 
-@operation()
 def copy_part(call: Call) -> S3Answer:
     """Answer UploadPartCopy."""
     number, upload, source = _number_of(call), _upload_of(call), objects.source_of(call)
@@ -162,10 +166,14 @@ def copy_part(call: Call) -> S3Answer:
     return objects.copy_answer("CopyPartResult", now, part.tag)
 
 
-@operation(xml.LARGEST_COMPLETION, is_slow=True, of_upload=True)
-def complete_upload(call: Call) -> S3Answer:
+async def complete_upload(call: Call) -> S3Answer:
     """Answer CompleteMultipartUpload."""
-    named = xml.read_completion(call.body)
+    body = await call.whole(xml.LARGEST_COMPLETION, of_upload=True)
+    return await call.slowly(partial(_complete_upload, call, body))
+
+
+def _complete_upload(call: Call, body: bytes) -> S3Answer:
+    named = xml.read_completion(body)
     uploads = uploads_of(call.context.served)
     etag = uploads.result_of(call)
     if etag is None:
@@ -242,7 +250,6 @@ def _whole_source(parts: Parts) -> objects.CopySource | None:
     return first if first is not None and at == first.entry.size else None
 
 
-@operation()
 def abort_upload(call: Call) -> S3Answer:
     """Answer AbortMultipartUpload."""
     upload = _upload_of(call)
@@ -251,7 +258,6 @@ def abort_upload(call: Call) -> S3Answer:
     return S3Answer(204)
 
 
-@operation()
 def list_parts(call: Call) -> S3Answer:
     """Answer ListParts."""
     upload = _upload_of(call)
@@ -283,7 +289,6 @@ def list_parts(call: Call) -> S3Answer:
     )
 
 
-@operation()
 def list_uploads(call: Call) -> S3Answer:
     """Answer ListMultipartUploads."""
     call.check_bucket()

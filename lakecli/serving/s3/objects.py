@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -28,7 +28,7 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.serving.reading import read_range
 from lakecli.serving.s3 import checksums, conditions, xml
 from lakecli.serving.s3.bodies import stored_encoding
-from lakecli.serving.s3.call import PIECE, Call, S3Answer, StreamedAnswer, operation, split_key
+from lakecli.serving.s3.call import PIECE, Call, S3Answer, StreamedAnswer, split_key
 from lakecli.serving.s3.conditions import http_date
 from lakecli.serving.s3.errors import S3Error, of_lake_error
 from lakecli.serving.writes import PathChange
@@ -111,7 +111,6 @@ def iso_date(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.000Z"
 
 
-@operation()
 def get_object(call: Call) -> S3Answer:
     """Answer GetObject, or HeadObject."""
     repository, entry = find_entry(call)
@@ -342,9 +341,12 @@ def source_of(call: Call) -> CopySource:
     return source
 
 
-@operation(is_slow=True)
-def copy_object(call: Call) -> S3Answer:
+async def copy_object(call: Call) -> S3Answer:
     """Answer CopyObject: within a repository no bytes are copied."""
+    return await call.slowly(partial(_copy_object, call))
+
+
+def _copy_object(call: Call) -> S3Answer:
     path = check_key(call)
     directive = call.headers.get("x-amz-metadata-directive", "COPY").upper()
     if directive not in {"COPY", "REPLACE"}:
@@ -399,7 +401,6 @@ def _removal(headers: Mapping[str, str], path: bytes) -> PathChange:
     return PathChange(path, decide)
 
 
-@operation()
 def delete_object(call: Call) -> S3Answer:
     """Answer DeleteObject; a missing object counts as deleted."""
     path = call.place[1]
@@ -409,10 +410,14 @@ def delete_object(call: Call) -> S3Answer:
     return S3Answer(204)
 
 
-@operation(xml.LARGEST_DELETION)
-def delete_objects(call: Call) -> S3Answer:
+async def delete_objects(call: Call) -> S3Answer:
     """Answer DeleteObjects, with an error for each object that was not deleted."""
-    deletion = xml.read_deletion(call.body)
+    body = await call.whole(xml.LARGEST_DELETION)
+    return await call.context.in_thread(_delete_objects, call, body)
+
+
+def _delete_objects(call: Call, body: bytes) -> S3Answer:
+    deletion = xml.read_deletion(body)
     errors = _delete_all(call, deletion.objects)
     deleted, failed = [], []
     for at, each in enumerate(deletion.objects):

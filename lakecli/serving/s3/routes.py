@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from inspect import iscoroutinefunction
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
@@ -87,9 +88,14 @@ async def handle(request: Request, context: ServingContext) -> Response:
     """Answer a request that is signed, or should be."""
     request_id = token_hex(8).upper()
     call: Call | None = None
+    answer: S3Answer
     try:
         call = _call_of(request, context)
-        answer = await _operation_of(call)(call)
+        operation = _operation_of(call)
+        if iscoroutinefunction(operation):
+            answer = await operation(call)
+        else:
+            answer = await context.in_thread(operation, call)
     except LakeError as error:
         answer = _error_answer(of_lake_error(error), request, call, request_id)
     if call is not None and answer.status_code >= FAILED:
