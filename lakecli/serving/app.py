@@ -20,12 +20,10 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
-from lakecli.serving.context import Options, ServingContext
+from lakecli.serving.context import ServingContext
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
-
-__all__ = ["Options", "ServingContext", "make_app"]
 
 Handle = Callable[[Request, ServingContext], Awaitable[Response]]
 """How a surface answers a request."""

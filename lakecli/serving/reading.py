@@ -1,9 +1,13 @@
-"""A part of an object."""
+"""Conditions of requests, and parts of objects."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from functools import lru_cache
 from typing import Final
 
 from lakecli.base.model import Entry
@@ -15,6 +19,46 @@ from lakecli.stores.streams import open_range
 
 PIECE: Final = 1 << 20
 """The most bytes that are read at a time."""
+
+_RANGE: Final = re.compile(r"bytes\s*=\s*(?:([0-9]{1,40})\s*-\s*([0-9]{0,40})|-\s*([0-9]{1,40}))")
+
+
+def has_tag(tags: str, etag: str | None, *, is_weak: bool = False) -> bool:
+    """Return whether a list of tags has that of an object, or is ``*`` and there is an object.
+
+    Args:
+        etag: the object's tag, with or without quotes; ``None`` if there is no object.
+        is_weak: whether a tag marked as weak counts, too.
+    """
+    if etag is None:
+        return False
+    found = {each.strip().removeprefix("W/" if is_weak else "") for each in tags.split(",")}
+    return tags.strip() == "*" or bare_tag(etag) in map(bare_tag, found)
+
+
+def bare_tag(etag: str) -> str:
+    """Return a tag without its quotes."""
+    return etag.removeprefix('"').removesuffix('"')
+
+
+@lru_cache(1 << 12)
+def http_date(moment: datetime) -> str:
+    """Return a time as headers have it (``Last-Modified``)."""
+    return format_datetime(moment.astimezone(UTC), usegmt=True)
+
+
+def part_of(header: str, size: int) -> tuple[int, int] | None:
+    """Return the start and the end (excluded) of the bytes that a header ``Range`` asks for.
+
+    ``None``: all of them, for a header that is malformed or has several ranges; RFC 9110 lets a
+    server ignore it. If the object has none of the bytes, the start is not before the end.
+    """
+    found = _RANGE.fullmatch(header.strip())
+    if found is None or (found[2] and int(found[2]) < int(found[1])):
+        return None
+    if found[3]:
+        return max(size - int(found[3]), 0), size
+    return int(found[1]), min(int(found[2]) + 1, size) if found[2] else size
 
 
 def read_range(repository: Repository, entry: Entry, start: int, size: int) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -43,7 +44,7 @@ TIDY: Final = 60.0
 """The seconds between two deletions of expired records, which follow each operation elsewhere."""
 
 MOST_WRITERS: Final = 256
-"""The most branches whose writers are kept."""
+"""The most branches of a repository whose writers are kept."""
 
 MOST_RESOLVED: Final = 1_000
 """The most ref expressions whose meaning is remembered."""
@@ -74,12 +75,14 @@ class _Held:
         fresh_at: when it was last brought up to date with its bucket.
         seen_at: when this machine last had it under its name.
         expires: whether it is opened again after a while, since credentials may have changed.
+        writers: the writers of its branches, by their names.
     """
 
     def __init__(self, opened: LocalRepository, now: float) -> None:
         self.opened = opened
         self.fresh_at = self.seen_at = self.opened_at = now
         self.expires = not is_local(opened.record.storage_namespace)
+        self.writers: dict[str, BranchWriter] = {}
         self.refreshing = Lock()
         # Made once, for all handles that are copied from this one.
         _ = opened.store, opened.trees, opened.guard, opened.addresses
@@ -116,12 +119,11 @@ class Served:
         self._namespaces = dict(namespaces or {})
         self._elapsed = lake.runtime.elapsed
         self._memory = new_memory()
-        self._tidying = _Turn()
         self._lock = Lock()  # of the attributes below
+        self._tidied_at = -TIDY
         self._held: dict[str, _Held] = {}
         self._retired: list[tuple[float, LocalRepository]] = []
         self._known: dict[tuple[bytes, str], tuple[int, Resolved]] = {}
-        self._writers: dict[tuple[str, str], tuple[_Held, BranchWriter]] = {}
 
     def names(self) -> list[str]:
         """Return the names of the repositories, ordered; they are the names of the buckets."""
@@ -184,12 +186,11 @@ class Served:
         if record == held.opened.record:
             held.seen_at = now
             return held
-        with self._lock:
-            self._held.pop(name, None)
+        self.forget(name)
         return None
 
     def forget(self, name: str) -> None:
-        """Close what is open under a name, because its repository was deleted."""
+        """Close what is open under a name, because its repository was deleted or replaced."""
         with self._lock:
             self._held.pop(name, None)
 
@@ -226,10 +227,16 @@ class Served:
     def _acting(self, opened: LocalRepository, command: str) -> LocalRepository:
         """Return a handle that shares all of another one, and has a text for the log."""
         acting = copy(opened)
-        lake = opened.lake
-        assert isinstance(lake, Lake)
-        acting.lake = _Lake(lake, command, self._tidying)
+        acting.lake = _Lake(self, opened, command)
         return acting
+
+    def is_to_tidy(self) -> bool:
+        """Return whether expired records are to be deleted now: at most every `TIDY` seconds."""
+        now = self._elapsed()
+        with self._lock:
+            is_due = now - self._tidied_at >= TIDY
+            self._tidied_at = now if is_due else self._tidied_at
+        return is_due
 
     def _tell(self, repository: Repository) -> None:
         """Pass on the messages of verbs, which all handles of a repository share."""
@@ -303,26 +310,16 @@ class Served:
         """
         self.check_writable(name)
         held = self._find(name)
-        opened, key = held.opened, (name, branch)
-        with self._lock:
-            present = self._writers.get(key)
-        if present is not None and present[0] is held:
-            return present[1]
-        check_branch(opened, branch)
-        made = BranchWriter(
-            lambda command: self._acting(opened, command),
-            branch,
-            elapsed=self._elapsed,
-            memory=self._memory,
-        )
-        with self._lock:
-            present = self._writers.get(key)
-            if present is not None and present[0] is held:
-                return present[1]  # of another thread, which was faster
-            self._writers[key] = held, made
-            while len(self._writers) > MOST_WRITERS:
-                del self._writers[next(iter(self._writers))]
-        return made
+        writer = held.writers.get(branch)
+        if writer is None:
+            check_branch(held.opened, branch)
+            acting = partial(self._acting, held.opened)
+            made = BranchWriter(acting, branch, elapsed=self._elapsed, memory=self._memory)
+            with self._lock:  # another thread may have been faster
+                writer = held.writers.setdefault(branch, made)
+                while len(held.writers) > MOST_WRITERS:
+                    del held.writers[next(iter(held.writers))]
+        return writer
 
     def check_writable(self, name: str = "") -> None:
         """Refuse to change a repository, or to make one, if the endpoint is read-only.
@@ -342,27 +339,13 @@ class Served:
 class _Lake(Lake):
     """A lake with the text for the operation log of one client."""
 
-    def __init__(self, lake: Lake, command: str, turn: _Turn) -> None:
+    def __init__(self, served: Served, opened: LocalRepository, command: str) -> None:
+        lake = opened.lake
+        assert isinstance(lake, Lake)
         super().__init__(lake.home, lake.kv, lake.runtime._replace(command=command))
-        self._turn = turn
+        self._served = served
 
     def tidy(self, repository: Repository) -> None:
         """Delete expired records, if it is time."""
-        if self._turn.has_come(self.runtime.elapsed()):
+        if self._served.is_to_tidy():
             super().tidy(repository)
-
-
-class _Turn:
-    """Something that is done at most every `TIDY` seconds."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-        self._lock = Lock()
-
-    def has_come(self, now: float) -> bool:
-        """Return whether it is to be done now; then the next time is set."""
-        with self._lock:
-            if now < self._next:
-                return False
-            self._next = now + TIDY
-            return True

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from email.utils import format_datetime
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
@@ -32,7 +31,7 @@ from lakecli.repository.staged.stager import NewAttributes
 from lakecli.serving.api import requests
 from lakecli.serving.api.bodies import open_upload
 from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, as_json
-from lakecli.serving.reading import read_range
+from lakecli.serving.reading import has_tag, http_date, part_of, read_range
 from lakecli.serving.statuses import PreconditionFailed
 from lakecli.serving.writes import PathChange
 from lakecli.staging.area import TOMBSTONE
@@ -51,7 +50,6 @@ _META: Final = "x-lakefs-meta-"
 
 _TYPE: Final = re.compile(r"[!-~][ -~]{0,254}", re.ASCII)
 _TAG: Final = re.compile(r"[!#-+\--~][ !#-+\--~]{0,254}", re.ASCII)
-_RANGE: Final = re.compile(r"bytes=(?:(\d{1,19})-(\d{0,19})|-(\d{1,19}))", re.ASCII)
 _HEADERS: Final = {
     "Accept-Ranges": "bytes",
     # An object may be a page: a browser that shows it must not run it with the user's session.
@@ -111,15 +109,18 @@ def get_object(call: ApiCall) -> Response:
     etag = f'"{_etag(entry)}"'
     headers = _HEADERS | {
         "ETag": etag,
-        "Last-Modified": format_datetime(entry.modified_at, usegmt=True),
+        "Last-Modified": http_date(entry.modified_at),
         "Content-Type": entry.content_type if _TYPE.fullmatch(entry.content_type) else DEFAULT,
     }
-    if _names(call.headers.get("if-none-match", ""), entry):
+    if has_tag(call.headers.get("if-none-match", ""), etag, is_weak=True):
         return Response(status_code=304, headers=headers)
     is_same = call.headers.get("if-range", etag) == etag
-    part = _parse_range(call.headers.get("range", ""), entry.size) if is_same else None
+    part = part_of(call.headers.get("range", ""), entry.size) if is_same else None
     start, end = part or (0, entry.size)
     if part is not None:
+        if start >= end:
+            unsatisfied = {"Content-Range": f"bytes */{entry.size}"}
+            raise ApiError(416, f"the object has {entry.size} bytes", unsatisfied)
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{entry.size}"
     headers["Content-Length"] = str(end - start)
     status = 200 if part is None else 206
@@ -133,34 +134,10 @@ def get_object(call: ApiCall) -> Response:
     return StreamingResponse(iter(partial(reader.read, _PIECE), b""), status, headers)
 
 
-def _parse_range(header: str, size: int) -> tuple[int, int] | None:
-    """Return the start and the end (excluded) of the bytes that a header ``Range`` asks for.
-
-    ``None`` means all of them: without a header, and for what HTTP lets a server ignore.
-
-    Raises:
-        ApiError: the object has none of these bytes.
-    """
-    found = _RANGE.fullmatch(header.strip())
-    if found is None or (found[2] and int(found[2]) < int(found[1])):
-        return None
-    start = max(size - int(found[3]), 0) if found[3] else int(found[1])
-    end = min(int(found[2]) + 1, size) if found[2] else size
-    if start >= end:
-        raise ApiError(416, f"the object has {size} bytes", {"Content-Range": f"bytes */{size}"})
-    return start, end
-
-
 def _etag(entry: Entry) -> str:
     """Return the checksum of an entry, which may be any text, in a form for a header."""
     checksum = entry.checksum.strip('"')
     return checksum if _TAG.fullmatch(checksum) else sha256(os.fsencode(checksum)).hexdigest()
-
-
-def _names(header: str, entry: Entry) -> bool:
-    """Return whether a header with ETags names an entry."""
-    tags = {each.strip().removeprefix("W/").strip('"') for each in header.split(",")}
-    return bool(tags & {_etag(entry), "*"})
 
 
 def stat_object(call: ApiCall) -> Mapping[str, Any]:
@@ -193,10 +170,10 @@ def _conditional(call: ApiCall, entry: Entry) -> Callable[[bytes | None], bytes]
     value = encode_entry(entry)
 
     def decide(present: bytes | None) -> bytes:
-        found = None if present is None else decode_entry(present)
-        if found is not None and _names(none_match, found):
+        etag = None if present is None else _etag(decode_entry(present))
+        if has_tag(none_match, etag, is_weak=True):
             raise PreconditionFailed("the path already exists")
-        if match and (found is None or not _names(match, found)):
+        if match and not has_tag(match, etag, is_weak=True):
             raise PreconditionFailed("the object at the path is another one")
         return value
 

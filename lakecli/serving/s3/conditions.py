@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import format_datetime
-from functools import lru_cache
-from typing import Final, NamedTuple
+from datetime import datetime
+from typing import Final
 
+from lakecli.serving.reading import bare_tag, has_tag, http_date, part_of
 from lakecli.serving.s3.errors import S3Error
 from lakecli.stores.responses import date_of
 
 _SOURCE: Final = "x-amz-copy-source-"
-_RANGE: Final = re.compile(r"bytes\s*=\s*(?:([0-9]{1,40})\s*-\s*([0-9]{0,40})|-\s*([0-9]{1,40}))")
 _COPIED: Final = re.compile(r"bytes=([0-9]{1,18})-([0-9]{1,18})")
 _NONE_MATCH: Final = "if-none-match"
 _MODIFIED_SINCE: Final = "if-modified-since"
@@ -32,7 +30,7 @@ def check_read(headers: Mapping[str, str], etag: str, modified: datetime) -> Non
     """
     failed = _failed(headers, "", etag, modified)
     if failed in {_NONE_MATCH, _MODIFIED_SINCE}:
-        stored = {"ETag": f'"{_bare(etag)}"', "Last-Modified": http_date(modified)}
+        stored = {"ETag": f'"{bare_tag(etag)}"', "Last-Modified": http_date(modified)}
         raise S3Error("NotModified", "The object is not modified.", headers=stored)
     _require(failed)
 
@@ -78,37 +76,14 @@ def _failed(
     """
     match, until, none_match, since = (f"{prefix}{name}" for name in _NAMES)
     if match in headers:
-        if not _has(headers[match], etag):
+        if not has_tag(headers[match], etag):
             return match
     elif modified and (moment := _date(headers, until)) and _whole(modified) > moment:
         return until
     if none_match in headers:
-        return none_match if _has(headers[none_match], etag, is_weak=True) else ""
+        return none_match if has_tag(headers[none_match], etag, is_weak=True) else ""
     moment = _date(headers, since)
     return since if moment and modified and _whole(modified) <= moment else ""
-
-
-def _has(tags: str, etag: str | None, *, is_weak: bool = False) -> bool:
-    """Return whether a list of tags has that of an object, or is ``*`` and there is an object.
-
-    Args:
-        etag: the object's tag; ``None`` if there is no object.
-        is_weak: whether a tag marked as weak counts, too.
-    """
-    if etag is None:
-        return False
-    if tags.strip() == "*":
-        return True
-    found = (each.strip() for each in tags.split(","))
-    return any(
-        _bare(each.removeprefix("W/")) == _bare(etag)
-        for each in found
-        if is_weak or not each.startswith("W/")
-    )
-
-
-def _bare(etag: str) -> str:
-    return etag.removeprefix('"').removesuffix('"')
 
 
 def _date(headers: Mapping[str, str], name: str) -> datetime | None:
@@ -119,51 +94,28 @@ def _whole(moment: datetime) -> datetime:
     return moment.replace(microsecond=0)
 
 
-@lru_cache(1 << 12)
-def http_date(moment: datetime) -> str:
-    """Return a time as headers have it (``Last-Modified``)."""
-    return format_datetime(_whole(moment).astimezone(UTC), usegmt=True)
-
-
-class Span(NamedTuple):
-    """A part of an object, from `start` up to but without `end`."""
-
-    start: int
-    end: int
-
-    def content_range(self, size: int) -> str:
-        """Return the header ``Content-Range`` of an answer with this part."""
-        return f"bytes {self.start}-{self.end - 1}/{size}"
-
-
-def span_of(headers: Mapping[str, str], size: int, etag: str, modified: datetime) -> Span | None:
+def span_of(
+    headers: Mapping[str, str], size: int, etag: str, modified: datetime
+) -> tuple[int, int] | None:
     """Return the part of an object that a request is for, or ``None`` for the whole object.
 
-    A header that is malformed, or has several ranges, is ignored, as RFC 9110 allows; so is one
-    whose ``If-Range`` is about another version.
+    A header whose ``If-Range`` is about another version is ignored.
 
     Raises:
         S3Error: InvalidRange (416, with Content-Range).
     """
-    found = _RANGE.fullmatch(headers.get("range", "").strip())
+    found = part_of(headers.get("range", ""), size)
     if found is None or not _is_current(headers.get("if-range"), etag, modified):
         return None
-    first, last, suffix = found.groups()
-    if suffix:
-        start, end = max(size - int(suffix), 0), size
-    else:
-        start, end = int(first), min(int(last) + 1, size) if last else size
-        if last and int(last) < start:
-            return None
-    if start >= size:
+    if found[0] >= found[1]:
         raise _unsatisfiable(size)
-    return Span(start, end)
+    return found
 
 
 def _is_current(if_range: str | None, etag: str, modified: datetime) -> bool:
     if if_range is None:
         return True
-    return _has(if_range, etag) or date_of(if_range) == _whole(modified)
+    return has_tag(if_range, etag) or date_of(if_range) == _whole(modified)
 
 
 def _unsatisfiable(size: int) -> S3Error:
@@ -175,7 +127,7 @@ def _unsatisfiable(size: int) -> S3Error:
     )
 
 
-def copied_span_of(header: str, size: int) -> Span:
+def copied_span_of(header: str, size: int) -> tuple[int, int]:
     """Return the part that UploadPartCopy copies (``x-amz-copy-source-range``).
 
     Raises:
@@ -186,4 +138,4 @@ def copied_span_of(header: str, size: int) -> Span:
         raise S3Error("InvalidArgument", "The range to copy must have the form bytes=first-last.")
     if int(found[2]) >= size:
         raise _unsatisfiable(size)
-    return Span(int(found[1]), int(found[2]) + 1)
+    return int(found[1]), int(found[2]) + 1

@@ -25,11 +25,10 @@ from lakecli.committed.values import decode_entry, encode_entry, identify
 from lakecli.errors import LakeError, NotFound
 from lakecli.repository.handoff.links import presign_entry
 from lakecli.repository.reading.contents import read_object
-from lakecli.serving.reading import read_range
+from lakecli.serving.reading import http_date, read_range
 from lakecli.serving.s3 import checksums, conditions, xml
 from lakecli.serving.s3.bodies import stored_encoding
 from lakecli.serving.s3.call import PIECE, Call, S3Answer, StreamedAnswer, split_key
-from lakecli.serving.s3.conditions import http_date
 from lakecli.serving.s3.errors import S3Error, of_lake_error
 from lakecli.serving.writes import PathChange
 from lakecli.staging.area import TOMBSTONE
@@ -143,11 +142,11 @@ def _selected(call: Call, entry: Entry) -> tuple[int, dict[str, str], int, int]:
     if "range" in call.headers:
         span = conditions.span_of(call.headers, entry.size, etag, entry.modified_at)
     elif is_part and entry.size:
-        span = conditions.Span(0, entry.size)
+        span = 0, entry.size
     headers = described(entry, etag)
     start, end = span or (0, entry.size)
     if span is not None:
-        headers["content-range"] = span.content_range(entry.size)
+        headers["content-range"] = f"bytes {start}-{end - 1}/{entry.size}"
     headers["content-length"] = str(end - start)
     for name in _OVERRIDES if call.query else ():
         text = call.query.get(f"response-{name}")
