@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from lakecli.opening import default_committer
 from lakecli.serving.access import EndpointAccess
@@ -49,21 +50,31 @@ class Options(NamedTuple):
     is_secure: bool = False
 
 
-class ServingContext(NamedTuple):
+@dataclass(frozen=True)
+class ServingContext:
     """What the handlers of all surfaces are given.
 
     Attributes:
         clock: returns the present time, an aware UTC datetime.
-        threads: the threads in which handlers work; `new_threads` makes them.
         committer: returns the committer of new commits.
+        threads: the threads in which handlers work; they are started when they are needed.
     """
 
     served: Served
     access: EndpointAccess
     clock: Callable[[], datetime]
     options: Options
-    threads: ThreadPoolExecutor
     committer: Callable[[], str] = default_committer
+    threads: ThreadPoolExecutor = field(
+        default_factory=partial(ThreadPoolExecutor, THREADS, THREAD_NAME)
+    )
+    _owned: dict[Callable[[], Any], Any] = field(default_factory=dict)
+
+    def own(self, kind: Callable[[], T]) -> T:
+        """Return the one object of a class that this endpoint has, until it stops."""
+        found: T | None = self._owned.get(kind)
+        # Threads that make it at the same time get the same one.
+        return self._owned.setdefault(kind, kind()) if found is None else found
 
     async def in_thread(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function in a thread, and return its result.
@@ -72,11 +83,6 @@ class ServingContext(NamedTuple):
         """
         called = partial(function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self.threads, called)
-
-
-def new_threads() -> ThreadPoolExecutor:
-    """Return the threads of an endpoint, which are started when they are needed."""
-    return ThreadPoolExecutor(THREADS, THREAD_NAME)
 
 
 def client_of(request: Request, surface: str) -> Client:

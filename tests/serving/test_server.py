@@ -20,7 +20,7 @@ from starlette.responses import PlainTextResponse, Response
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.serving import app, server
 from lakecli.serving.access import EndpointAccess
-from lakecli.serving.context import Options, ServingContext, new_threads
+from lakecli.serving.context import Options, ServingContext
 from lakecli.serving.server import Endpoint, Tls, bind, is_loopback, names_of, url_of
 from tests.support.tools import require_tool
 
@@ -48,7 +48,6 @@ def running(tls: Tls | None = None) -> Iterator[tuple[int, Endpoint, threading.T
         EndpointAccess("KEY", "secret"),
         lambda: datetime.now(UTC),  # noqa: TID251
         Options(hosts=names_of("127.0.0.1")),
-        new_threads(),
     )
     ready = threading.Event()
     endpoint = Endpoint(context, bound, tls=tls, report=lambda _: None, started=ready.set)

@@ -120,7 +120,7 @@ def serve(
             f"serving needs more packages: {error.name} is missing", hint=install_command("serve")
         ) from error
     from lakecli.serving.access import EndpointAccess, new_key_pair
-    from lakecli.serving.context import Options, ServingContext, new_threads
+    from lakecli.serving.context import Options, ServingContext
 
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("a certificate needs its key: --tls-cert and --tls-key")
@@ -149,7 +149,7 @@ def serve(
             webbrowser.open(page)
 
     endpoint = server.Endpoint(
-        ServingContext(served, access, context.now, options, new_threads(), context.committer),
+        ServingContext(served, access, context.now, options, context.committer),
         bound,
         tls=None if tls_cert is None else server.Tls(str(tls_cert), str(tls_key)),
         report=partial(_report, context),

@@ -15,10 +15,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from operator import attrgetter
-from threading import Lock, Semaphore
+from threading import Lock
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
@@ -36,7 +36,6 @@ from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.repository.contract import Repository
 from lakecli.serving.context import ServingContext
-from lakecli.serving.served import Served
 from lakecli.serving.statuses import status_of
 from lakecli.serving.writes import BranchWriter, Client, Deposited, PathChange
 
@@ -155,11 +154,8 @@ class Remembered:
     """What an endpoint remembers until it stops: hidden branches, and the results of tasks."""
 
     MOST: Final = 10_000
-    IMPORTS: Final = 4
 
     def __init__(self) -> None:
-        self.imports = Semaphore(self.IMPORTS)
-        """Limits how many imports run at a time."""
         self._lock = Lock()
         self._kept: dict[Hashable, Any] = {}
 
@@ -173,11 +169,6 @@ class Remembered:
     def get(self, key: Hashable) -> Any:  # noqa: ANN401 - whatever was kept
         """Return a value, or ``None``."""
         return self._kept.get(key)
-
-
-@lru_cache(maxsize=8)
-def _remembered_for(_served: Served) -> Remembered:
-    return Remembered()
 
 
 @dataclass
@@ -208,7 +199,7 @@ class ApiCall:
     @property
     def remembered(self) -> Remembered:
         """What the endpoint remembers."""
-        return _remembered_for(self.context.served)
+        return self.context.own(Remembered)
 
     @property
     def committer(self) -> str:

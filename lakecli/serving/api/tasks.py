@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC
-from threading import Thread
+from threading import Semaphore, Thread
 from typing import Any, Final
 
 from lakecli.base.ids import MetarangeId
@@ -54,6 +54,9 @@ _LOCATION: Final = JsonFields(
 _IMPORT: Final = JsonFields(paths=list_of(_LOCATION, 1_000), commit=COMMIT, force=requests.flag)
 _PARALLELISM: Final = 8
 
+_turns = Semaphore(4)
+"""Limits how many imports run at a time."""
+
 
 def start_import(call: ApiCall) -> Mapping[str, Any]:
     """Begin to import one prefix, in one commit; the client asks for the result later."""
@@ -62,7 +65,7 @@ def start_import(call: ApiCall) -> Mapping[str, Any]:
         message = "an import has one location, a common_prefix; import several one by one"
         raise ApiError(501, message)
     check_branch(call.repository, call["branch"])
-    if not call.remembered.imports.acquire(blocking=False):
+    if not _turns.acquire(blocking=False):
         raise ApiError(429, "other imports are running")
     task = _note(call, completed=False)
     Thread(target=_import, args=(call, task["id"], locations[0]), daemon=True).start()
@@ -91,7 +94,7 @@ def _import(call: ApiCall, task: str, location: Mapping[str, str]) -> None:
     finally:
         result = result or {"error": {"message": error}}
         _note(call, task, completed="error" not in result, **result)
-        call.remembered.imports.release()
+        _turns.release()
 
 
 # Refs dumps ----------------------------------------------------------------------------------

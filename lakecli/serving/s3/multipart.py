@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 from secrets import token_hex
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.serving.s3 import checksums, conditions, objects, xml
 from lakecli.serving.s3.buckets import OWNER
@@ -22,9 +22,6 @@ from lakecli.serving.s3.call import PIECE, Call, S3Answer
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix, most_of, number_of
 from lakecli.serving.s3.parts import Parts, Upload, UploadPart, new_upload, no_such_upload
-
-if TYPE_CHECKING:
-    from lakecli.serving.served import Served
 
 SMALLEST: Final = 5 << 20
 """The smallest part in bytes, unless it is the last one."""
@@ -92,20 +89,8 @@ def _end_all(by_id: dict[str, Upload]) -> None:
         upload.end()
 
 
-_uploads: weakref.WeakKeyDictionary[Served, Uploads] = weakref.WeakKeyDictionary()
-_adding: Final = Lock()
-
-
-def uploads_of(served: Served) -> Uploads:
-    """Return the unfinished uploads of an endpoint."""
-    with _adding:
-        if served not in _uploads:
-            _uploads[served] = Uploads()
-        return _uploads[served]
-
-
 def _upload_of(call: Call) -> Upload:
-    return uploads_of(call.context.served).of(call)
+    return call.context.own(Uploads).of(call)
 
 
 def _number_of(call: Call) -> int:
@@ -136,7 +121,7 @@ def _create_upload(call: Call) -> S3Answer:
     named = call.headers.get("x-amz-checksum-algorithm")
     call.writer()
     upload = new_upload(call, path, () if named is None else (checksums.named(named),))
-    uploads_of(call.context.served).begin(upload)
+    call.context.own(Uploads).begin(upload)
     return S3Answer.document("InitiateMultipartUploadResult", **_named(call), UploadId=upload.id)
 
 
@@ -174,7 +159,7 @@ async def complete_upload(call: Call) -> S3Answer:
 
 def _complete_upload(call: Call, body: bytes) -> S3Answer:
     named = xml.read_completion(body)
-    uploads = uploads_of(call.context.served)
+    uploads = call.context.own(Uploads)
     etag = uploads.result_of(call)
     if etag is None:
         upload = uploads.of(call)
@@ -254,7 +239,7 @@ def abort_upload(call: Call) -> S3Answer:
     """Answer AbortMultipartUpload."""
     upload = _upload_of(call)
     with upload.completing:
-        uploads_of(call.context.served).finish(upload)
+        call.context.own(Uploads).finish(upload)
     return S3Answer(204)
 
 
@@ -295,7 +280,7 @@ def list_uploads(call: Call) -> S3Answer:
     page = ListingPage.of(call, "max-uploads")
     after, after_id = bytes_of(call, "key-marker"), call.query.get("upload-id-marker", "")
     found: list[tuple[bytes, str, Upload]] = []
-    for upload in uploads_of(call.context.served).listed(call.bucket):
+    for upload in call.context.own(Uploads).listed(call.bucket):
         key = upload.key
         is_before = key == after and (not after_id or upload.id <= after_id)
         if key < after or is_before or not key.startswith(page.prefix):

@@ -19,7 +19,7 @@ from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.open_remote import open_remote
 from lakecli.serving.access import EndpointAccess
 from lakecli.serving.api import routes
-from lakecli.serving.context import Options, ServingContext, new_threads
+from lakecli.serving.context import Options, ServingContext
 from lakecli.serving.served import Opening, Served
 from tests.support import lakes
 
@@ -118,7 +118,7 @@ class Site:
         self.access = EndpointAccess("KEY", "secret")
         self.lake = lake
         self.context = ServingContext(
-            served(lake, **options), self.access, lake.runtime.clock, Options(), new_threads()
+            served(lake, **options), self.access, lake.runtime.clock, Options()
         )
 
     def __call__(
@@ -220,7 +220,6 @@ def endpoint(lake: Lake) -> Iterator[str]:
         EndpointAccess("KEY", "secret"),
         lambda: datetime.now(UTC),  # noqa: TID251 - clients sign with the present time
         options,
-        new_threads(),
     )
     errors: list[BaseException] = []
     server = Endpoint(context, bound, report=errors.append)

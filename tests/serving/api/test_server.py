@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakecli import errors
@@ -71,7 +72,7 @@ def test_configuration(site: Site) -> None:
 def test_presigned_urls_are_announced_with_redirect(lake: Lake) -> None:
     site = Site(lake)
     options = Options(redirect=True)
-    site.context = site.context._replace(options=options)
+    site.context = replace(site.context, options=options)
     assert not site("GET", "/config").json["storage_config"]["pre_sign_support"]
     record = lake.repository("demo").record._replace(storage_namespace="s3://bucket/demo")
     site.context.served.records = lambda: iter([record])  # type: ignore[method-assign]

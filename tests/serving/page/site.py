@@ -15,7 +15,7 @@ from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.serving.access import COOKIE, EndpointAccess
-from lakecli.serving.context import Options, ServingContext, new_threads
+from lakecli.serving.context import Options, ServingContext
 from lakecli.serving.page.routes import handle
 from lakecli.serving.served import Opening, Served
 from tests.support import lakes
@@ -80,7 +80,7 @@ class Site:
     def __init__(self, lake: Lake) -> None:
         self.access = EndpointAccess("KEY", "secret")
         clock = lake.runtime.now
-        self.context = ServingContext(served(lake), self.access, clock, Options(), new_threads())
+        self.context = ServingContext(served(lake), self.access, clock, Options())
         session = self.access.begin_session(self.access.new_link_token())
         assert session is not None
         self.session = session

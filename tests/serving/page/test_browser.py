@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from threading import Event, Thread
@@ -72,7 +73,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Site]]:
         options = Options(url=url, hosts=server.names_of(server.LOOPBACK))
         started, errors = Event(), list[BaseException]()
         endpoint = server.Endpoint(
-            site.context._replace(options=options), bound, report=errors.append, started=started.set
+            replace(site.context, options=options), bound, report=errors.append, started=started.set
         )
         thread = Thread(target=endpoint.run_until_stopped)
         thread.start()

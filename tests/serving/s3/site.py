@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from lakecli.repository import commit, repo
 from lakecli.serving.access import EndpointAccess
 from lakecli.serving.app import make_app
-from lakecli.serving.context import Options, ServingContext, new_threads
+from lakecli.serving.context import Options, ServingContext
 from lakecli.serving.served import Opening, Served
 from tests.serving.s3_wire import Answer, Keys, encode, now, query_of, sign
 from tests.support import lakes
@@ -55,7 +55,6 @@ class Site:
             EndpointAccess(*KEYS[:2]),
             now,
             given._replace(hosts=frozenset({"127.0.0.1"})),
-            new_threads(),
         )
         self._app = make_app(self.context, report=self.errors.append)
         self._loop = asyncio.Runner()

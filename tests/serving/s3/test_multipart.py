@@ -11,7 +11,7 @@ from lakecli.base.layout import data_key
 from lakecli.errors import Unreachable
 from lakecli.repository.reading.view import open_view
 from lakecli.serving.s3 import multipart, parts
-from lakecli.serving.s3.multipart import uploads_of
+from lakecli.serving.s3.multipart import Uploads
 from lakecli.serving.writes import BranchWriter
 from tests.serving.s3_wire import digest64
 
@@ -227,7 +227,7 @@ def test_the_end_of_the_endpoint_ends_uploads(either: Site) -> None:
     upload.send(1, body_of(1))
     assert left(either)
 
-    multipart._uploads.pop(either.served)
+    either.context._owned.clear()
     gc.collect()
 
     assert left(either) == []
@@ -365,7 +365,7 @@ def test_unfinished_uploads_are_limited(site: Site, monkeypatch: pytest.MonkeyPa
     first, _ = Uploading(site), Uploading(site)
 
     assert site("POST", "main/a", uploads="").code == "SlowDown"
-    (oldest,) = [each for each in uploads_of(site.served).listed("demo") if each.id == first.id]
+    (oldest,) = [each for each in site.context.own(Uploads).listed("demo") if each.id == first.id]
     oldest.changed_at -= multipart.PATIENCE * 2
     assert Uploading(site).id
     assert first.send(1, b"x").code == "NoSuchUpload"
