@@ -305,12 +305,13 @@ def _push(
         remote = _look(repository, kind, name)
         before = None if remote is None else remote.commit_id
         with repository.lake.kv.read() as txn:
-            _, after = _local(txn, repository, kind, name)
+            _, present = _local(txn, repository, kind, name)
+            after = present if moved is None else moved[1]  # not what others commit on top of it
             state = _compare(txn, repository, kind, before=before, after=after)
-            is_put_back = moved is not None and _is_put_back(txn, repository, *moved, after)
+            is_put_back = moved is not None and _is_put_back(txn, repository, *moved, present)
         if is_put_back:
             raise LostRace(
-                f"{kind} {name} was put back meanwhile, to {after}",
+                f"{kind} {name} was put back meanwhile, to {present}",
                 hint=f"see what was done: `op log {repository.uri}`",
             )
         if options.lease is not None and state is not Pushing.UP_TO_DATE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.base.model import CommitId
+    from lakecli.base.model import Branch, CommitId
     from lakecli.repository.contract import Repository
 
 ME = PushOptions(who="me")
@@ -153,6 +153,23 @@ def test_a_reset_with_a_lease_that_somebody_overtakes_drops_nothing(
     assert (here(ada), there(ada)) == (before, here(bob))
     with open_view(ada, "main") as view:
         assert [path for path, _ in view.staged()] == [b"mine"]
+
+
+def test_a_reset_with_a_lease_sends_no_commit_that_came_after_it(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, _ = clones
+    target = rev_parse(ada, "main~1").commit.id
+
+    def reset_before_a_commit(*args: Any, **options: Any) -> Branch:
+        moved = branch.reset(*args, **options)
+        make_commit(ada, b"on top")
+        return moved
+
+    monkeypatch.setattr("lakecli.repository.push.reset", reset_before_a_commit)
+    _, pushed = push_reset(ada, branch.show(ada, "main"), target, FORCED)
+    assert pushed.after == there(ada) == target
+    assert rev_parse(ada, "main~1").commit.id == target
 
 
 def test_a_tag_moved_onto_its_own_commit_is_no_operation(clones: tuple[Repository, ...]) -> None:
