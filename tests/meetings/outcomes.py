@@ -112,7 +112,7 @@ def same_command(line: tuple[str, ...]) -> tuple[str, ...]:
 
 def is_recursive(meeting: Meeting) -> bool:
     """Tell whether a command of the meeting changes many paths."""
-    return "-r" in (*meeting.first, *meeting.second)
+    return not {"-r", "--arrived"}.isdisjoint((*meeting.first, *meeting.second))
 
 
 def explain(meeting: Meeting, step: int, met: Outcome, allowed: list[Outcome]) -> str:
