@@ -220,7 +220,7 @@ class _Plan:
 @contextmanager
 def _open(path: Path) -> Iterator[BinaryIO]:
     if not path.is_file():  # it is read several times, so it cannot be a pipe
-        raise NotFound(f"no file {path}", hint="write one: `merge --conflicts FILE SOURCE DEST`")
+        raise NotFound(f"no file {path}", hint="write one: `merge --conflicts FILE SOURCE BRANCH`")
     try:
         file = path.open("rb")
     except OSError as error:
