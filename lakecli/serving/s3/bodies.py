@@ -285,11 +285,8 @@ def _trailers_of(headers: Mapping[str, str]) -> frozenset[str]:
 
 
 def _too_large(limit: int) -> S3Error:
-    return S3Error(
-        "EntityTooLarge",
-        f"The body is larger than {limit} bytes.",
-        details={"MaxSizeAllowed": str(limit)},
-    )
+    text = f"The body is larger than {limit} bytes."
+    return S3Error("EntityTooLarge", text, MaxSizeAllowed=str(limit))
 
 
 def _incomplete(problem: str) -> S3Error:

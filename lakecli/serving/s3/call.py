@@ -195,7 +195,7 @@ class Call:
                 "MethodNotAllowed",
                 f"{ref!r} is a tag, a commit or an expression, which only can be read: objects are "
                 "written to branches",
-                headers={"Allow": "GET, HEAD"},
+                {"Allow": "GET, HEAD"},
             ) from error
 
     def apply(self, change: PathChange, action: str) -> None:

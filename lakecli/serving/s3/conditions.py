@@ -31,7 +31,7 @@ def check_read(headers: Mapping[str, str], etag: str, modified: datetime) -> Non
     failed = _failed(headers, "", etag, modified)
     if failed in {_NONE_MATCH, _MODIFIED_SINCE}:
         stored = {"ETag": f'"{bare_tag(etag)}"', "Last-Modified": http_date(modified)}
-        raise S3Error("NotModified", "The object is not modified.", headers=stored)
+        raise S3Error("NotModified", "The object is not modified.", stored)
     _require(failed)
 
 
@@ -64,7 +64,7 @@ def check_copy(headers: Mapping[str, str], etag: str, modified: datetime) -> Non
 def _require(failed: str) -> None:
     if failed:
         text = f"The condition {failed} does not hold."
-        raise S3Error("PreconditionFailed", text, details={"Condition": failed})
+        raise S3Error("PreconditionFailed", text, Condition=failed)
 
 
 def _failed(
@@ -119,12 +119,8 @@ def _is_current(if_range: str | None, etag: str, modified: datetime) -> bool:
 
 
 def _unsatisfiable(size: int) -> S3Error:
-    return S3Error(
-        "InvalidRange",
-        "The requested range is not satisfiable.",
-        headers={"Content-Range": f"bytes */{size}"},
-        details={"ActualObjectSize": str(size)},
-    )
+    text, headers = "The requested range is not satisfiable.", {"Content-Range": f"bytes */{size}"}
+    return S3Error("InvalidRange", text, headers, ActualObjectSize=str(size))
 
 
 def copied_span_of(header: str, size: int) -> tuple[int, int]:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from lakecli import errors
+from lakecli.base.model import NO_METADATA
 from lakecli.errors import LakeError, Refused
 from lakecli.stores.contract import ObjectArchived
-
-_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 _USUAL: Final = 400
 NOT_MODIFIED: Final = 304
@@ -49,12 +47,7 @@ class S3Error(Refused):
     """
 
     def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        headers: Mapping[str, str] = _NO_HEADERS,
-        details: Mapping[str, str] = _NO_HEADERS,
+        self, code: str, message: str, headers: Mapping[str, str] = NO_METADATA, /, **details: str
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -75,16 +68,14 @@ _CODES: Final[Mapping[type[LakeError], str]] = {
     errors.CheckFailed: "AccessDenied",
     errors.ConflictError: "OperationAborted",
     errors.HookFailed: "AccessDenied",
-    errors.IntegrityError: "InternalError",
     errors.LostRace: "SlowDown",
     errors.NotFound: "NoSuchKey",
     errors.NothingToDo: "InvalidRequest",
-    errors.OutcomeUnknown: "InternalError",
     errors.PermissionDenied: "AccessDenied",
     errors.Unreachable: "ServiceUnavailable",
     errors.UsageError: "InvalidArgument",
 }
-"""By the class of the error or its nearest base."""
+"""By the class of the error or its nearest base; others are an ``InternalError``."""
 
 _LOCAL_PATH: Final = re.compile(r"(?:(?<=[\s'\"(`=])|^)(?:file://)?/[^\s'\"`]*")
 """A path of this machine in a message; objects are named without a slash before them."""

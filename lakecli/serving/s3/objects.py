@@ -416,14 +416,14 @@ async def delete_objects(call: Call) -> S3Answer:
 
 
 def _delete_objects(call: Call, body: bytes) -> S3Answer:
-    deletion = xml.read_deletion(body)
-    errors = _delete_all(call, deletion.objects)
+    objects, is_quiet = xml.read_deletion(body)
+    errors = _delete_all(call, objects)
     deleted, failed = [], []
-    for at, each in enumerate(deletion.objects):
+    for at, each in enumerate(objects):
         if at in errors:
             error = of_lake_error(errors[at])
             failed.append(xml.elements(Key=each.key, Code=error.code, Message=error.message))
-        elif not deletion.is_quiet:
+        elif not is_quiet:
             deleted.append(xml.elements(Key=each.key))
     return S3Answer.document("DeleteResult", Deleted=deleted, Error=failed)
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 from lakecli.errors import LakeError
 from lakecli.serving.s3 import buckets, listing, multipart, objects
-from lakecli.serving.s3.call import Call, Operation, S3Answer
+from lakecli.serving.s3.call import BODILESS, Call, Operation, S3Answer
 from lakecli.serving.s3.errors import S3Error, of_lake_error
 from lakecli.serving.s3.signature import query_of, verify
 from lakecli.serving.s3.xml import error_document
@@ -163,6 +163,6 @@ def _error_answer(error: S3Error, request: Request, call: Call | None, request_i
         if error.code == "NoSuchKey" and key:
             more["Key"] = key
     document = error_document(error, **more, RequestId=request_id)
-    if request.method == "HEAD" or not document:
+    if request.method == "HEAD" or error.status in BODILESS:
         return S3Answer(error.status, error.headers)
     return S3Answer(error.status, {"content-type": "application/xml", **error.headers}, document)

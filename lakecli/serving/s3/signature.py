@@ -188,14 +188,14 @@ def _check_date(claim: _Claim, scope: str, form: str, now: datetime) -> None:
     details = {"RequestTime": claim.date, "ServerTime": f"{now.astimezone(UTC):{_ISO}}"}
     if claim.expires_in is not None and now - moment > claim.expires_in:
         details["Expires"] = f"{moment + claim.expires_in:{_ISO}}"
-        raise S3Error("AccessDenied", "Request has expired.", details=details)
+        raise S3Error("AccessDenied", "Request has expired.", **details)
     is_late = claim.expires_in is None and now - moment > LONGEST_SKEW
     if is_late or moment - now > LONGEST_SKEW:
         details["MaxAllowedSkewMilliseconds"] = str(LONGEST_SKEW // timedelta(milliseconds=1))
         raise S3Error(
             "RequestTimeTooSkewed",
             "The difference between the request time and the time of this machine is too large.",
-            details=details,
+            **details,
         )
 
 
@@ -216,7 +216,7 @@ def _signed_of(claim: _Claim, headers: Mapping[str, str]) -> dict[str, str]:
         raise S3Error(
             "AccessDenied",
             "There were headers present in the request which were not signed.",
-            details={"HeadersNotSigned": ", ".join(unsigned)},
+            HeadersNotSigned=", ".join(unsigned),
         )
     return {name: headers[name] for name in names}
 

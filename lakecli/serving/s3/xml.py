@@ -15,7 +15,7 @@ from xml.parsers.expat import ExpatError, ParserCreate
 from xml.sax.saxutils import escape
 
 from lakecli.serving.s3.checksums import ALGORITHMS
-from lakecli.serving.s3.errors import NOT_MODIFIED, S3Error
+from lakecli.serving.s3.errors import S3Error
 
 NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 
@@ -61,18 +61,12 @@ class _Builder(TreeBuilder):
         raise ExpatError
 
 
-def parse(data: bytes, root: str, *, limit: int) -> Element:
-    """Return the root element of a document.
+def parse(data: bytes, root: str) -> Element:
+    """Return the root element of a document; raise `S3Error`: MalformedXML.
 
     Args:
         root: the name that the root must have.
-        limit: the largest size in bytes.
-
-    Raises:
-        S3Error: MalformedXML, or EntityTooLarge.
     """
-    if len(data) > limit:
-        raise S3Error("EntityTooLarge", f"The document is larger than {limit} bytes.")
     builder = _Builder()
     # Unlike `XMLParser`, this one does not put the namespace before every name: it may be long.
     parser = ParserCreate("UTF-8")
@@ -107,16 +101,9 @@ class ToDelete(NamedTuple):
     version_id: str
 
 
-class Deletion(NamedTuple):
-    """The body of a DeleteObjects request."""
-
-    objects: list[ToDelete]
-    is_quiet: bool
-
-
-def read_deletion(data: bytes) -> Deletion:
-    """Read the body of DeleteObjects: 1 to 1,000 objects; raise `S3Error`."""
-    root = parse(data, "Delete", limit=LARGEST_DELETION)
+def read_deletion(data: bytes) -> tuple[list[ToDelete], bool]:
+    """Read the body of DeleteObjects: 1 to 1,000 objects, and whether it is quiet; or `S3Error`."""
+    root = parse(data, "Delete")
     objects = [
         ToDelete(each.findtext("Key", ""), _text(each, "ETag"), _text(each, "VersionId"))
         for each in root.iterfind("Object")
@@ -125,7 +112,7 @@ def read_deletion(data: bytes) -> Deletion:
         raise _malformed(f"a request deletes 1 to {MOST_DELETED} objects")
     if not all(each.key for each in objects):
         raise _malformed("an Object has no Key")
-    return Deletion(objects, _text(root, "Quiet").lower() == "true")
+    return objects, _text(root, "Quiet").lower() == "true"
 
 
 class NamedPart(NamedTuple):
@@ -144,7 +131,7 @@ class NamedPart(NamedTuple):
 def read_completion(data: bytes) -> list[NamedPart]:
     """Read the body of CompleteMultipartUpload: 1 to 10,000 parts, ascending; raise `S3Error`."""
     parts: list[NamedPart] = []
-    for each in parse(data, "CompleteMultipartUpload", limit=LARGEST_COMPLETION).iterfind("Part"):
+    for each in parse(data, "CompleteMultipartUpload").iterfind("Part"):
         number, etag = _text(each, "PartNumber"), _text(each, "ETag")
         if _NUMBER.fullmatch(number) is None or not 1 <= int(number) <= MOST_PARTS or not etag:
             raise _malformed(f"a Part needs an ETag and a PartNumber of 1 to {MOST_PARTS}")
@@ -199,9 +186,7 @@ def document(root: str, text: str = "", /, **named: str | int | list[Markup] | N
 
 
 def error_document(error: S3Error, **more: str) -> bytes:
-    """Return the document of an error with further elements; ``b""`` for a status without one."""
-    if error.status == NOT_MODIFIED:
-        return b""
+    """Return the document of an error with further elements."""
     written = elements(Code=error.code, Message=error.message, **{**error.details, **more})
     return f"{_START}<Error>{written}</Error>".encode()
 
