@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 
 class ClientKind(StrEnum):
-    """The clients for which lines are printed."""
+    """The clients for which lines are printed.
 
-    ENV = "env"
-    AWS = "aws"
-    BOTO3 = "boto3"
-    DUCKDB = "duckdb"
-    POLARS = "polars"
-    SPARK = "spark"
-    RCLONE = "rclone"
-    DELTA = "delta"
-    PYARROW = "pyarrow"
-    OBSTORE = "obstore"
-    S5CMD = "s5cmd"
-    LAKECTL = "lakectl"
+    Attributes:
+        use: what the lines are.
+    """
 
+    use: str
 
-USES: Final = {
-    ClientKind.ENV: "variables of a shell, for SDKs of AWS, pandas, Polars, PyArrow and delta-rs",
-    ClientKind.AWS: "a profile for the AWS CLI and the SDKs",
-    ClientKind.BOTO3: "a client in Python",
-    ClientKind.DUCKDB: "a secret for DuckDB's httpfs",
-    ClientKind.POLARS: "options for Polars",
-    ClientKind.SPARK: "settings for Spark and Hadoop, for URLs with s3a://",
-    ClientKind.RCLONE: "a remote for rclone",
-    ClientKind.DELTA: "options for delta-rs; writers at the same time lose no commit",
-    ClientKind.PYARROW: "a file system of PyArrow",
-    ClientKind.OBSTORE: "a store of obstore",
-    ClientKind.S5CMD: "variables for s5cmd",
-    ClientKind.LAKECTL: "a configuration for lakectl and other programs for lakeFS",
-}
-"""What the lines for each client are."""
+    def __new__(cls, name: str, use: str) -> Self:
+        """Return the client of a name."""
+        made = str.__new__(cls, name)
+        made._value_, made.use = name, use
+        return made
+
+    ENV = "env", "variables of a shell, for SDKs of AWS, pandas, Polars, PyArrow and delta-rs"
+    AWS = "aws", "a profile for the AWS CLI and the SDKs"
+    BOTO3 = "boto3", "a client in Python"
+    DUCKDB = "duckdb", "a secret for DuckDB's httpfs"
+    POLARS = "polars", "options for Polars"
+    SPARK = "spark", "settings for Spark and Hadoop, for URLs with s3a://"
+    RCLONE = "rclone", "a remote for rclone"
+    DELTA = "delta", "options for delta-rs; writers at the same time lose no commit"
+    PYARROW = "pyarrow", "a file system of PyArrow"
+    OBSTORE = "obstore", "a store of obstore"
+    S5CMD = "s5cmd", "variables for s5cmd"
+    LAKECTL = "lakectl", "a configuration for lakectl and other programs for lakeFS"
 
 
 class EndpointAddress(NamedTuple):
@@ -45,7 +40,7 @@ class EndpointAddress(NamedTuple):
 
     Attributes:
         url: the URL of the endpoint, without a trailing slash.
-        bucket: a repository, for the examples.
+        bucket: a repository, for the examples; ``""``: there is none yet.
         branch: a branch of it.
     """
 
@@ -53,7 +48,7 @@ class EndpointAddress(NamedTuple):
     access_key: str
     secret_key: str
     region: str = "us-east-1"
-    bucket: str = "REPOSITORY"
+    bucket: str = ""
     branch: str = "main"
 
     @property
@@ -61,27 +56,20 @@ class EndpointAddress(NamedTuple):
         """The host and the port."""
         return self.url.partition("://")[2]
 
-    @property
-    def is_secure(self) -> bool:
-        """Whether the endpoint speaks TLS."""
-        return self.url.startswith("https:")
-
 
 def lines_for(kind: ClientKind, to: EndpointAddress) -> list[str]:
     """Return the lines for a client; those that begin with a hash are comments."""
-    template = (
-        _TEMPLATES[kind]
-        .strip("\n")
-        .format(
-            to=to,
-            plain=str(not to.is_secure).lower(),
-            secure=str(to.is_secure).lower(),
-            scheme="https" if to.is_secure else "http",
-            allowed=not to.is_secure,
-            where=f"s3://{to.bucket}/{to.branch}",
-        )
+    to = to._replace(bucket=to.bucket or "REPOSITORY")
+    is_secure = to.url.startswith("https:")
+    text = _TEMPLATES[kind].format(
+        to=to,
+        plain=str(not is_secure).lower(),
+        secure=str(is_secure).lower(),
+        scheme=to.url.partition(":")[0],
+        allowed=not is_secure,
+        where=f"s3://{to.bucket}/{to.branch}",
     )
-    return template.split("\n")
+    return text.strip("\n").split("\n")
 
 
 _TEMPLATES: Final = {

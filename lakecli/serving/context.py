@@ -40,14 +40,12 @@ class Options(NamedTuple):
             any.
         region: the region that the endpoint says it has.
         redirect: whether clients that can follow it get the bytes from the bucket itself.
-        is_secure: whether the endpoint speaks TLS, so that cookies are sent over TLS only.
     """
 
     url: str = "http://127.0.0.1:8000"
     hosts: frozenset[str] = frozenset()
     region: str = "us-east-1"
     redirect: bool = False
-    is_secure: bool = False
 
 
 @dataclass(frozen=True)

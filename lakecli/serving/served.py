@@ -7,7 +7,7 @@ after that time. Only one thread does so; the others use the present state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -106,7 +106,7 @@ class Served:
         lake: Lake,
         opening: Opening,
         *,
-        names: Sequence[str] | None = None,
+        names: Collection[str] | None = None,
         namespaces: Mapping[str, str] | None = None,
         read_only: bool = False,
         committed: bool = False,

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from signal import SIGINT, SIGTERM, signal
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -60,13 +60,6 @@ _TICK: Final = 1.0
 _GRACE: Final = 0.3
 _WORKERS: Final = (THREAD_NAME, "AnyIO worker")
 """The beginnings of the names of threads in which requests are answered."""
-
-
-class Tls(NamedTuple):
-    """The files of a certificate and its key, in PEM."""
-
-    certificate: str
-    key: str
 
 
 def is_loopback(host: str) -> bool:
@@ -187,11 +180,6 @@ class WatchedConnection(HttpToolsProtocol):
         self._blocked_since = None
         super().resume_writing()
 
-    @property
-    def _is_idle(self) -> bool:
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is None or cycle.response_complete
-
     def check(self) -> None:
         """Close the connection if its client is too slow."""
         now = self._now()
@@ -202,13 +190,9 @@ class WatchedConnection(HttpToolsProtocol):
         return self._head_since is not None and now - self._head_since > HEAD_TIME
 
     def _sends_slowly(self, now: float) -> bool:
-        is_awaited = (
-            not self._is_idle
-            and self.cycle.more_body
-            and not self.cycle.waiting_for_100_continue
-            and not self.flow.read_paused
-        )
-        if not is_awaited:
+        cycle: RequestResponseCycle | None = self.cycle
+        is_awaited = cycle is not None and not cycle.response_complete and cycle.more_body
+        if not is_awaited or self.cycle.waiting_for_100_continue or self.flow.read_paused:
             self._window = None
         elif self._window is None:
             self._window = now, self._received
@@ -229,6 +213,7 @@ class Endpoint(uvicorn.Server):
 
     Args:
         bound: a socket that listens.
+        tls: the files of a certificate and its key, in PEM.
         report: called with each error that is a mistake of the endpoint itself.
         started: called once connections are accepted.
     """
@@ -238,7 +223,7 @@ class Endpoint(uvicorn.Server):
         context: ServingContext,
         bound: socket.socket,
         *,
-        tls: Tls | None = None,
+        tls: tuple[str, str] | None = None,
         report: Callable[[BaseException], None],
         started: Callable[[], None] = lambda: None,
     ) -> None:
@@ -256,8 +241,8 @@ class Endpoint(uvicorn.Server):
                 server_header=False,
                 timeout_keep_alive=IDLE_TIME,
                 timeout_graceful_shutdown=cast("int", _GRACE),
-                ssl_certfile=tls and tls.certificate,
-                ssl_keyfile=tls and tls.key,
+                ssl_certfile=tls and tls[0],
+                ssl_keyfile=tls and tls[1],
             )
         )
         self._context = context

@@ -21,7 +21,7 @@ from lakecli.errors import PermissionDenied, UsageError
 from lakecli.serving import app, server
 from lakecli.serving.access import EndpointAccess
 from lakecli.serving.context import Options, ServingContext
-from lakecli.serving.server import Endpoint, Tls, bind, is_loopback, names_of, url_of
+from lakecli.serving.server import Endpoint, bind, is_loopback, names_of, url_of
 from tests.support.tools import require_tool
 
 
@@ -40,7 +40,7 @@ def _surface(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def running(tls: Tls | None = None) -> Iterator[tuple[int, Endpoint, threading.Thread]]:
+def running(tls: tuple[str, str] | None = None) -> Iterator[tuple[int, Endpoint, threading.Thread]]:
     bound = bind("127.0.0.1", 0)
     port = bound.getsockname()[1]
     context = ServingContext(
@@ -234,7 +234,7 @@ def test_an_endpoint_with_a_certificate_speaks_tls(tmp_path: Path) -> None:
     ]
     subprocess.run(made, check=True, capture_output=True)
     trusting = ssl.create_default_context(cafile=certificate)
-    with running(Tls(certificate, key)) as (port, _, _):
+    with running((certificate, key)) as (port, _, _):
         with connect(port) as plain, trusting.wrap_socket(plain, server_hostname="localhost") as to:
             to.sendall(b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert to.recv(1 << 16).startswith(b"HTTP/1.1 200")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -108,9 +109,8 @@ def serve(
     """
     fixed = _keys(context, access_key)
     if print_ is not None and fixed is not None:
-        connection = _connection(
-            f"http://{host}:{port or 8000}", fixed, _first(context, repositories)
-        )
+        url = f"http://{host}:{port or 8000}"
+        connection = EndpointAddress(url, *fixed, bucket=_first(context, repositories))
         _print(context, connection, repositories=[], page="", read_only=read_only, only=print_)
         return
     try:
@@ -130,19 +130,17 @@ def serve(
             hint="give a certificate and its key: --tls-cert FILE --tls-key FILE",
         )
     served = _served(context, repositories, read_only=read_only, committed=committed)
-    access = EndpointAccess(*(fixed or _new_pair(access_key, new_key_pair())))
+    key, secret = fixed or new_key_pair()
+    access = EndpointAccess(access_key or key, secret)
     bound = server.bind(host, port)
     url = server.url_of(host, bound, secure=tls_cert is not None)
     page = f"{url}/?token={access.new_link_token()}"
-    options = Options(
-        url=url, hosts=server.names_of(host), redirect=redirect, is_secure=tls_cert is not None
-    )
+    options = Options(url, server.names_of(host), redirect=redirect)
     names = served.names()
 
     def started() -> None:
-        first = names[0] if names else ""
-        connection = _connection(url, (access.access_key, access.secret), first)
-        _print(context, connection, names, page=page, read_only=read_only, only=print_)
+        to = EndpointAddress(url, access.access_key, secret, bucket=names[0] if names else "")
+        _print(context, to, names, page=page, read_only=read_only, only=print_)
         if open_:
             import webbrowser
 
@@ -151,7 +149,7 @@ def serve(
     endpoint = server.Endpoint(
         ServingContext(served, access, context.now, options, context.committer),
         bound,
-        tls=None if tls_cert is None else server.Tls(str(tls_cert), str(tls_key)),
+        tls=None if tls_cert is None else (str(tls_cert), str(tls_key)),
         report=partial(_report, context),
         started=started,
     )
@@ -171,21 +169,12 @@ def _keys(context: Context, access_key: str) -> tuple[str, str] | None:
     return pair and (access_key or pair[0], pair[1])
 
 
-def _new_pair(access_key: str, made: tuple[str, str]) -> tuple[str, str]:
-    return access_key or made[0], made[1]
-
-
 def _first(context: Context, repositories: Sequence[LakeUri]) -> str:
     """Return the name of a repository for examples; ``""`` if there is none."""
     if repositories:
         return _bucket_of(repositories[0])
     record = next(context.lake().repositories(), None)
     return "" if record is None else record.name
-
-
-def _connection(url: str, keys: tuple[str, str], bucket: str) -> EndpointAddress:
-    connection = EndpointAddress(url, *keys)
-    return connection._replace(bucket=bucket) if bucket else connection
 
 
 def _print(
@@ -234,10 +223,7 @@ def _bucket_of(uri: LakeUri) -> str:
     if uri.namespace is None:
         return uri.repository
     name = uri.namespace.rstrip("/").rpartition("/")[2].lower()
-    plain = "".join(
-        each if each in "abcdefghijklmnopqrstuvwxyz0123456789" else "-" for each in name
-    )
-    plain = plain.strip("-")[:63]
+    plain = re.sub("[^a-z0-9]", "-", name).strip("-")[:63]
     return plain if is_repository_name(plain) else f"repository-{plain}".rstrip("-")
 
 
@@ -275,26 +261,20 @@ def _served(
         catch_up=catch_up,
         notify=_Notices(context).show,
     )
-    names: list[str] = []
-    namespaces: dict[str, str] = {}
+    buckets: dict[str, LakeUri] = {}
     for uri in repositories:
         name = _bucket_of(uri)
-        if name in names or name in namespaces:
+        if name in buckets:
             raise UsageError(
                 f"two repositories would be the bucket {name!r}", hint="serve one of them elsewhere"
             )
+        buckets[name] = uri
         if uri.namespace is None:
-            names.append(lake.repository(name).name)
-        else:
-            namespaces[name] = uri.namespace
-    served = Served(
-        lake,
-        opening,
-        names=names if repositories else None,
-        namespaces=namespaces,
-        read_only=read_only,
-        committed=committed,
-    )
+            lake.repository(name)  # raises what is not here
+    namespaces = {name: uri.namespace for name, uri in buckets.items() if uri.namespace is not None}
+    names = buckets.keys() - namespaces if repositories else None
+    how = {"read_only": read_only, "committed": committed}
+    served = Served(lake, opening, names=names, namespaces=namespaces, **how)
     for name in namespaces:
         served.repository(name)
     return served

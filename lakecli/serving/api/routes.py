@@ -23,13 +23,8 @@ from lakecli.serving.context import ServingContext, client_of, pieces_of
 BASE: Final = "/api/v1"
 HEALTH: Final = "/_health"
 
-OPERATIONS: Final = (
-    *configuration.OPERATIONS,
-    *repositories.OPERATIONS,
-    *refs.OPERATIONS,
-    *objects.OPERATIONS,
-    *tasks.OPERATIONS,
-)
+_MODULES: Final = (configuration, repositories, refs, objects, tasks)
+OPERATIONS: Final[list[ApiOperation]] = [each for one in _MODULES for each in one.OPERATIONS]
 
 _PATHS: Final = [
     (each, re.compile(BASE + re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", each.path)))

@@ -99,8 +99,8 @@ def _before_entry(
     if session is None:
         return _error(403, "this link was used already, or is another run's", how)
     response = _page(Shown("begin", "Welcome", (), {"to": request.url.path}))
-    secure = context.options.is_secure
-    response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=secure)
+    is_secure = context.options.url.startswith("https:")
+    response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=is_secure)
     return response
 
 

@@ -15,7 +15,7 @@ until then, the caller must not make it visible.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from hashlib import md5, sha256
 from hmac import compare_digest, digest
 from typing import Final
@@ -84,12 +84,13 @@ class Body:
             self._expected = {**self._expected, _MD5: _md5_of(headers["content-md5"])}
             self._hashers[_MD5] = md5(usedforsecurity=False)
         self._line = bytearray()
-        self._take_line = Body._begin_chunk  # not bound, so that no body refers to itself
-        self._left = self._lines = 0
-        self._chunk_signature: str | None = None
+        self._left = 0
+        self._is_at_trailers = False
         self._chunk = sha256() if signed.payload in _SIGNED else None
         self._last_signature = signed.seed
         self._trailers: dict[str, str] = {}
+        self._lines = self._take_lines()
+        next(self._lines)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes as they arrive; return what they decode to.
@@ -111,8 +112,7 @@ class Body:
                 position += len(piece)
                 self._left -= len(piece)
                 if not self._left:
-                    self._end_chunk()
-                    self._take_line = Body._end_data
+                    self._lines.send(b"")
                 continue
             end = data.find(b"\n", position)
             self._line += data[position : len(data) if end < 0 else end]
@@ -140,35 +140,36 @@ class Body:
         self._line.clear()
         if not whole.endswith(b"\r") and not self._is_at_trailers:
             raise _incomplete("a line does not end with CRLF")
-        self._take_line(self, whole.removesuffix(b"\r"))
+        self._left = self._lines.send(whole.removesuffix(b"\r"))
 
-    @property
-    def _is_at_trailers(self) -> bool:
-        return self._take_line is Body._read_trailer
+    def _take_lines(self) -> Generator[int, bytes]:
+        """Take the lines between the data of chunks, and the trailers.
 
-    def _end_data(self, line: bytes) -> None:
-        if line:
-            raise _incomplete("a chunk is longer than announced")
-        self._take_line = Body._begin_chunk
-
-    def _begin_chunk(self, line: bytes) -> None:
-        found = _CHUNK.fullmatch(line)
-        if found is None:
-            raise _incomplete("the size of a chunk is malformed")
-        self._left = int(found[1], 16)
-        signature = found[2].decode() if found[2] else None
-        if self._chunk is not None and signature is None:
-            raise _mismatch("a chunk has no signature")
-        self._chunk_signature = signature
-        if not self._left:
-            self._end_chunk()
-            self._take_line = Body._read_trailer
-
-    def _end_chunk(self) -> None:
-        """Verify the signature of a chunk."""
-        if self._chunk is not None and self._chunk_signature is not None:
-            self._check("PAYLOAD", f"{_NOTHING}\n{self._chunk.hexdigest()}", self._chunk_signature)
-            self._chunk = sha256()
+        Yields:
+            the size of the data before the next line; the generator goes on behind them.
+        """
+        size = 1
+        while size:
+            found = _CHUNK.fullmatch((yield 0))
+            if found is None:
+                raise _incomplete("the size of a chunk is malformed")
+            size = int(found[1], 16)
+            if self._chunk is not None and not found[2]:
+                raise _mismatch("a chunk has no signature")
+            if size:
+                yield size
+            if self._chunk is not None:
+                text = f"{_NOTHING}\n{self._chunk.hexdigest()}"
+                self._check("PAYLOAD", text, found[2].decode())
+                self._chunk = sha256()
+            if size and (yield 0):
+                raise _incomplete("a chunk is longer than announced")
+        self._is_at_trailers = True
+        for _ in range(_MOST_LINES):
+            if line := (yield 0):  # some clients send one more line break
+                self._read_trailer(line.decode("latin-1"))
+        yield 0
+        raise _bad_trailer("there are too many lines after the last chunk")
 
     def _check(self, kind: str, rest: str, signature: str) -> None:
         """Verify a signature, which follows the last one."""
@@ -179,13 +180,8 @@ class Body:
             raise _mismatch("a chunk or trailer was not signed with this signature")
         self._last_signature = right
 
-    def _read_trailer(self, line: bytes) -> None:
-        self._lines += 1
-        if self._lines > _MOST_LINES:
-            raise _bad_trailer("there are too many lines after the last chunk")
-        if not line:
-            return  # some clients send one more line break
-        found = _TRAILER.fullmatch(line.decode("latin-1"))
+    def _read_trailer(self, line: str) -> None:
+        found = _TRAILER.fullmatch(line)
         name = found[1].lower() if found else ""
         if found is None or name in self._trailers or _TRAILER_SIGNATURE in self._trailers:
             raise _bad_trailer("a line after the last chunk is malformed")
@@ -207,6 +203,7 @@ class Body:
             raise _incomplete("the last chunk is missing")
         if self._line:
             self._read_line()
+        self._lines.close()  # it refers to this body
         if self._size is not None and self._decoded != self._size:
             raise _incomplete("fewer bytes were sent than announced")
         if self._sha256 is not None and self._sha256.hexdigest() != self._signed.payload:

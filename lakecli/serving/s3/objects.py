@@ -446,9 +446,6 @@ def _delete_all(call: Call, objects: list[xml.ToDelete]) -> dict[int, LakeError]
             outcomes = call.writer(ref).apply(changes, client=call.client, action="DeleteObjects")
         except LakeError as error:
             outcomes = [error] * len(removals)
-        errors |= {
-            at: each
-            for at, each in zip(removals, outcomes, strict=True)
-            if isinstance(each, LakeError)
-        }
+        pairs = zip(removals, outcomes, strict=True)
+        errors |= {at: each for at, each in pairs if isinstance(each, LakeError)}
     return errors

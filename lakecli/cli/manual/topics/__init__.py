@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from lakecli.cli.exit_codes import MEANINGS, ExitCode
 from lakecli.cli.manual.topics.lakectl_gaps import command_items, option_items
 from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
-from lakecli.serving.clients import USES, ClientKind
+from lakecli.serving.clients import ClientKind
 
 _DIRECTORY = Path(__file__).parent
 _CODE = "    "
@@ -119,7 +119,7 @@ TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "@lakectl-commands": command_items,
     "@lakectl-options": option_items,
     "@records": _records,
-    "@serve-clients": partial(_meanings, USES),
+    "@serve-clients": partial(_meanings, {each: each.use for each in ClientKind}),
     "@types": partial(_meanings, TYPES),
 }
 """The functions that yield the items of a table, by the line that the table replaces."""
