@@ -26,7 +26,7 @@ from lakecli.stores.local.files import closing, sync_file_system
 from lakecli.worktree.fetching import Expected, WantedFile, WriteReport
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled
 from lakecli.worktree.kept_for_undo import RESTORE, keep
-from lakecli.worktree.linked_files import restore_objects
+from lakecli.worktree.linked_files import restore_objects, scan_restored
 from lakecli.worktree.obstacles import InTheWay
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Worktree
@@ -168,11 +168,7 @@ class _Bringing:
         on_its_way = worktree.link.target
         if on_its_way is not None and on_its_way != target.id:
             self._trees.append(worktree.commit(on_its_way).metarange_id)
-        if changes is None:
-            changes = worktree.scan_all().changes
-            if restore_objects(worktree, changes):
-                changes = worktree.scan_all().changes
-        self._changes = changes
+        self._changes = scan_restored(worktree).changes if changes is None else changes
         self._fates: dict[bytes, _Fate] = {}
         self._left_out = worktree.free | worktree.blocked
         self._more = sorted(self._left_out)
@@ -200,13 +196,8 @@ class _Bringing:
         if overwritten:
             self._on_step("keep")
             uploading = UploadOptions(parallelism=self._options.parallelism)
-            keep(
-                worktree,
-                overwritten,
-                kind=f"local {operation}",
-                commit=self._target.id,
-                options=uploading,
-            )
+            kind = f"local {operation}"
+            keep(worktree, overwritten, kind=kind, commit=self._target.id, options=uploading)
         self._on_step("announce")
         worktree.relink(active=operation, target=self._target.id)
         self._write(brought)
@@ -449,13 +440,9 @@ def restore(
         if overwritten:
             commit = worktree.link.at_head if source is None else source.id
             keep(
-                worktree,
-                overwritten,
-                kind=RESTORE,
-                commit=commit,
-                options=uploading,
+                worktree, overwritten, kind=RESTORE, commit=commit, options=uploading,
                 resolves=source is None,
-            )
+            )  # fmt: skip
         _write(worktree, wanted, changes, brought, tree=tree, options=options)
         brought.count_kept(overwritten)
         if source is None and not brought.failures:

@@ -22,17 +22,10 @@ from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.walk import FileChanged, FileOpener, SpecialFile
 from lakecli.repository.upload import Uploader, UploadOptions
-from lakecli.worktree.checkout import (
-    MAX_LISTED,
-    RESOLVE,
-    Brought,
-    OwnChanges,
-    WorktreeConflict,
-    bring,
-)
+from lakecli.worktree import checkout
 from lakecli.worktree.index import state_of
 from lakecli.worktree.kept_for_undo import claimed_files
-from lakecli.worktree.linked_files import restore_objects
+from lakecli.worktree.linked_files import scan_restored
 from lakecli.worktree.obstacles import InTheWay
 from lakecli.worktree.scan import LocalChange, Scan
 from lakecli.worktree.worktree import Worktree
@@ -76,7 +69,7 @@ class Committed(NamedTuple):
     commit: Commit
     uploaded: int
     removed: int
-    brought: Brought
+    brought: checkout.Brought
     left: list[tuple[bytes, str]]
 
 
@@ -125,9 +118,7 @@ class _Committing:
         check_early(self._repository, self._branch, who=options.committer)
         self._continue()
         worktree.follow_back()
-        scan = worktree.scan_all()
-        if restore_objects(worktree, scan.changes):
-            scan = worktree.scan_all()
+        scan = scan_restored(worktree)
         chosen = {
             path: change for path, change in scan.changes.items() if options.selection.takes(path)
         }
@@ -138,7 +129,7 @@ class _Committing:
             raise PartialFailure(
                 f"files of {worktree.root} changed meanwhile; nothing was committed",
                 hint="commit again",
-                paths=[path for path, _ in self._left[:MAX_LISTED]],
+                paths=[path for path, _ in self._left[: checkout.MAX_LISTED]],
             )
         try:
             made = self._commit()
@@ -164,12 +155,14 @@ class _Committing:
         target = self._worktree.commit(link.target)
         self._bring(target, None, operation=link.active)
 
-    def _bring(self, target: Commit, scan: Scan | None, *, operation: str = "commit") -> Brought:
-        return bring(
+    def _bring(
+        self, target: Commit, scan: Scan | None, *, operation: str = "commit"
+    ) -> checkout.Brought:
+        return checkout.bring(
             self._worktree,
             target,
             operation=operation,
-            policy=OwnChanges.KEEP,
+            policy=checkout.OwnChanges.KEEP,
             options=self._options.downloading,
             changes=None if scan is None else scan.changes,
         )
@@ -183,18 +176,18 @@ class _Committing:
                 f"{what} of {worktree.root} cannot be committed: {problems[0].reason}",
                 hint="leave out links and special files: `links=skip`; follow links: "
                 "`links=follow`",
-                paths=[each.path for each in problems[:MAX_LISTED]],
+                paths=[each.path for each in problems[: checkout.MAX_LISTED]],
             )
         self._files = InTheWay(path for path, change in chosen.items() if change.state is not None)
         unresolved = [path for path in worktree.link.unresolved if path in chosen]
         unresolved += [path for path in worktree.blocked if self._files.of(path)]
         unresolved = sorted({*unresolved})
         if unresolved and not self._options.ours:
-            raise WorktreeConflict(
+            raise checkout.WorktreeConflict(
                 f"unresolved conflict: {_count(unresolved)} changed both in {worktree.root} and on "
                 f"{self._branch}",
-                hint=RESOLVE,
-                paths=unresolved[:MAX_LISTED],
+                hint=checkout.RESOLVE,
+                paths=unresolved[: checkout.MAX_LISTED],
             )
         if not chosen:
             raise NothingToDo(
@@ -294,12 +287,9 @@ class _Committing:
             raise NothingToDo(f"{self._branch} has the changes of {self._worktree.root} already")
         unstage_equal(self._repository, self._branch, tree)
         return Draft(
-            metarange_id=tree,
-            parents=[head],
-            message=options.message,
-            committer=options.committer,
-            metadata=options.metadata,
-        )
+            metarange_id=tree, parents=[head], message=options.message,
+            committer=options.committer, metadata=options.metadata,
+        )  # fmt: skip
 
     def _relative(self, paths: Iterable[bytes]) -> list[bytes]:
         """Return paths of the repository relative to the directory."""
@@ -350,14 +340,16 @@ def _has_same_contents(left: bytes | None, right: bytes | None) -> bool:
     return here.size == there.size and digest_of(here) == digest_of(there)
 
 
-def _conflict(listed: list[bytes], what: str, *, is_staged: bool = False) -> WorktreeConflict:
+def _conflict(
+    listed: list[bytes], what: str, *, is_staged: bool = False
+) -> checkout.WorktreeConflict:
     hint = (
         "see what is staged, and commit or reset it first: `status REPOSITORY`"
         if is_staged
-        else f"bring what others changed: `local pull`; {RESOLVE}"
+        else f"bring what others changed: `local pull`; {checkout.RESOLVE}"
     )
     message = f"conflict: {_count(listed)} {what}"
-    return WorktreeConflict(message, hint=hint, paths=listed[:MAX_LISTED])
+    return checkout.WorktreeConflict(message, hint=hint, paths=listed[: checkout.MAX_LISTED])
 
 
 def _count(listed: list[bytes]) -> str:

@@ -19,17 +19,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from lakecli import native
+from lakecli import errors, native
 from lakecli.base.identity import blake3_of, hashes
 from lakecli.base.model import Entry
-from lakecli.errors import (
-    IntegrityError,
-    NotFound,
-    PermissionDenied,
-    Refused,
-    Unreachable,
-    UsageError,
-)
 from lakecli.repository.download import Downloader, DownloadOptions
 from lakecli.repository.reading.addresses import is_external
 from lakecli.repository.reading.contents import damaged, digest_of, gone, read_small
@@ -48,15 +40,8 @@ from lakecli.stores.local.batch import remove_all
 from lakecli.stores.local.files import closing, write_all
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.uri import is_local
+from lakecli.worktree import linked_files
 from lakecli.worktree.index import FileState
-from lakecli.worktree.linked_files import (
-    PERMISSIONS,
-    digest_at,
-    hard_link,
-    is_executable,
-    reflink,
-    unsupported,
-)
 from lakecli.worktree.worktree import LinkMode, Worktree
 
 OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -83,6 +68,7 @@ class Expected(Enum):
     BASE = "base"
 
 
+@dataclass(slots=True, eq=False)
 class WantedFile:
     """A file to write.
 
@@ -98,27 +84,19 @@ class WantedFile:
         state: the state of the file, if it was written together with others.
     """
 
-    __slots__ = (
-        "_name",
-        "digest",
-        "directory",
-        "entry",
-        "expected",
-        "file_name",
-        "path",
-        "place",
-        "state",
-    )
+    path: bytes
+    entry: Entry
+    expected: Expected | FileState
+    directory: bytes = field(init=False)
+    file_name: bytes = field(init=False)
+    digest: str | None = field(init=False)
+    place: bytes = b""
+    state: FileState | None = None
+    _name: bytes = b""
 
-    def __init__(self, path: bytes, entry: Entry, expected: Expected | FileState) -> None:
-        self.path = path
-        self.directory, _, self.file_name = path.rpartition(b"/")
-        self.entry = entry
-        self.expected = expected
-        self.digest = digest_of(entry)
-        self.place = b""
-        self.state: FileState | None = None
-        self._name = b""
+    def __post_init__(self) -> None:
+        self.directory, _, self.file_name = self.path.rpartition(b"/")
+        self.digest = digest_of(self.entry)
 
     @property
     def name(self) -> bytes:
@@ -139,11 +117,11 @@ def _time_of_tiny(wanted: WantedFile) -> int | None:
     Return ``None`` for any other file.
     """
     entry = wanted.entry
-    if wanted.digest is None or entry.size > TINY or PERMISSIONS in entry.metadata:
+    if wanted.digest is None or entry.size > TINY or linked_files.PERMISSIONS in entry.metadata:
         return None
     try:
         return entry.file_mtime
-    except IntegrityError:
+    except errors.IntegrityError:
         return None
 
 
@@ -277,7 +255,7 @@ class Fetcher:
         if mode is LinkMode.COPY:
             return False
         if mode is LinkMode.HARDLINK:
-            return not is_executable(entry)  # the mode is that of the object
+            return not linked_files.is_executable(entry)  # the mode is that of the object
         # Copying a small file takes no longer than sharing its blocks.
         return mode is LinkMode.REFLINK or (self._can_reflink and entry.size > SMALL)
 
@@ -293,14 +271,14 @@ class Fetcher:
         with translated(os.path.join(self._incoming, name)):
             place.remove(name)
             if mode is LinkMode.HARDLINK:
-                hard_link(source, name, directory)
-            elif not reflink(source, name, directory):
+                linked_files.hard_link(source, name, directory)
+            elif not linked_files.reflink(source, name, directory):
                 if mode is LinkMode.REFLINK:
-                    raise unsupported("reflinks", source)
+                    raise linked_files.unsupported("reflinks", source)
                 self._can_reflink = False
                 self._fetch(wanted, place)
                 return
-            if digest_at(name, directory) != wanted.digest:
+            if linked_files.digest_at(name, directory) != wanted.digest:
                 os.unlink(name, dir_fd=directory)
                 raise damaged(self._worktree.repository.uri, store, key)
             if mode is not LinkMode.HARDLINK:  # the time is that of the object
@@ -385,12 +363,12 @@ class Fetcher:
             self._bring(wanted, place)
         except ENDS_ALL:
             raise
-        except (NotFound, IntegrityError, UsageError, Refused) as error:
+        except (errors.NotFound, errors.IntegrityError, errors.UsageError, errors.Refused) as error:
             if isinstance(error, BucketNotFound) and not is_external(wanted.entry):
                 raise
             self._report.failures.append((wanted.path, error.message))
             return False
-        except (PermissionDenied, Unreachable) as error:
+        except (errors.PermissionDenied, errors.Unreachable) as error:
             self._report.can_repeat = True
             self._report.failures.append((wanted.path, error.message))
             if self._budget.failed(error):

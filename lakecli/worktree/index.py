@@ -24,6 +24,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -97,6 +98,7 @@ class TrackedFile(NamedTuple):
     digest: bytes
 
 
+@dataclass(slots=True, eq=False)
 class TrackedDirectory:
     """The tracked files of one directory.
 
@@ -105,11 +107,8 @@ class TrackedDirectory:
         records: `RECORD_SIZE` bytes for each name.
     """
 
-    __slots__ = ("names", "records")
-
-    def __init__(self, names: list[bytes], records: bytearray) -> None:
-        self.names = names
-        self.records = records
+    names: list[bytes]
+    records: bytearray
 
     def at(self, position: int) -> TrackedFile:
         """Return the tracked file at an index of `names`."""

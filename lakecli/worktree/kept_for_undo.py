@@ -64,7 +64,7 @@ def keep(
     commit: CommitId | None,
     options: UploadOptions,
     resolves: bool = True,
-) -> Operation | None:
+) -> None:
     """Keep files of a working directory before they are overwritten or deleted.
 
     Args:
@@ -73,8 +73,6 @@ def keep(
         resolves: whether the command resolves conflicts at these paths.
     """
     repository = worktree.repository
-    if not paths:
-        return None
     claimed = _bring_in(worktree, paths, options)
     token = StagingToken(repository.lake.runtime.new_id())
     named = os.fspath(worktree.root)
@@ -99,7 +97,6 @@ def keep(
         area.put_many(txn, token, claimed)
         log.save_images(txn, operation.id, token, [path for path, _ in claimed])
         area.drop(txn, token)
-    return operation
 
 
 def _bring_in(worktree: Worktree, paths: Sequence[bytes], options: UploadOptions) -> list[Change]:

@@ -165,8 +165,6 @@ def _malformed(root: Path, why: str) -> IntegrityError:
 
 
 def _parse(data: bytes) -> Link:
-    if len(data) > MAX_SIZE:
-        raise Invalid(f"more than {MAX_SIZE:,} bytes")
     found: dict[str, Any] = _load(data.decode())
     for name in _LISTS:
         if found.get(name) == "":
@@ -255,20 +253,15 @@ def write_link(root: Path, link: Link) -> None:
         UsageError: the URI or a pattern is not Unicode; or patterns are too long or too many.
         Refused: there are too many paths.
     """
-    entries: dict[str, str | Sequence[str]] = {
-        "src": str(link.src),
-        "at_head": link.at_head or "",
-        "active_operation": link.active,
+    needed = {"src": str(link.src), "at_head": link.at_head or "", "active_operation": link.active}
+    others: dict[str, str | Sequence[str]] = {
+        "target": link.target or "",
+        "include": link.include,
+        "exclude": link.exclude,
+        "unresolved": [quote_from_bytes(path) for path in link.unresolved],
+        "left_out": [quote_from_bytes(path) for path in link.left_out],
     }
-    if link.target is not None:
-        entries["target"] = link.target
-    if link.include:
-        entries["include"] = link.include
-    if link.exclude:
-        entries["exclude"] = link.exclude
-    for name, paths in (("unresolved", link.unresolved), ("left_out", link.left_out)):
-        if paths:
-            entries[name] = [quote_from_bytes(path) for path in paths]
+    entries = {**needed, **{name: value for name, value in others.items() if value}}
     try:
         data = _dump(entries).encode()
     except UnicodeEncodeError as error:

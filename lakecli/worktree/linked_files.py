@@ -34,7 +34,7 @@ from lakecli.stores.contract import ANY
 from lakecli.stores.local.files import closing
 from lakecli.stores.streams import PieceReader
 from lakecli.worktree.index import NO_DIGEST
-from lakecli.worktree.scan import LocalChange, ScanProblem
+from lakecli.worktree.scan import LocalChange, Scan, ScanProblem
 from lakecli.worktree.worktree import Worktree
 
 _CLONE: Final = 0x40049409
@@ -169,6 +169,12 @@ def restore_objects(worktree: Worktree, changes: Mapping[bytes, LocalChange]) ->
             paths=lost,
         )
     return [each.path for each in found]
+
+
+def scan_restored(worktree: Worktree) -> Scan:
+    """Scan a directory after overwritten objects got their bytes again; see `restore_objects`."""
+    found = worktree.scan_all()
+    return worktree.scan_all() if restore_objects(worktree, found.changes) else found
 
 
 def _overwritten(

@@ -7,6 +7,7 @@ the base are compared by size, then by their bytes. Files that are not in the ba
 import os
 import stat
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -67,6 +68,7 @@ class ScanProblem(NamedTuple):
     reason: str
 
 
+@dataclass(slots=True, eq=False)
 class Scan:
     """The result of walking a working directory.
 
@@ -75,50 +77,36 @@ class Scan:
         problems: the problems, in path order.
     """
 
-    __slots__ = ("changes", "problems")
-
-    def __init__(self) -> None:
-        self.changes: dict[bytes, LocalChange] = {}
-        self.problems: list[ScanProblem] = []
+    changes: dict[bytes, LocalChange] = field(default_factory=dict)
+    problems: list[ScanProblem] = field(default_factory=list)
 
 
+@dataclass(eq=False)
 class Scanner:
     """Walks a working directory to find how its files differ from the base.
 
-    Args:
+    Attributes:
         index: the index of the base; the states of files that were read are recorded in it.
         left_out: paths that cannot be files here.
         is_same: returns whether a file has the bytes of the base, if the index lacks the digest.
     """
 
-    def __init__(
-        self,
-        root: bytes,
-        index: Index,
-        *,
-        ignore: Ignore,
-        selection: Selection,
-        left_out: Collection[bytes],
-        links: LinkPolicy,
-        clock_ns: Callable[[], int],
-        is_same: Callable[[bytes, os.stat_result], bool],
-    ) -> None:
-        self._root = root
-        self._index = index
-        self._ignore = ignore
-        self._selection = selection
-        self._left_out = left_out
-        self._links = links
-        self._clock_ns = clock_ns
-        self._is_same = is_same
-        self._found = Scan()
-        self._tracked_directories: set[bytes] = set()
+    root: bytes
+    index: Index
+    ignore: Ignore
+    selection: Selection
+    left_out: Collection[bytes]
+    links: LinkPolicy
+    clock_ns: Callable[[], int]
+    is_same: Callable[[bytes, os.stat_result], bool]
+    _found: Scan = field(default_factory=Scan)
+    _tracked_directories: set[bytes] = field(default_factory=set)
+    _skipped: list[bytes] = field(default_factory=list)
 
     def run(self) -> Scan:
         """Walk the directory, and return its differences from the base."""
-        index = self._index
-        index.settle()
-        blocks = index.blocks
+        self.index.settle()
+        blocks = self.index.blocks
         parents = {b""}
         for directory in blocks:
             above = directory
@@ -127,16 +115,15 @@ class Scanner:
                 above = above.rpartition(b"/")[0]
         self._tracked_directories = parents
         visited: set[bytes] = set()
-        skipped: list[bytes] = []
         waiting: list[_Directory] = [(b"", frozenset())]
         while waiting:
             directory, seen = waiting.pop()
-            below = self._visit(directory, seen, skipped)
+            below = self._visit(directory, seen)
             if below is not None:
                 visited.add(directory)
                 waiting += below
         for directory, block in blocks.items():
-            if directory not in visited and not _is_below(directory, skipped):
+            if directory not in visited and not _is_below(directory, self._skipped):
                 lead = directory + b"/"
                 for name in block.names:
                     self._found.changes[lead + name] = LocalChange(ChangeType.REMOVED, None)
@@ -145,26 +132,22 @@ class Scanner:
         return self._found
 
     def _visit(
-        self, directory: bytes, above: frozenset[tuple[int, int]], skipped: list[bytes]
+        self, directory: bytes, above: frozenset[tuple[int, int]]
     ) -> list[_Directory] | None:
         """Compare the files of one directory; return its subdirectories, or ``None`` if skipped."""
         try:
             # Files are described relative to the opened directory: the kernel walks no path.
-            descriptor = open_below(self._root, directory, OPEN_DIRECTORY, follow=self._follows)
+            descriptor = open_below(self.root, directory, OPEN_DIRECTORY, follow=self._follows)
         except FileNotFoundError:
             return []  # removed meanwhile
         except OSError as error:
-            self._skip(directory, (error.strerror or str(error)).lower(), skipped)
+            self._skip(directory, (error.strerror or str(error)).lower())
             return None
         with closing(descriptor):
-            return self._visit_opened(directory, descriptor, above, skipped)
+            return self._visit_opened(directory, descriptor, above)
 
     def _visit_opened(
-        self,
-        directory: bytes,
-        descriptor: int,
-        above: frozenset[tuple[int, int]],
-        skipped: list[bytes],
+        self, directory: bytes, descriptor: int, above: frozenset[tuple[int, int]]
     ) -> list[_Directory] | None:
         lead = directory + b"/" if directory else b""
         try:
@@ -173,26 +156,24 @@ class Scanner:
             if self._follows:
                 status = os.fstat(descriptor)
                 here = (status.st_dev, status.st_ino)
-                above, before = above | {here}, above
-                if above == before:
-                    reason = "a symbolic link that leads back into itself"
-                    self._skip(directory, reason, skipped)
+                if here in above:
+                    self._skip(directory, "a symbolic link that leads back into itself")
                     return None
+                above |= {here}
         except OSError as error:
-            self._skip(directory, (error.strerror or str(error)).lower(), skipped)
+            self._skip(directory, (error.strerror or str(error)).lower())
             return None
-        files, names_below = self._sorted(lead, entries, skipped)
-        below = [(path, above) for path in names_below]
+        files, names_below = self._sorted(lead, entries)
         if files.pop(LINK_FILE, None) is not None and directory:
-            skipped.append(directory)  # a working directory of its own
+            self._skipped.append(directory)  # a working directory of its own
             return None
-        block = self._index.blocks.get(directory)
+        block = self.index.blocks.get(directory)
         if block is None or not _is_unchanged(block, files):
-            self._compare(lead, block, sorted(files), files, skipped)
-        return [item for item in below if not self._leaves_alone(item[0])]
+            self._compare(lead, block, files)
+        return [(path, above) for path in names_below if not self._leaves_alone(path)]
 
     def _sorted(
-        self, lead: bytes, entries: list[os.DirEntry[str]], skipped: list[bytes]
+        self, lead: bytes, entries: list[os.DirEntry[str]]
     ) -> tuple[dict[bytes, os.DirEntry[str]], list[bytes]]:
         """Return the files of a directory by name, and the paths of the directories in it."""
         files = {}
@@ -209,7 +190,7 @@ class Scanner:
             elif kind == "directory":
                 below.append(lead + name)
             else:
-                skipped.append(lead + name)
+                self._skipped.append(lead + name)
                 self._report(lead + name, name, kind)
         return files, below
 
@@ -217,25 +198,19 @@ class Scanner:
         """Return whether not to visit a directory: it is ignored, or belongs to lakecli or Git."""
         if is_own(directory.rpartition(b"/")[2]):
             return True
-        return directory not in self._tracked_directories and self._ignore.ignores(directory + b"/")
+        return directory not in self._tracked_directories and self.ignore.ignores(directory + b"/")
 
     def _compare(
-        self,
-        lead: bytes,
-        block: TrackedDirectory | None,
-        names: list[bytes],
-        files: dict[bytes, os.DirEntry[str]],
-        skipped: list[bytes],
+        self, lead: bytes, block: TrackedDirectory | None, files: dict[bytes, os.DirEntry[str]]
     ) -> None:
         tracked = {} if block is None else {name: at for at, name in enumerate(block.names)}
-        for name in names:
+        for name in sorted(files):
             path = lead + name
             position = tracked.pop(name, None)
             if position is None and not self._is_new(path, name):
                 continue
-            entry = files[name]
             try:
-                found = entry.stat(follow_symlinks=self._follows)
+                found = files[name].stat(follow_symlinks=self._follows)
             except OSError:
                 self._lost(path)
                 continue
@@ -245,14 +220,14 @@ class Scanner:
             elif state != block.at(position).state:
                 self._look(path, block, position, found)
         for name in tracked:
-            if not _is_below(lead + name, skipped):
+            if not _is_below(lead + name, self._skipped):
                 self._found.changes[lead + name] = LocalChange(ChangeType.REMOVED, None)
 
     def _is_new(self, path: bytes, name: bytes) -> bool:
         """Return whether a file that is not in the base counts as added."""
-        if is_own(name) or path in self._left_out or not self._selection.takes(path):
+        if is_own(name) or path in self.left_out or not self.selection.takes(path):
             return False
-        return is_possible(path) and not self._ignore.ignores(path)
+        return is_possible(path) and not self.ignore.ignores(path)
 
     def _look(
         self, path: bytes, block: TrackedDirectory, position: int, found: os.stat_result
@@ -262,12 +237,12 @@ class Scanner:
         if tracked.digest != NO_DIGEST and found.st_size != tracked.state.size:
             self._found.changes[path] = LocalChange(ChangeType.CHANGED, state_of(found))
             return
-        at_ns = self._clock_ns()
+        at_ns = self.clock_ns()
         try:
             if tracked.digest == NO_DIGEST:
-                digest, is_same = "", self._is_same(path, found)
+                digest, is_same = "", self.is_same(path, found)
             else:
-                digest, found = hash_file(self._root, path, follow=self._follows)
+                digest, found = hash_file(self.root, path, follow=self._follows)
                 is_same = digest == tracked.digest.hex()
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
@@ -277,18 +252,18 @@ class Scanner:
         if not is_same:
             self._found.changes[path] = LocalChange(ChangeType.CHANGED, state, digest)
         elif is_settled(state, at_ns=at_ns):
-            self._index.see(block, position, state)
+            self.index.see(block, position, state)
 
     @property
     def _follows(self) -> bool:
-        return self._links is LinkPolicy.FOLLOW
+        return self.links is LinkPolicy.FOLLOW
 
     def _lost(self, path: bytes) -> None:
         """Record that the state of a listed file could not be read, or that it was removed."""
         try:
-            os.stat(os.path.join(self._root, path), follow_symlinks=False)
+            os.stat(os.path.join(self.root, path), follow_symlinks=False)
         except FileNotFoundError:
-            if self._index.find(path) is not None:
+            if self.index.find(path) is not None:
                 self._found.changes[path] = LocalChange(ChangeType.REMOVED, None)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
@@ -310,12 +285,12 @@ class Scanner:
 
     def _report(self, path: bytes, name: bytes, kind: str) -> None:
         """Report a link or special file as a problem, unless it is to be skipped or is ignored."""
-        is_ours = self._index.find(path) is not None or path in self._tracked_directories
-        if self._links is not LinkPolicy.SKIP and (is_ours or self._is_new(path, name)):
+        is_ours = self.index.find(path) is not None or path in self._tracked_directories
+        if self.links is not LinkPolicy.SKIP and (is_ours or self._is_new(path, name)):
             self._found.problems.append(ScanProblem(path, kind))
 
-    def _skip(self, directory: bytes, reason: str, skipped: list[bytes]) -> None:
-        skipped.append(directory)
+    def _skip(self, directory: bytes, reason: str) -> None:
+        self._skipped.append(directory)
         self._found.problems.append(ScanProblem(directory, reason))
 
 
