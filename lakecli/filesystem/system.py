@@ -18,15 +18,7 @@ from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError, LakeWarning
-from lakecli.filesystem import lakes, paths
-from lakecli.filesystem.files import (
-    GrowingReadAhead,
-    PackedFile,
-    ReadFile,
-    TextFile,
-    WrittenFile,
-    discard_open,
-)
+from lakecli.filesystem import files, lakes, paths
 from lakecli.filesystem.paths import LakePath, finding
 from lakecli.filesystem.reading import ReadingFileSystem, is_left_out
 from lakecli.filesystem.transactions import LakeTransaction, Pending, check_closed
@@ -115,8 +107,8 @@ class LakeFileSystem(ReadingFileSystem):
         text = {key: options.pop(key) for key in _TEXT_OPTIONS & options.keys()}
         compression = get_compression(path, options.pop("compression", None))
         raw = super().open(path, mode.translate(_WITHOUT_KIND) + "b", **options)
-        file: Any = raw if compression is None else PackedFile(raw, compression)
-        return file if "b" in mode else TextFile(file, **text)
+        file: Any = raw if compression is None else files.PackedFile(raw, compression)
+        return file if "b" in mode else files.TextFile(file, **text)
 
     def _open(
         self,
@@ -129,15 +121,11 @@ class LakeFileSystem(ReadingFileSystem):
     ) -> Any:
         if mode == "rb":
             place, entry = self._found(path)
-            return ReadFile(
-                self,
-                path,
-                place,
-                entry,
-                block_size=block_size or self.blocksize,
+            return files.ReadFile(
+                self, path, place, entry, block_size=block_size or self.blocksize,
                 cache_options=cache_options,
-                cache_type=options.get("cache_type", GrowingReadAhead.name),
-            )
+                cache_type=options.get("cache_type", files.GrowingReadAhead.name),
+            )  # fmt: skip
         if mode not in {"wb", "xb"}:
             raise io.UnsupportedOperation(f"mode must be rb, wb or xb, not {mode!r}: {path}")
         place = self._writable(path)
@@ -145,15 +133,11 @@ class LakeFileSystem(ReadingFileSystem):
             raise FileExistsError(errno.EEXIST, "already exists", path)
         known = {key: value for key, value in options.items() if key in _OBJECT_OPTIONS}
         pending = self._pending()
-        return WrittenFile(
-            self,
-            path,
-            place,
-            record=partial(self._record, pending),
+        return files.WrittenFile(
+            self, path, place, record=partial(self._record, pending),
             belongs_to=pending or (place.ref if is_workspace(place.ref) else None),
-            autocommit=autocommit,
-            options=known,
-        )
+            autocommit=autocommit, options=known,
+        )  # fmt: skip
 
     def _writable(self, path: str) -> LakePath:
         """Parse the path of an object to write; in a `committing` block, `ref` is its workspace.
@@ -462,13 +446,13 @@ class LakeFileSystem(ReadingFileSystem):
                 yield
                 if process != os.getpid():
                     return  # forked within the block, which is its parent's
-                check_closed(discard_open(name), "block")
+                check_closed(files.discard_open(name), "block")
             with finding(path):
                 fields = {"message": message, "metadata": metadata, "allow_empty": allow_empty}
                 self._commit(workspace.commit, place, name, committer, fields)
         except BaseException:
             if name and process == os.getpid():
-                discard_open(name)
+                files.discard_open(name)
                 # What cannot be discarded now is left to housekeeping, and nothing can write to it.
                 with (
                     suppress(LakeError),

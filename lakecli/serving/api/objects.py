@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from email.message import Message
+from email.parser import BytesHeaderParser
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
@@ -16,7 +18,7 @@ from lakecli.base.content_types import DEFAULT, content_type_of
 from lakecli.base.ids import MalformedId
 from lakecli.base.layout import INCOMING, incoming_key
 from lakecli.base.model import MAX_PATH_SIZE, Entry
-from lakecli.base.validation import MAX_COUNT, list_of, optional, text, whole
+from lakecli.base.validation import MAX_COUNT, Invalid, list_of, optional, text, whole
 from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import IntegrityError, LakeError
@@ -29,7 +31,6 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import NewAttributes
 from lakecli.serving.api import requests
-from lakecli.serving.api.bodies import open_upload
 from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, as_json
 from lakecli.serving.reading import has_tag, http_date, part_of, read_range
 from lakecli.serving.statuses import PreconditionFailed
@@ -184,11 +185,11 @@ def upload_object(call: ApiCall) -> Mapping[str, Any]:
     """Write an object."""
     path, writer = call.path(), call.writer
     assert not isinstance(call.body, bytes)
-    upload = open_upload(call.headers.get("content-type", ""), call.body)
-    deposited = writer.deposit(upload.pieces)
+    sent_type, pieces = open_upload(call.headers.get("content-type", ""), call.body)
+    deposited = writer.deposit(pieces)
     own = {k.removeprefix(_META): v for k, v in call.headers.items() if k.startswith(_META)}
     at = call.repository.lake.runtime.now()
-    content_type = upload.content_type or content_type_of(path)
+    content_type = sent_type or content_type_of(path)
     entry = Entry(deposited.address, deposited.size, deposited.digest, at, content_type, own)
     return _object_json(call, path, call.apply(path, _conditional(call, entry), deposited))
 
@@ -221,6 +222,79 @@ def update_metadata(call: ApiCall) -> None:
     """Replace the user metadata of an object."""
     attributes = NewAttributes(metadata=call.fields["set"])
     cp.update_metadata(call.repository, call["branch"], [call.path()], attributes)
+
+
+FIELD: Final = "content"
+"""The field of a form that has the object."""
+
+_MOST_HEADERS: Final = 16 << 10
+"""Largest head of a part of a form, in bytes."""
+
+_BOUNDARY: Final = re.compile(r"[ -~]{1,200}", re.ASCII)
+
+
+def open_upload(content_type: str, pieces: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
+    """Return the content type and the contents of an object in the body of a request.
+
+    The content type is ``""`` if the client says nothing. A form (``multipart/form-data``) is read
+    as a stream, with little memory; if it ends early, the iterator raises `Invalid`.
+
+    Args:
+        content_type: the header ``Content-Type``.
+        pieces: the body.
+
+    Raises:
+        Invalid: a form without a boundary, or without the field `FIELD`.
+    """
+    header = Message()
+    header["content-type"] = content_type or "application/octet-stream"
+    if header.get_content_type() != "multipart/form-data":
+        return content_type, pieces
+    boundary = header.get_param("boundary")
+    if not isinstance(boundary, str) or not _BOUNDARY.fullmatch(boundary):
+        raise Invalid("a form without a boundary")
+    form = _Form(pieces, boundary.encode())
+    while (part := form.next_part()).get_param("name", header="content-disposition") != FIELD:
+        pass
+    return str(part.get("content-type", "")), form.last_contents()
+
+
+class _Form:
+    """A form that is read from its start to its end."""
+
+    def __init__(self, pieces: Iterator[bytes], boundary: bytes) -> None:
+        self._pieces = pieces
+        self._mark = b"\r\n--" + boundary
+        self._buffer = b"\r\n"  # the first boundary may be the very first line
+
+    def next_part(self) -> Message:
+        """Return the head of the next part; what the caller left of the last one is skipped."""
+        for _ in self._until(self._mark):
+            pass
+        head = b""
+        for piece in self._until(b"\r\n\r\n"):  # the first of them may end the boundary's line
+            head += piece
+            if len(head) > _MOST_HEADERS:
+                raise Invalid("a form with a part whose head is too long")
+        return BytesHeaderParser().parsebytes(head.partition(b"\r\n")[2])
+
+    def last_contents(self) -> Iterator[bytes]:
+        """Yield the contents of a part, and read the rest, so that the connection can go on."""
+        yield from self._until(self._mark)
+        for _ in self._pieces:
+            pass
+
+    def _until(self, mark: bytes) -> Iterator[bytes]:
+        """Yield the bytes before a mark; those behind it are next."""
+        while (at := self._buffer.find(mark)) < 0:
+            before = max(len(self._buffer) - len(mark) + 1, 0)
+            yield self._buffer[:before]
+            piece = next(self._pieces, None)
+            if piece is None:
+                raise Invalid("a form that ends early")
+            self._buffer = self._buffer[before:] + piece
+        found, self._buffer = self._buffer[:at], self._buffer[at + len(mark) :]
+        yield found
 
 
 # Objects that clients bring in themselves ----------------------------------------------------

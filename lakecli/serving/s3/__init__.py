@@ -11,11 +11,10 @@ The protocol itself does no I/O::
 
 The operations stand on them::
 
-    routes.py      finds the operation of a request; errors become documents
+    routes.py      finds the operation of a request; buckets, and fixed answers; errors
     listing.py     listings of objects, their parameters and tokens
     multipart.py   uploads in parts
     objects.py     objects are read, written, copied and deleted
-    buckets.py     repositories as buckets, and fixed answers
     parts.py       unfinished uploads, and where their parts are until they are joined
     call.py        a request while it is answered, its body, and the form of answers
 """

@@ -25,7 +25,6 @@ from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
 from lakecli.serving.s3 import xml
-from lakecli.serving.s3.buckets import OWNER
 from lakecli.serving.s3.call import Call, S3Answer
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import etag_of, iso_date
@@ -122,7 +121,7 @@ def list_objects(call: Call) -> S3Answer:
     elif page.delimiter:
         own["NextMarker"] = page.name(last) if last else None
     has_owner = not is_second or query.get("fetch-owner") == "true"
-    owner = xml.elements(Owner=OWNER) if has_owner else xml.Markup()
+    owner = xml.elements(Owner=xml.OWNER) if has_owner else xml.Markup()
     return S3Answer.document(
         "ListBucketResult",
         Name=call.bucket,

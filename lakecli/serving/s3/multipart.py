@@ -17,7 +17,6 @@ from threading import Lock
 from typing import Final
 
 from lakecli.serving.s3 import checksums, conditions, objects, xml
-from lakecli.serving.s3.buckets import OWNER
 from lakecli.serving.s3.call import PIECE, Call, S3Answer
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix, most_of, number_of
@@ -264,7 +263,7 @@ def list_parts(call: Call) -> S3Answer:
         "ListPartsResult",
         **_named(call),
         UploadId=upload.id,
-        Owner=OWNER,
+        Owner=xml.OWNER,
         StorageClass="STANDARD",
         PartNumberMarker=after,
         NextPartNumberMarker=listed[-1].number if listed else after,
@@ -296,7 +295,7 @@ def list_uploads(call: Call) -> S3Answer:
         xml.elements(
             Key=page.name(key),
             UploadId=upload_id,
-            Owner=OWNER,
+            Owner=xml.OWNER,
             StorageClass="STANDARD",
             Initiated=objects.iso_date(upload.started_at),
         )

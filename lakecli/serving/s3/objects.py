@@ -39,12 +39,8 @@ if TYPE_CHECKING:
     from lakecli.serving.writes import Deposited, Outcome
 
 KEPT: Final = (
-    CONTENT_ENCODING,
-    "cache-control",
-    "content-disposition",
-    "content-language",
-    "expires",
-)
+    CONTENT_ENCODING, "cache-control", "content-disposition", "content-language", "expires",
+)  # fmt: skip
 """Headers that are kept with an object, besides the content type."""
 
 MOST_METADATA: Final = 2 << 10

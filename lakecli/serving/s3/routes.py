@@ -1,4 +1,4 @@
-"""Requests of S3 and the operations that answer them.
+"""Requests of S3, the operations that answer them, and repositories as buckets.
 
 The bucket is a repository, and the first segment of a key is a ref expression, so
 ``/sales/main/orders/1`` is the path ``orders/1`` on the branch ``main``. An operation that is not
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import UTC, datetime
 from inspect import iscoroutinefunction
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from lakecli.errors import LakeError
-from lakecli.serving.s3 import buckets, listing, multipart, objects
+from lakecli.serving.s3 import listing, multipart, objects, xml
 from lakecli.serving.s3.call import BODILESS, Call, Operation, S3Answer
 from lakecli.serving.s3.errors import S3Error, of_lake_error
 from lakecli.serving.s3.signature import query_of, verify
-from lakecli.serving.s3.xml import error_document
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -41,14 +41,76 @@ _SUBRESOURCES: Final = frozenset(
 )
 """The parameters that name another operation than the method alone."""
 
-_OF_SERVICE: Final[dict[tuple[str, str], Operation]] = {("GET", ""): buckets.list_buckets}
+_UNKNOWN: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+_GRANTEE: Final = (
+    '<Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser">'
+    f"{xml.OWNER}</Grantee><Permission>FULL_CONTROL</Permission>"
+)
+_GRANTS: Final = xml.elements(Grant=xml.Markup(_GRANTEE))
+
+
+def list_buckets(call: Call) -> S3Answer:
+    """Answer ListBuckets."""
+    served, prefix = call.context.served, call.query.get("prefix", "")
+    created = {record.name: record.created_at for record in served.lake.repositories()}
+    found = [
+        xml.elements(Name=name, CreationDate=objects.iso_date(created.get(name, _UNKNOWN)))
+        for name in served.names()
+        if name.startswith(prefix)
+    ]
+    buckets = xml.elements(Bucket=found)
+    return S3Answer.document("ListAllMyBucketsResult", Owner=xml.OWNER, Buckets=buckets)
+
+
+def head_bucket(call: Call) -> S3Answer:
+    """Answer HeadBucket."""
+    call.check_bucket()
+    return S3Answer(200, {"x-amz-bucket-region": call.context.options.region})
+
+
+def create_bucket(call: Call) -> S3Answer:
+    """Answer CreateBucket: a repository is made by another command."""
+    if call.bucket in call.context.served.names():
+        raise S3Error("BucketAlreadyOwnedByYou", f"the repository {call.bucket!r} exists already")
+    raise S3Error("NotImplemented", "create the repository: `lakecli repo create`")
+
+
+def get_location(call: Call) -> S3Answer:
+    """Answer GetBucketLocation."""
+    call.check_bucket()
+    region = call.context.options.region
+    return S3Answer.document("LocationConstraint", "" if region == "us-east-1" else region)
+
+
+def get_versioning(call: Call) -> S3Answer:
+    """Answer GetBucketVersioning: there was never any, because commits are the versions."""
+    call.check_bucket()
+    return S3Answer.document("VersioningConfiguration")
+
+
+def get_acl(call: Call) -> S3Answer:
+    """Answer GetBucketAcl, or GetObjectAcl."""
+    if call.key:
+        objects.find_entry(call)
+    call.check_bucket()
+    return S3Answer.document("AccessControlPolicy", Owner=xml.OWNER, AccessControlList=_GRANTS)
+
+
+def get_object_tagging(call: Call) -> S3Answer:
+    """Answer GetObjectTagging."""
+    objects.find_entry(call)
+    return S3Answer.document("Tagging", TagSet="")
+
+
+_OF_SERVICE: Final[dict[tuple[str, str], Operation]] = {("GET", ""): list_buckets}
 
 _OF_BUCKET: Final[dict[tuple[str, str], Operation]] = {
-    ("HEAD", ""): buckets.head_bucket,
-    ("PUT", ""): buckets.create_bucket,
-    ("GET", "location"): buckets.get_location,
-    ("GET", "versioning"): buckets.get_versioning,
-    ("GET", "acl"): buckets.get_acl,
+    ("HEAD", ""): head_bucket,
+    ("PUT", ""): create_bucket,
+    ("GET", "location"): get_location,
+    ("GET", "versioning"): get_versioning,
+    ("GET", "acl"): get_acl,
     ("GET", ""): listing.list_objects,
     ("GET", "list-type"): listing.list_objects,
     ("GET", "uploads"): multipart.list_uploads,
@@ -62,8 +124,8 @@ _OF_OBJECT: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "partNumber"): objects.get_object,
     ("PUT", ""): objects.put_object,
     ("DELETE", ""): objects.delete_object,
-    ("GET", "acl"): buckets.get_acl,
-    ("GET", "tagging"): buckets.get_object_tagging,
+    ("GET", "acl"): get_acl,
+    ("GET", "tagging"): get_object_tagging,
     ("POST", "uploads"): multipart.create_upload,
     ("PUT", "partNumber&uploadId"): multipart.upload_part,
     ("POST", "uploadId"): multipart.complete_upload,
@@ -108,13 +170,9 @@ def _call_of(request: Request, context: ServingContext) -> Call:
     scope = request.scope
     raw_path, raw_query = scope["raw_path"], scope["query_string"]
     signed = verify(
-        scope["method"],
-        raw_path,
-        raw_query,
-        scope["headers"],
-        secret_of=context.access.secret_of,
-        now=context.clock(),
-    )
+        scope["method"], raw_path, raw_query, scope["headers"],
+        secret_of=context.access.secret_of, now=context.clock(),
+    )  # fmt: skip
     bucket, _, key = unquote_to_bytes(raw_path)[1:].partition(b"/")
     return Call(
         request,
@@ -162,7 +220,7 @@ def _error_answer(error: S3Error, request: Request, call: Call | None, request_i
         more["Resource"] = f"/{call.bucket}/{key}" if key else f"/{call.bucket}"
         if error.code == "NoSuchKey" and key:
             more["Key"] = key
-    document = error_document(error, **more, RequestId=request_id)
+    document = xml.error_document(error, **more, RequestId=request_id)
     if request.method == "HEAD" or error.status in BODILESS:
         return S3Answer(error.status, error.headers)
     return S3Answer(error.status, {"content-type": "application/xml", **error.headers}, document)

@@ -179,6 +179,10 @@ def elements(**named: str | int | list[Markup] | None) -> Markup:
     return Markup("".join(written))
 
 
+OWNER: Final = elements(ID="lakecli", DisplayName="lakecli")
+"""The owner of everything; there are no others."""
+
+
 def document(root: str, text: str = "", /, **named: str | int | list[Markup] | None) -> bytes:
     """Return a whole document with a text or elements, in S3's namespace."""
     inner = escaped(text) + elements(**named)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.validation import Invalid
-from lakecli.serving.api.bodies import open_upload
+from lakecli.serving.api.objects import open_upload
 
 TYPE = 'multipart/form-data; boundary="bound"'
 
@@ -30,9 +30,9 @@ def test_form_gives_its_file_however_it_is_cut(words: list[bytes], size: int) ->
         ('Content-Disposition: form-data; name="x"', b"1"), (CONTENT, data)
     )
     pieces = iter([whole[at : at + size] for at in range(0, len(whole), size)])
-    upload = open_upload(TYPE, pieces)
-    assert upload.content_type == "text/csv"
-    assert b"".join(upload.pieces) == data
+    content_type, contents = open_upload(TYPE, pieces)
+    assert content_type == "text/csv"
+    assert b"".join(contents) == data
     assert next(pieces, None) is None
 
 
@@ -50,7 +50,7 @@ def test_form_gives_its_file_however_it_is_cut(words: list[bytes], size: int) ->
 )
 def test_form_that_is_not_whole_is_refused(body: bytes) -> None:
     def read() -> bytes:
-        return b"".join(open_upload(TYPE, iter([body[:7], body[7:]])).pieces)
+        return b"".join(open_upload(TYPE, iter([body[:7], body[7:]]))[1])
 
     with pytest.raises(Invalid):
         read()
@@ -63,10 +63,10 @@ def test_form_needs_a_boundary(header: str) -> None:
 
 
 def test_other_bodies_are_the_object() -> None:
-    upload = open_upload("text/csv", iter([b"a", b"b"]))
-    assert (upload.content_type, list(upload.pieces)) == ("text/csv", [b"a", b"b"])
+    content_type, contents = open_upload("text/csv", iter([b"a", b"b"]))
+    assert (content_type, list(contents)) == ("text/csv", [b"a", b"b"])
 
 
 def test_part_without_a_head_is_skipped() -> None:
     body = b"--bound\r\n\r\nx\r\n" + form((CONTENT, b"data"))
-    assert b"".join(open_upload(TYPE, iter([body])).pieces) == b"data"
+    assert b"".join(open_upload(TYPE, iter([body]))[1]) == b"data"
