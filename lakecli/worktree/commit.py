@@ -159,13 +159,9 @@ class _Committing:
         self, target: Commit, scan: Scan | None, *, operation: str = "commit"
     ) -> checkout.Brought:
         return checkout.bring(
-            self._worktree,
-            target,
-            operation=operation,
-            policy=checkout.OwnChanges.KEEP,
-            options=self._options.downloading,
-            changes=None if scan is None else scan.changes,
-        )
+            self._worktree, target, operation=operation, policy=checkout.OwnChanges.KEEP,
+            options=self._options.downloading, changes=None if scan is None else scan.changes,
+        )  # fmt: skip
 
     def _check(self, scan: Scan, chosen: Mapping[bytes, LocalChange]) -> None:
         worktree, selection = self._worktree, self._options.selection

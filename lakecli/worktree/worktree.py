@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -65,14 +66,13 @@ class LinkMode(StrEnum):
     COPY = "copy"
 
 
+@dataclass(eq=False)
 class Worktree:
     """A working directory. Only one thread may use it.
 
-    Args:
+    Attributes:
         root: the absolute path of the directory.
         linking: how its files are made if the namespace is a local directory.
-
-    Attributes:
         scanned_ns: when the files were compared last, in unix nanoseconds.
         own: paths of the compared trees whose names are reserved for Git, lakecli or the system.
         nameless: paths that no file can have, such as a path that ends in a slash.
@@ -80,27 +80,18 @@ class Worktree:
         blocked: paths that were left out, and that have files of the user in their way.
     """
 
-    def __init__(
-        self,
-        repository: Repository,
-        root: Path,
-        link: Link,
-        *,
-        links: LinkPolicy = LinkPolicy.FAIL,
-        linking: LinkMode = LinkMode.AUTO,
-    ) -> None:
-        self.repository = repository
-        self.root = root
-        self.link = link
-        self.links = links
-        self.linking = linking
-        self.scanned_ns = 0
-        self._index: Index | None = None
-        self.own: set[bytes] = set()
-        self.nameless: set[bytes] = set()
-        self.free: set[bytes] = set()
-        self.blocked: set[bytes] = set()
-        self.impossible: dict[bytes, str] = {}
+    repository: Repository
+    root: Path
+    link: Link
+    links: LinkPolicy = LinkPolicy.FAIL
+    linking: LinkMode = LinkMode.AUTO
+    scanned_ns: int = 0
+    own: set[bytes] = field(default_factory=set)
+    nameless: set[bytes] = field(default_factory=set)
+    free: set[bytes] = field(default_factory=set)
+    blocked: set[bytes] = field(default_factory=set)
+    impossible: dict[bytes, str] = field(default_factory=dict)
+    _index: Index | None = None
 
     # -- the link ----------------------------------------------------------------------------
 
@@ -317,15 +308,10 @@ class Worktree:
         self.scanned_ns = self.clock_ns()
         self._look_at_left_out()
         found = Scanner(
-            os.fsencode(self.root),
-            self.index,
-            ignore=self.ignore,
-            selection=self.selection,
-            left_out=self.blocked | self.impossible.keys(),
-            links=self.links,
-            clock_ns=self.clock_ns,
-            is_same=self._equals_base,
-        ).run()
+            os.fsencode(self.root), self.index, ignore=self.ignore, selection=self.selection,
+            left_out=self.blocked | self.impossible.keys(), links=self.links,
+            clock_ns=self.clock_ns, is_same=self._equals_base,
+        ).run()  # fmt: skip
         if self.index.has_changed and not self.link.active:
             self.index.save(self.index_file)
         if self.blocked:

@@ -52,12 +52,7 @@ class Shown(NamedTuple):
 
 
 def _page(
-    asked: Asked,
-    template: str,
-    title: bytes | str,
-    path: bytes | None = None,
-    /,
-    **values: Any,  # noqa: ANN401 - for the template
+    asked: Asked, template: str, title: bytes | str, path: bytes | None = None, /, **values: object
 ) -> Shown:
     """Return a page of a ref, or with a path of a directory or object at the ref."""
     ref, repository = asked.ref, asked.repository
