@@ -11,7 +11,7 @@
     access           key pairs, and sessions of browsers
     served           the repositories, opened for many threads
     writes           writes to branches; those that come at the same time are made together
-    reading          a part of an object
+    reading          conditions of requests, and parts of objects
     statuses         HTTP's statuses of errors
     clients          lines that connect well-known clients
 
