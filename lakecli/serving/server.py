@@ -72,13 +72,10 @@ def is_loopback(host: str) -> bool:
 
 def names_of(host: str) -> frozenset[str]:
     """Return the names that the ``Host`` header may have; empty: any, which TLS makes safe."""
-    if is_loopback(host):
-        return LOCAL_NAMES | {host.lower()}
-    try:
-        is_every = ip_address(host).is_unspecified
-    except ValueError:
-        is_every = False
-    return frozenset() if is_every else LOCAL_NAMES | {host.lower()}
+    with suppress(ValueError):
+        if ip_address(host).is_unspecified:
+            return frozenset()
+    return LOCAL_NAMES | {host.lower()}
 
 
 def bind(host: str, port: int | None) -> socket.socket:

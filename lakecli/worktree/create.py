@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from shlex import quote
 
@@ -82,22 +83,17 @@ def clone(
         src, None, active="clone", target=head.id, include=tuple(include), exclude=tuple(exclude)
     )
     with lock(root):
-        found = read_link(root)
-        is_begun = (
-            found is not None
-            and found.at_head is None
-            and (found.src, found.include, found.exclude) == (link.src, link.include, link.exclude)
-        )
-        names = {each.name for each in root.iterdir()} - {os.fsdecode(INCOMING)}
-        if names and not is_begun:
-            raise Refused(
-                f"directory {root} exists and is not empty",
-                hint="clone into another directory; or link it as it is: "
-                f"`local init {quote(str(link.src))} {quote(str(root))}`",
-            )
-        if not is_begun:
+        begun = read_link(root)
+        same = attrgetter("src", "at_head", "include", "exclude")
+        if begun is None or same(begun) != same(link):
+            if {each.name for each in root.iterdir()} - {os.fsdecode(INCOMING)}:
+                raise Refused(
+                    f"directory {root} exists and is not empty",
+                    hint="clone into another directory; or link it as it is: "
+                    f"`local init {quote(str(link.src))} {quote(str(root))}`",
+                )
+            begun = link
             write_link(root, link)
-        begun = found if is_begun and found is not None else link
         worktree = Worktree(repository, root, begun, linking=linking)
         return bring(worktree, head, operation="clone", policy=OwnChanges.KEEP, options=options)
 

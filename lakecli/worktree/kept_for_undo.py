@@ -405,12 +405,9 @@ def _as_kept(
     for path, kept in images:
         relative = path[len(prefix) :]
         value = worktree.find(tree, relative)
-        try:
-            status = os.lstat(worktree.path_of(relative))
-        except (FileNotFoundError, NotADirectoryError):
-            status = None
         change = LocalChange(ChangeType.REMOVED, None)
-        if status is not None:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            status = os.lstat(worktree.path_of(relative))
             change = LocalChange(ChangeType.CHANGED, state_of(status))
         if worktree.equals(relative, change, value):
             done.add(relative)

@@ -59,9 +59,8 @@ def differences(
         if item.here is None:
             continue
         left = worktree.find(tree, item.path) if has_values else None
-        right = None
-        if has_values and item.here is not ChangeType.REMOVED:
-            right = _entry_of(worktree, item.path)
+        is_here = has_values and item.here is not ChangeType.REMOVED
+        right = _entry_of(worktree, item.path) if is_here else None
         yield Difference(item.here, item.path, left, right)
 
 

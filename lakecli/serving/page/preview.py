@@ -78,7 +78,9 @@ def preview(repository: Repository, path: bytes, entry: Entry) -> Preview:
     try:
         if not entry.size:
             return Preview("The object is empty.")
-        data = _read(repository, entry)
+        is_small = entry.size <= MOST_READ  # an object that is read whole is verified
+        read = read_object if is_small else partial(read_range, start=0, size=MOST_READ)
+        data = b"".join(read(repository, entry))
         if data.startswith(b"PAR1"):
             return _of_parquet(*locate(repository, entry), entry.size)
     except LakeError as error:
@@ -92,13 +94,6 @@ def preview(repository: Repository, path: bytes, entry: Entry) -> Preview:
         data, is_whole = _unpacked(data)
         path = path.removesuffix(b".gz")
     return _of_bytes(path, entry, data, is_whole=is_whole)
-
-
-def _read(repository: Repository, entry: Entry) -> bytes:
-    """Return the beginning of an object; an object that is read whole is verified."""
-    if entry.size <= MOST_READ:
-        return b"".join(read_object(repository, entry))
-    return b"".join(read_range(repository, entry, 0, MOST_READ))
 
 
 def _unpacked(data: bytes) -> tuple[bytes, bool]:
