@@ -846,7 +846,7 @@ def test_what_cannot_be_linked_is_copied_or_refused(
 ) -> None:
     large = "x" * (SMALL + 1)
     commit_contents(repository, {"large": large, "small": "s"})
-    monkeypatch.setattr("lakecli.worktree.fetching.reflink", lambda *_: False)
+    monkeypatch.setattr("lakecli.worktree.linked_files.reflink", lambda *_: False)
     clone(repository, tmp_path / "auto")
     assert files(tmp_path / "auto") == {"large": large, "small": "s"}
     uri = parse_path("lakefs://demo/main/", allow_empty=True)
@@ -863,7 +863,7 @@ def test_what_cannot_be_linked_is_copied_or_refused(
             to.write(source.read_bytes())
         return True
 
-    monkeypatch.setattr("lakecli.worktree.fetching.reflink", share)
+    monkeypatch.setattr("lakecli.worktree.linked_files.reflink", share)
     clone(repository, tmp_path / "shared", linking=LinkMode.REFLINK)
     assert files(tmp_path / "shared") == {"large": large, "small": "s"}
     assert items(reopen(repository, tmp_path / "shared")) == {}

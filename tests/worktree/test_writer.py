@@ -24,7 +24,7 @@ from lakecli.repository.transfer.parallel import MAX_FAILURES
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.contract import ANY, BucketNotFound
 from lakecli.stores.local.files import write_all
-from lakecli.worktree import create, fetching, writer
+from lakecli.worktree import create, fetching, linked_files, writer
 from lakecli.worktree.checkout import restore
 from lakecli.worktree.index import state_of
 from lakecli.worktree.status import status
@@ -238,7 +238,7 @@ def test_a_disk_without_reflinks_is_asked_once(
         asked.append(source)
         return False
 
-    monkeypatch.setattr(fetching, "reflink", refuse)
+    monkeypatch.setattr(linked_files, "reflink", refuse)
     clone(repository, tmp_path / "wd")
     assert len(asked) == 1
     assert files(tmp_path / "wd") == contents
@@ -298,10 +298,10 @@ def test_progress_counts_each_file_once(
     large = "x" * (SMALL + 1)
     commit_contents(repository, {**dict.fromkeys(NEW), "small": "s", "large": large})
     uri = parse_path("lakefs://demo/main/", allow_empty=True)
-    monkeypatch.setattr(fetching, "reflink", share)
+    monkeypatch.setattr(linked_files, "reflink", share)
     for linking in (LinkMode.AUTO, LinkMode.HARDLINK, LinkMode.COPY):
         if linking is LinkMode.COPY:
-            monkeypatch.setattr(fetching, "reflink", None)
+            monkeypatch.setattr(linked_files, "reflink", None)
         progress = RecordedProgress()
         options = DownloadOptions(progress=progress)
         create.clone(repository, uri, tmp_path / linking.value, options=options, linking=linking)
@@ -624,7 +624,7 @@ def test_copied_and_linked_files_have_the_times_of_their_objects(
     (root / "large").chmod(0o755)
     commit_worktree(reopen(repository, root))
 
-    monkeypatch.setattr(fetching, "reflink", share)
+    monkeypatch.setattr(linked_files, "reflink", share)
     clone(repository, tmp_path / "other")
     for name in ("large", "small"):
         assert (tmp_path / "other" / name).stat().st_mtime == 1_000_000_000
