@@ -15,33 +15,11 @@ from io import BytesIO
 from itertools import islice
 from typing import Final, NamedTuple
 
+from lakecli import errors
 from lakecli.base.model import NO_METADATA
-from lakecli.errors import (
-    ErrorKind,
-    IntegrityError,
-    LakeError,
-    PermissionDenied,
-    Refused,
-    Unreachable,
-    Unsupported,
-)
-from lakecli.stores.capabilities import (
-    PART_SIZE,
-    DeletesMatching,
-    PartUploads,
-    Prunes,
-    UploadId,
-    WritesGarbled,
-    uploads_of,
-)
-from lakecli.stores.contract import (
-    ABSENT,
-    ANY,
-    ConditionFailed,
-    ObjectNotFound,
-    ObjectStore,
-    exists,
-)
+from lakecli.stores import capabilities, contract
+from lakecli.stores.capabilities import DeletesMatching, PartUploads, Prunes, UploadId
+from lakecli.stores.contract import ANY, ConditionFailed, ObjectNotFound, ObjectStore, exists
 
 CONDITIONS_FIX: Final = (
     "let one machine at a time write here, or use a store with conditional writes: Amazon S3, "
@@ -54,7 +32,7 @@ BROKEN: Final = "broken"
 """The key in `Check.details`, of a check that raised `BrokenPromise`, for what the store did."""
 
 
-class BrokenPromise(Unsupported):
+class BrokenPromise(errors.Unsupported):
     """Raised if the store violates a guarantee that concurrent writers need.
 
     A store that lacks a feature raises `Unsupported` itself. A broken promise is a fault of the
@@ -90,7 +68,7 @@ class Check(NamedTuple):
     verdict: CheckVerdict
     seen: str
     fix: str = ""
-    kind: ErrorKind | None = None
+    kind: errors.ErrorKind | None = None
     details: Mapping[str, str] = NO_METADATA
 
     @property
@@ -114,7 +92,7 @@ def warning(name: str, seen: str, *, fix: str, **details: str) -> Check:
     return Check(name, CheckVerdict.WARNING, seen, fix, details=details)
 
 
-def failed(name: str, error: LakeError, *, fix: str = "", **details: str) -> Check:
+def failed(name: str, error: errors.LakeError, *, fix: str = "", **details: str) -> Check:
     """Return a failed check.
 
     Args:
@@ -155,14 +133,14 @@ class ScratchObjects:
         """Delete all objects and abort all uploads; a second call does nothing."""
         try:
             self._remove()
-        except LakeError:
+        except errors.LakeError:
             self._forget()
             raise
         self._forget()
 
     def remove_after_failure(self) -> None:
         """Delete all objects and uploads after an error or an interrupt; ignore further errors."""
-        with suppress(LakeError):  # the first error is the one to report
+        with suppress(errors.LakeError):  # the first error is the one to report
             try:
                 self.remove()
             except KeyboardInterrupt:
@@ -295,9 +273,9 @@ def check_names(scratch: ScratchObjects) -> Check:
             kept.append(part)
         except ConditionFailed:  # the store has the name already, or a name that conflicts with it
             (folded if exists(store, key) else refused).append(part)
-        except LakeError as error:
+        except errors.LakeError as error:
             refused.append(part)
-            if not isinstance(error, Unreachable):  # else the object may exist
+            if not isinstance(error, errors.Unreachable):  # else the object may exist
                 scratch.keys.discard(key)
     folded += [part for part in kept if _body_of(store, scratch.prefix + part) != part.encode()]
     listed = {info.key.removeprefix(scratch.prefix) for info in store.list(scratch.prefix)}
@@ -319,8 +297,8 @@ def check_names(scratch: ScratchObjects) -> Check:
 def _put_once(store: ObjectStore, key: str, body: bytes) -> None:
     """Write a new object without retries, because some servers answer 500 for some names."""
     try:
-        store.put(key, body, ABSENT)
-    except Unsupported:
+        store.put(key, body, contract.ABSENT)
+    except errors.Unsupported:
         store.put(key, body, ANY)
 
 
@@ -353,7 +331,7 @@ def check_delete_matching(scratch: ScratchObjects) -> Check:
             "let it run where neither clock nor network stops",
         )
     if store.delete_matching([(key, version)]) or exists(store, key):
-        raise Unsupported("an object of the version that was named is not deleted")
+        raise errors.Unsupported("an object of the version that was named is not deleted")
     return ok(name, "an object that was written again is kept")
 
 
@@ -362,13 +340,13 @@ def check_multipart(scratch: ScratchObjects) -> Check:
     from google_crc32c import value as crc32c
 
     name = "multipart"
-    uploads = uploads_of(scratch.store)
+    uploads = capabilities.uploads_of(scratch.store)
     if uploads is None:
         return skipped(name, "this kind of store has no uploads in parts")
     key = scratch.key("parts")
     try:
         upload = scratch.start_upload(uploads, key)
-    except Unsupported as error:
+    except errors.Unsupported as error:
         return _send_large(scratch, key, error)
     part = uploads.put_part(key, upload, 1, BODY, crc32c=crc32c(BODY))
     arrived = [each.number for each in uploads.parts(key, upload)]
@@ -391,16 +369,16 @@ def check_multipart(scratch: ScratchObjects) -> Check:
     return ok(name, "allowed")
 
 
-def _send_large(scratch: ScratchObjects, key: str, why: Unsupported) -> Check:
+def _send_large(scratch: ScratchObjects, key: str, why: errors.Unsupported) -> Check:
     """Upload a large object as one stream, because the store has no multipart uploads.
 
     Args:
         why: the error that the multipart upload raised.
     """
-    size = PART_SIZE + 1
+    size = capabilities.PART_SIZE + 1
     scratch.store.put(key, BytesIO(bytes(size)), ANY)
     if scratch.store.head(key).size != size:
-        raise IntegrityError("an object that was sent as one stream has another size")
+        raise errors.IntegrityError("an object that was sent as one stream has another size")
     return warning(
         "multipart",
         why.message,
@@ -416,7 +394,7 @@ def _why_unlisted(
         found = islice(uploads.iter_unfinished(prefix), _MAX_UPLOADS)
         if any(each.id == upload for each in found):
             return None
-    except (PermissionDenied, Unsupported) as error:
+    except (errors.PermissionDenied, errors.Unsupported) as error:
         return f"cannot be listed: {error.message}", error.hint
     return "are not listed by a prefix of their keys, and so never deleted", None
 
@@ -426,9 +404,9 @@ def check_checksums(scratch: ScratchObjects) -> Check:
     name = "checksums"
     try:
         is_sent = _send_garbled(scratch)
-    except Unsupported:
+    except errors.Unsupported:
         raise
-    except (IntegrityError, Refused):
+    except (errors.IntegrityError, errors.Refused):
         return ok(name, "bytes that do not match their checksum are refused")
     if not is_sent:
         return skipped(name, "this store verifies no checksums of requests")
@@ -445,10 +423,10 @@ def _send_garbled(scratch: ScratchObjects) -> bool:
     from google_crc32c import value as crc32c
 
     key = scratch.key("garbled")
-    if isinstance(scratch.store, WritesGarbled):
+    if isinstance(scratch.store, capabilities.WritesGarbled):
         scratch.store.put_garbled(key, BODY)
         return True
-    uploads = uploads_of(scratch.store)
+    uploads = capabilities.uploads_of(scratch.store)
     if uploads is None:
         return False
     upload = scratch.start_upload(uploads, key)
@@ -474,7 +452,7 @@ def distance(shown: datetime, before: datetime, after: datetime) -> timedelta:
 def must_equal(found: bytes, expected: bytes, what: str) -> None:
     """Raise `IntegrityError` if the bytes that were read differ from the expected bytes."""
     if found != expected:
-        raise IntegrityError(
+        raise errors.IntegrityError(
             f"{what} was read with other bytes than were written",
             hint="check the proxies in between, or use another store",
         )

@@ -31,17 +31,9 @@ from lakecli.base.layout import MAX_SHARING_SIZE, SHARING
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.retry import CLAIMS, Retries
 from lakecli.errors import IntegrityError, Refused, Unreachable
+from lakecli.stores import contract
 from lakecli.stores.capabilities import access_of
-from lakecli.stores.contract import (
-    ABSENT,
-    ANY,
-    JSON,
-    Condition,
-    ConditionFailed,
-    Match,
-    ObjectNotFound,
-    ObjectStore,
-)
+from lakecli.stores.contract import Condition, ConditionFailed, Match, ObjectNotFound, ObjectStore
 
 FORMAT: Final = 1
 
@@ -174,7 +166,9 @@ def record(store: ObjectStore, result: Result, retries: Retries = _RETRIES) -> S
         if wanted is known:
             return known
         try:
-            store.put(SHARING, _dump(wanted), ANY if result.reason else condition, JSON)
+            store.put(
+                SHARING, _dump(wanted), contract.ANY if result.reason else condition, contract.JSON
+            )
         except ConditionFailed:
             continue
         return wanted
@@ -185,8 +179,10 @@ def _read_to_change(store: ObjectStore, *, replaces: bool) -> tuple[SharingEvide
     try:
         data, version = store.get_versioned(SHARING, length=MAX_SHARING_SIZE + 1)
     except ObjectNotFound:
-        return SharingEvidence(), ABSENT
-    condition = Match(version) if version else ANY  # an empty object may have no known version
+        return SharingEvidence(), contract.ABSENT
+    condition = (
+        Match(version) if version else contract.ANY
+    )  # an empty object may have no known version
     try:
         return _parse(store, data), condition
     except IntegrityError:

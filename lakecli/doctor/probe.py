@@ -16,19 +16,12 @@ from io import BufferedReader
 from itertools import islice
 from typing import ClassVar, Final, NamedTuple
 
+from lakecli import errors
 from lakecli.base.layout import DOCTOR
 from lakecli.base.model import NO_ACCOUNT, NO_METADATA, Account
 from lakecli.doctor import checks, conditions
 from lakecli.doctor.checks import Check, CheckVerdict, ScratchObjects, failed, ok, skipped, warning
 from lakecli.doctor.demands import Remedies
-from lakecli.errors import (
-    LakeError,
-    PermissionDenied,
-    Refused,
-    Unreachable,
-    Unsupported,
-    UsageError,
-)
 from lakecli.stores.capabilities import access_of
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 from lakecli.stores.presigned_urls import PresignRequest
@@ -84,17 +77,17 @@ class FetchedUrl(NamedTuple):
         """Return the time in the ``Date`` header, or ``None`` without a valid one."""
         return date_of(self.headers.get("date", ""))
 
-    def problem(self) -> LakeError | None:
+    def problem(self) -> errors.LakeError | None:
         """Return the error for a response, or ``None`` if the request succeeded."""
         if self.status == _OK:
             return None
         code = _CODE.search(self.body)
         answer = f"{self.status} {code[1].decode()}" if code else str(self.status)
         if self.status in _DENIED:
-            return PermissionDenied(f"a signed URL was refused: {answer}")
+            return errors.PermissionDenied(f"a signed URL was refused: {answer}")
         if self.status >= _SERVER_FAULT:
-            return Unreachable(f"a signed URL was answered by {answer}")
-        return Refused(f"a signed URL was answered by {answer}")
+            return errors.Unreachable(f"a signed URL was answered by {answer}")
+        return errors.Refused(f"a signed URL was answered by {answer}")
 
 
 def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) -> FetchedUrl:
@@ -118,12 +111,12 @@ def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) ->
     from lakecli.stores.proxies import open_connections, proxy_of
 
     if not url.startswith(("http://", "https://")):
-        raise UsageError("a signed URL is no HTTP URL")
+        raise errors.UsageError("a signed URL is no HTTP URL")
     try:
         parse_url(url)
         proxy = proxy_of(url)
     except ValueError:  # its message may contain the URL
-        raise UsageError("a signed URL is no HTTP URL") from None
+        raise errors.UsageError("a signed URL is no HTTP URL") from None
     try:
         with (
             open_connections(proxy, limits_of(access), headers=_HEADERS) as connections,
@@ -142,12 +135,12 @@ def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) ->
             headers = {name.lower(): value for name, value in answer.headers.items()}
             return FetchedUrl(answer.status, body, headers)
     except LocationParseError:  # its message has the URL of the proxy, and so its password
-        raise Unreachable(
+        raise errors.Unreachable(
             "a signed URL cannot be fetched: its server, or the proxy, has no valid name",
             hint=_CHECK_PROXIES,
         ) from None
     except HTTPError as error:
-        raise Unreachable(
+        raise errors.Unreachable(
             f"a signed URL cannot be fetched: {error.__cause__ or error}", hint=_CHECK_PROXIES
         ) from error
 
@@ -189,7 +182,7 @@ class Probe:
         self._begun = clock()
         self._obstacle = ""
         self._verdicts: dict[str, CheckVerdict] = {}
-        self._listed: list[ObjectInfo] | LakeError = []
+        self._listed: list[ObjectInfo] | errors.LakeError = []
         self._sent: tuple[datetime, datetime] | None = None
 
     def run(self) -> Generator[Check]:
@@ -222,14 +215,14 @@ class Probe:
             return skipped(name, obstacle)
         try:
             return look(self)
-        except PermissionDenied as error:
+        except errors.PermissionDenied as error:
             return self._remedied(name, error)
-        except LakeError as error:
-            if isinstance(error, Unreachable) and not self._obstacle and not self._answers():
+        except errors.LakeError as error:
+            if isinstance(error, errors.Unreachable) and not self._obstacle and not self._answers():
                 self._obstacle = "the store stopped answering"
             return failed(name, error)
 
-    def _remedied(self, name: str, error: PermissionDenied) -> Check:
+    def _remedied(self, name: str, error: errors.PermissionDenied) -> Check:
         """Return a failed check for a request that was refused.
 
         If the request succeeds with another setting, the fix is the command that sets it.
@@ -253,9 +246,9 @@ class Probe:
         """Return whether the store still answers a request for a listing."""
         try:
             next(iter(self.store.list(DOCTOR)), None)
-        except Unreachable:
+        except errors.Unreachable:
             return False
-        except LakeError:
+        except errors.LakeError:
             pass  # any other error is an answer, too
         return True
 
@@ -279,7 +272,7 @@ class Probe:
     def _look_at_credentials(self) -> Check:
         try:
             access = access_of(self.store)
-        except LakeError:
+        except errors.LakeError:
             self._obstacle = "there are no credentials"
             raise
         if access is None:
@@ -295,13 +288,13 @@ class Probe:
         before = self._now()
         try:
             if self._greet is not None:
-                with suppress(PermissionDenied):  # it did answer
+                with suppress(errors.PermissionDenied):  # it did answer
                     self.scratch.store = self._greet()
             try:
                 self._listed = list(islice(self.store.list(DOCTOR), _MAX_LISTED))
-            except (PermissionDenied, Unsupported) as error:
+            except (errors.PermissionDenied, errors.Unsupported) as error:
                 self._listed = error  # reported by the next check
-        except LakeError:
+        except errors.LakeError:
             self._obstacle = "the store is not reachable"
             raise
         milliseconds = f"{(self._now() - before) / timedelta(milliseconds=1):.0f}"
@@ -316,7 +309,7 @@ class Probe:
         return ok("reachable", f"{place}, in {milliseconds} ms", **details)
 
     def _look_at_listing(self) -> Check:
-        if isinstance(self._listed, LakeError):
+        if isinstance(self._listed, errors.LakeError):
             raise self._listed
         now = self._now()
         old = [info.key for info in self._listed if now - info.modified_at > LEFT_AFTER]
@@ -344,7 +337,7 @@ class Probe:
         keys = sorted(self.scratch.keys)
         try:
             self.scratch.remove()
-        except LakeError as error:
+        except errors.LakeError as error:
             fixes = [error.hint] if error.hint else []
             if self._is_written:
                 place = self._place_of(self.scratch.prefix)
@@ -358,7 +351,9 @@ class Probe:
         for key in keys[:_MAX_ASKED]:
             with suppress(ObjectNotFound):
                 self.store.head(key)
-                raise Unsupported("a deleted object is still there", hint=checks.CONSISTENCY_FIX)
+                raise errors.Unsupported(
+                    "a deleted object is still there", hint=checks.CONSISTENCY_FIX
+                )
         return ok("delete", "allowed; nothing was left behind")
 
     def _place_of(self, key: str) -> str:
@@ -388,7 +383,7 @@ class Probe:
         key = self.scratch.prefix + checks.OBJECT
         signed = self.store.presign(key, PresignRequest("PUT", _URL_LIFETIME), now=self._now())
         said: Mapping[str, str] = {}
-        with suppress(Unreachable):  # a server that has no such requests
+        with suppress(errors.Unreachable):  # a server that has no such requests
             said = self._fetch(signed.url, preflight=True).headers
         origin, methods = (
             said.get(f"access-control-allow-{name}", "") for name in ("origin", "methods")
@@ -415,7 +410,7 @@ class Probe:
             return ok("clock", seen, seconds=str(seconds))
         if abs(ahead) <= CLOCK_LIMIT or is_local(self.store.uri):
             return warning("clock", seen, fix=_CLOCK_FIX, seconds=str(seconds))
-        error = PermissionDenied(f"{seen}: signatures are refused", hint=_CLOCK_FIX)
+        error = errors.PermissionDenied(f"{seen}: signatures are refused", hint=_CLOCK_FIX)
         return failed("clock", error, seconds=str(seconds))
 
     def _measure(self) -> timedelta | None:
@@ -427,7 +422,7 @@ class Probe:
         before = self._now()
         try:
             signed = self.store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=before)
-        except (Unsupported, PermissionDenied):
+        except (errors.Unsupported, errors.PermissionDenied):
             return None
         date = self._fetch(signed.url).date()
         return None if date is None else checks.distance(date, before, self._now())

@@ -12,14 +12,8 @@ import struct
 from collections.abc import Container, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from lakecli.kv.local_store import (
-    ReadTransaction,
-    Table,
-    WriteTransaction,
-    get_path,
-    put_paths,
-    scan_paths,
-)
+from lakecli.kv import local_store
+from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction, get_path, put_paths
 
 MINIMUM_AGE_NS: Final = 30_000_000_000
 """Nanoseconds; a file that changed less than this before it was hashed is not recorded.
@@ -69,7 +63,7 @@ def find_files(txn: ReadTransaction, digests: Container[str]) -> Iterator[tuple[
     """
     owner: bytes | None = next(_owners(txn, b""), None)
     while owner is not None:
-        for path, value in scan_paths(txn, Table.FILE_HASHES, owner):
+        for path, value in local_store.scan_paths(txn, Table.FILE_HASHES, owner):
             digest = value[_FILE.size :].hex()
             if digest in digests:
                 yield digest, path

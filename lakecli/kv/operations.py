@@ -30,19 +30,9 @@ from typing import Any, Final, NamedTuple, NoReturn, Self
 from lakecli.base.identity import blake3_of
 from lakecli.base.model import NO_METADATA, CommitId, RefKind
 from lakecli.errors import LakeError, NotFound
+from lakecli.kv import local_store
 from lakecli.kv.lmdb_environment import LmdbEnvironment
-from lakecli.kv.local_store import (
-    OWNER_SIZE,
-    LocalStore,
-    ReadTransaction,
-    Table,
-    WriteTransaction,
-    drop_paths,
-    get_path,
-    owner_key,
-    put_paths,
-    scan_paths,
-)
+from lakecli.kv.local_store import LocalStore, ReadTransaction, Table, WriteTransaction, owner_key
 from lakecli.kv.store_errors import malformed
 
 _COUNTER: Final = b"n"
@@ -260,9 +250,9 @@ def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterabl
             images = [
                 (path, _NOTHING if value is None else _STAGED + value)
                 for path in batch
-                for value in (get_path(txn, Table.STAGING, token, path),)
+                for value in (local_store.get_path(txn, Table.STAGING, token, path),)
             ]
-        put_paths(txn, Table.IMAGES, owner, images, overwrite=False)
+        local_store.put_paths(txn, Table.IMAGES, owner, images, overwrite=False)
 
 
 class Image(NamedTuple):
@@ -273,7 +263,7 @@ class Image(NamedTuple):
 
 def find_image(txn: ReadTransaction, id: bytes, token: bytes, path: bytes) -> Image | None:
     """Return the image of a path; ``None`` if the operation did not write to it."""
-    image = get_path(txn, Table.IMAGES, _image_owner(id, token), path)
+    image = local_store.get_path(txn, Table.IMAGES, _image_owner(id, token), path)
     return None if image is None else Image(_staged_of(image))
 
 
@@ -285,7 +275,7 @@ def iter_images(
     The record is ``None`` if nothing was staged at the path.
     """
     owner = _image_owner(id, token)
-    for path, image in scan_paths(txn, Table.IMAGES, owner, start=start, prefix=prefix):
+    for path, image in local_store.scan_paths(txn, Table.IMAGES, owner, start=start, prefix=prefix):
         yield path, _staged_of(image)
 
 
@@ -304,7 +294,7 @@ def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = N
     for change in operation.staging:
         owner = _image_owner(operation.id, change.token)
         room = None if limit is None else limit - deleted
-        deleted += drop_paths(txn, Table.IMAGES, owner, limit=room)
+        deleted += local_store.drop_paths(txn, Table.IMAGES, owner, limit=room)
         if deleted == limit:
             return deleted
     txn.delete(Table.OPERATIONS, _BY_ID + owner_key(operation.repository) + operation.id)
@@ -312,7 +302,7 @@ def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = N
 
 
 def _image_owner(id: bytes, token: bytes) -> bytes:
-    return blake3_of(id + token)[:OWNER_SIZE]
+    return blake3_of(id + token)[: local_store.OWNER_SIZE]
 
 
 def _dump(operation: Operation) -> bytes:
@@ -505,13 +495,15 @@ class PastStaging:
             image = find_image(self._txn, id_, token, path)
             if image is not None:
                 return image.staged
-        return get_path(self._txn, Table.STAGING, token, path)
+        return local_store.get_path(self._txn, Table.STAGING, token, path)
 
     def scan(
         self, token: bytes, *, start: bytes = b"", prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield (path, staged record) under `prefix` from `start` on, in path order."""
-        present = scan_paths(self._txn, Table.STAGING, token, start=start, prefix=prefix)
+        present = local_store.scan_paths(
+            self._txn, Table.STAGING, token, start=start, prefix=prefix
+        )
         ids = self._writers.get(token)
         if not ids:
             return present

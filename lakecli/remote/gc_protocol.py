@@ -59,16 +59,9 @@ from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.retry import Retries
 from lakecli.base.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
+from lakecli.stores import contract
 from lakecli.stores.capabilities import settle
-from lakecli.stores.contract import (
-    ABSENT,
-    ANY,
-    ConditionFailed,
-    Match,
-    ObjectNotFound,
-    ObjectStore,
-    Version,
-)
+from lakecli.stores.contract import ConditionFailed, Match, ObjectNotFound, ObjectStore, Version
 
 FORMAT: Final = 1
 
@@ -324,7 +317,7 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
         Unreachable: the store does not answer, or refused although nobody else changed the state.
         OutcomeUnknown: the answer was lost, and the outcome cannot be determined.
     """
-    condition = ABSENT if seen.version is None else Match(seen.version)
+    condition = contract.ABSENT if seen.version is None else Match(seen.version)
     try:
         store.put(layout.GC_STATE, dump_state(after), condition)
     except (ConditionFailed, Unreachable, ObjectNotFound) as error:
@@ -354,7 +347,7 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
 
 def store_now(store: ObjectStore) -> datetime:
     """Return the current time by the store's clock: write a small object, and return its date."""
-    store.put(CLOCK_KEY, b"", ANY)
+    store.put(CLOCK_KEY, b"", contract.ANY)
     return store.head(CLOCK_KEY).modified_at
 
 
@@ -374,7 +367,9 @@ def write_keep(store: ObjectStore, epoch: int, keep_id: str, keys: Collection[st
     number = 0
     while some := list(islice(remaining, _KEYS_OF_A_KEEP)):
         body = "".join(f"{key}\n" for key in some).encode("ascii")
-        store.put(keep_prefix(epoch) + keep_id + (f"-{number}" if number else ""), body, ANY)
+        store.put(
+            keep_prefix(epoch) + keep_id + (f"-{number}" if number else ""), body, contract.ANY
+        )
         number += 1
 
 

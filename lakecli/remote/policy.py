@@ -23,17 +23,9 @@ from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, identifier, moment, text, whole
 from lakecli.errors import LostRace, OutcomeUnknown, Unreachable
 from lakecli.remote.ref_records import MAX_WHO_SIZE, NewerRecord, NotOurs, Unwritable
+from lakecli.stores import contract
 from lakecli.stores.capabilities import settle
-from lakecli.stores.contract import (
-    ABSENT,
-    JSON,
-    ConditionFailed,
-    Match,
-    ObjectNotFound,
-    ObjectStore,
-    Version,
-    get_bounded,
-)
+from lakecli.stores.contract import ConditionFailed, Match, ObjectNotFound, ObjectStore, Version
 
 FORMAT: Final = 1
 
@@ -149,9 +141,9 @@ def put_policy(store: ObjectStore, seen: SeenPolicy, after: PolicyRecord) -> Non
                 hint="another program writes into this namespace: move that object away",
             )
     body = json.dumps(fields, indent=1).encode("ascii") + b"\n"
-    condition = ABSENT if seen.version is None else Match(seen.version)
+    condition = contract.ABSENT if seen.version is None else Match(seen.version)
     try:
-        store.put(POLICY, body, condition, JSON)
+        store.put(POLICY, body, condition, contract.JSON)
     except (ConditionFailed, Unreachable, ObjectNotFound) as error:
         try:
             now = look_at_policy(store, accepts_damage=True)
@@ -196,7 +188,7 @@ def find_policy(store: ObjectStore, number: int) -> PolicyRecord | None:
 
 def _get(store: ObjectStore, key: str) -> bytes:
     try:
-        return get_bounded(store, key, MAX_POLICY_SIZE)
+        return contract.get_bounded(store, key, MAX_POLICY_SIZE)
     except ObjectNotFound:
         return b""
 

@@ -34,29 +34,11 @@ from lakecli.base.model import NO_METADATA, RefKind
 from lakecli.base.progress import ignore_step
 from lakecli.base.retry import Retries
 from lakecli.errors import LakeError, LostRace, NotFound, OutcomeUnknown, Unreachable, Unresponsive
-from lakecli.remote.ref_records import (
-    MAX_MOVES,
-    InvalidRecord,
-    NotOurs,
-    RecordedMove,
-    RemoteRef,
-    dump_moves,
-    dump_ref,
-    parse_moves,
-    parse_ref,
-)
+from lakecli.remote import ref_records
+from lakecli.remote.ref_records import MAX_MOVES, InvalidRecord, NotOurs, RecordedMove, RemoteRef
+from lakecli.stores import contract
 from lakecli.stores.capabilities import settle
-from lakecli.stores.contract import (
-    ABSENT,
-    JSON,
-    ConditionFailed,
-    Match,
-    NotAllowed,
-    ObjectNotFound,
-    ObjectStore,
-    Version,
-    get_bounded,
-)
+from lakecli.stores.contract import ConditionFailed, Match, ObjectNotFound, ObjectStore, Version
 
 PARALLEL_READS: Final = 16
 _READ_AHEAD: Final = 8 * PARALLEL_READS
@@ -78,7 +60,7 @@ def find_ref(store: ObjectStore, kind: RefKind, name: str) -> RemoteRef | None:
         )
     except ObjectNotFound:
         return None
-    return parse_ref(kind, name, data, version)
+    return ref_records.parse_ref(kind, name, data, version)
 
 
 def sequence_of(ref: RemoteRef | None) -> int:
@@ -145,7 +127,7 @@ def spill(
         return moves
     older = moves[KEPT_MOVES:]
     key = layout.reflog_key(kind, name, older[0].sequence)
-    if not store.put_new(key, dump_moves(older)):
+    if not store.put_new(key, ref_records.dump_moves(older)):
         _check_spilled(store, key, older)
     return moves[:KEPT_MOVES]
 
@@ -157,7 +139,7 @@ def _check_spilled(store: ObjectStore, key: str, moves: tuple[RecordedMove, ...]
     exists.
     """
     try:
-        found = parse_moves(key, get_bounded(store, key, layout.MAX_REF_SIZE))
+        found = ref_records.parse_moves(key, contract.get_bounded(store, key, layout.MAX_REF_SIZE))
     except ObjectNotFound as error:
         raise Unreachable(
             f"the store refuses to write {key}, although it does not exist",
@@ -203,7 +185,7 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[Record
     """Return the moves of the chunk that begins with move `newest`; none if there is no chunk."""
     key = layout.reflog_key(ref.kind, ref.name, newest)
     try:
-        data = get_bounded(store, key, layout.MAX_REF_SIZE)
+        data = contract.get_bounded(store, key, layout.MAX_REF_SIZE)
     except ObjectNotFound:
         # Other versions may end chunks at other moves: the next chunk in the listing has this move.
         found = next(store.list(layout.reflog_prefix(ref.kind, ref.name), after=key), None)
@@ -211,10 +193,10 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[Record
             return ()
         key = found.key
         try:
-            data = get_bounded(store, key, layout.MAX_REF_SIZE)
+            data = contract.get_bounded(store, key, layout.MAX_REF_SIZE)
         except ObjectNotFound:
             return ()
-    moves = parse_moves(key, data)
+    moves = ref_records.parse_moves(key, data)
     if key != layout.reflog_key(ref.kind, ref.name, moves[0].sequence):
         raise NotOurs(
             f"{key} says that its newest move is number {moves[0].sequence}",
@@ -377,9 +359,9 @@ class RefMove:
         try:
             written = self._store.put(
                 layout.ref_key(self._intent.kind, self._intent.name),
-                dump_ref(self._new),
-                ABSENT if self._version is None else Match(self._version),
-                JSON,
+                ref_records.dump_ref(self._new),
+                contract.ABSENT if self._version is None else Match(self._version),
+                contract.JSON,
             )
         except LakeError as error:
             if isinstance(error, Unreachable):
@@ -442,7 +424,7 @@ class RefMove:
         return True
 
     def _fail(self, error: LakeError) -> None:
-        if isinstance(error, NotAllowed):
+        if isinstance(error, contract.NotAllowed):
             error.hint = (
                 f"the bucket's policy may protect {self._intent.kind} {self._intent.name}: let "
                 "somebody who may move it merge"
@@ -546,8 +528,8 @@ def stamp(store: ObjectStore, kind: RefKind, name: str, policy: int) -> None:
         ref = find_ref(store, kind, name)
         if ref is None or ref.policy >= policy:
             return
-        body = dump_ref(ref._replace(policy=policy))
+        body = ref_records.dump_ref(ref._replace(policy=policy))
         with suppress(ConditionFailed):
-            store.put(layout.ref_key(kind, name), body, Match(ref.version), JSON)
+            store.put(layout.ref_key(kind, name), body, Match(ref.version), contract.JSON)
             return
     raise LostRace(f"{kind} {name} moved {MOST_READS} times while it was read", hint="try again")

@@ -22,15 +22,8 @@ from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle import lake as lakes
 from lakecli.repository.handle.namespace import describe_there, owner_of
 from lakecli.repository.journal import bucket_state, operation_log, tracking
-from lakecli.repository.sharing.fetch import (
-    Change,
-    RefsInBucket,
-    RefUpdate,
-    Unpacked,
-    notify,
-    read_remote,
-    take_packs,
-)
+from lakecli.repository.sharing import fetch
+from lakecli.repository.sharing.fetch import Change, RefsInBucket, RefUpdate, Unpacked, notify
 from lakecli.stores.uri import normalise
 
 
@@ -83,8 +76,8 @@ def clone_counted(
     with lake.kv.read() as txn:
         _check_new(txn, record)
     state = read_state(repository.store)
-    remote = read_remote(repository, {}, progress=progress)
-    unpacked = take_packs(repository, remote.refs, progress=progress)
+    remote = fetch.read_remote(repository, {}, progress=progress)
+    unpacked = fetch.take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("register")
     fetched = bucket_state.LastFetch(lake.runtime.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:

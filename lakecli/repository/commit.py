@@ -8,14 +8,7 @@ from typing import Final
 from lakecli.base.model import Commit, MergeStrategy
 from lakecli.committed.writer import apply
 from lakecli.errors import ConflictError, NothingToDo
-from lakecli.repository.commit_attempts import (
-    MAX_ATTEMPTS,
-    Attempt,
-    Draft,
-    check_texts,
-    kept_moving,
-    staged_attempt,
-)
+from lakecli.repository import commit_attempts
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.lakefs.hooks import COMMIT, notify_hooks
@@ -70,9 +63,9 @@ def commit(
         LostRace: another commit contains the staged changes.
     """
     only = StagedPart.of(paths, prefixes) if paths or prefixes else None
-    attempt: Attempt | None = None
-    for _ in range(MAX_ATTEMPTS):
-        attempt = staged_attempt(repository, branch, last=attempt, who=committer)
+    attempt: commit_attempts.Attempt | None = None
+    for _ in range(commit_attempts.MAX_ATTEMPTS):
+        attempt = commit_attempts.staged_attempt(repository, branch, last=attempt, who=committer)
         with attempt.sealed_view() as view:
             head = claim_head(view)
             changes = _changes(view, branch, strategy, only)
@@ -87,14 +80,14 @@ def commit(
                 if only is None
                 else f"list what is staged: `diff {uri}`",
             )
-        draft = Draft(tree, [head], message, committer, metadata or {}, created_at)
-        check_texts(draft)  # before what stays staged is copied
+        draft = commit_attempts.Draft(tree, [head], message, committer, metadata or {}, created_at)
+        commit_attempts.check_texts(draft)  # before what stays staged is copied
         left = () if only is None else copy_rest(repository, attempt.branch, only)
         made = attempt.move(draft, left=left)
         if made is not None:
             notify_hooks(repository, COMMIT, branch, tree)
             return made
-    raise kept_moving(branch)
+    raise commit_attempts.kept_moving(branch)
 
 
 def _changes(

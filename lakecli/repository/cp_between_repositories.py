@@ -29,22 +29,9 @@ from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import uploaded_changes
-from lakecli.repository.reading.addresses import (
-    Trust,
-    bucket_of,
-    is_external,
-    lies_below,
-    place_of,
-    remember,
-    trust_of,
-)
-from lakecli.repository.reading.contents import (
-    damaged,
-    digest_of,
-    gone,
-    read_object,
-    with_attributes,
-)
+from lakecli.repository.reading import addresses, contents
+from lakecli.repository.reading.addresses import Trust, bucket_of, is_external, lies_below, place_of
+from lakecli.repository.reading.contents import damaged, digest_of, gone, read_object
 from lakecli.repository.reading.recorded import locate
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import (
@@ -271,7 +258,7 @@ class Across:
         """Make copied objects durable and claim them; let the target read imported objects."""
         self.ingest.flush(brought)
         if self._places:
-            remember(self._target, sorted(self._places))
+            addresses.remember(self._target, sorted(self._places))
             self._places.clear()
 
     def bring_one(self, value: bytes) -> tuple[bytes, Ingested | None]:
@@ -294,7 +281,7 @@ class Across:
         if digest is not None:
             return value, self._known(entry, digest)
         if is_external(entry):
-            entry = with_attributes(entry, *locate(self._source, entry))
+            entry = contents.with_attributes(entry, *locate(self._source, entry))
         reader = PieceReader(self._pieces(entry))
         ingested = self.ingest.stream(cast("BinaryIO", reader))
         own = entry._replace(physical_address=data_key(ingested.digest), checksum=ingested.digest)
@@ -329,7 +316,7 @@ class Across:
 
     @cached_property
     def _trust(self) -> Trust:
-        return trust_of(self._source)
+        return addresses.trust_of(self._source)
 
     def _known(self, entry: Entry, digest: str) -> Ingested:
         """Copy an object that is named by its contents, unless the target has it."""

@@ -1,8 +1,8 @@
 """Download all objects below a directory, or only the objects that a list names.
 
-`_TreeDownload` compares each object with its file, decides what to do with the path, and passes the
-decision to a sink: `_Writing` executes and counts it, `_DryRun` only lists it. With `deletes`,
-files that have no object at the ref are deleted at the end.
+`_TreeDownload` compares each object with its file, and decides what to do with the path. In a dry
+run, the decision is only listed. With `deletes`, files that have no object at the ref are deleted
+at the end.
 """
 
 from __future__ import annotations
@@ -17,18 +17,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
+from lakecli import errors
 from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory
 from lakecli.committed.values import decode_entry
-from lakecli.errors import (
-    IntegrityError,
-    LakeError,
-    NotFound,
-    PermissionDenied,
-    Refused,
-    Unreachable,
-    UsageError,
-)
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import ACTIONS, DEFAULTS, Downloader, DownloadOptions
 from lakecli.repository.reading.addresses import is_external, real_path, remembered
@@ -43,7 +35,7 @@ from lakecli.repository.transfer.destination import (
     is_marker,
 )
 from lakecli.repository.transfer.ignore_patterns import is_own
-from lakecli.repository.transfer.parallel import FailureBudget, Workers
+from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.repository.transfer.plan import Listed, PathAction, PathStep, TransferReport
 from lakecli.repository.transfer.walk import AscendingNames, LinkPolicy, walk
 from lakecli.stores.contract import BucketNotFound
@@ -99,83 +91,90 @@ def download_tree(
             no object; or the directory contains files that a repository needs. Nothing is written.
         UsageError: `target` cannot be a directory.
     """
-    report = DownloadReport()
     if options.deletes is not None:
         _check_unneeded(repository, target)
     below = as_directory(prefix)
     with open_view(repository, ref) as view, Destination(os.fsencode(target)) as destination:
         surplus = _Surplus.of(view, below, target, options)
-        place = _Place(view, below, options, target, destination, surplus)
-        if listed is not None:
-            dry_run = _DryRun()
-            download = _TreeDownload(place, dry_run, Workers(options.parallelism))
-            records = download.records(names)
-            while batch := list(islice(records, LOOK_AHEAD)):
-                download.bring(iter(batch))
-                dry_run.drain(listed)
-            download.delete_surplus()
-            dry_run.drain(listed)
-            return report
-        count = len(place.surplus.files)
-        if options.max_delete is not None and count > options.max_delete:
-            raise Refused(
+        count = len(surplus.files)
+        if listed is None and options.max_delete is not None and count > options.max_delete:
+            raise errors.Refused(
                 f"{count:,} files would be deleted, more than {options.max_delete:,}",
                 hint="list them: `listed=LIST.append`",
             )
-        writing = _Writing(place, report)
-        download = _TreeDownload(place, writing, writing.workers)
-        download.bring(download.records(names))
-        download.delete_surplus()
-    report.failures.sort()
-    return report
-
-
-class _Place(NamedTuple):
-    """The objects and options of a download, and the directory to which it writes.
-
-    Attributes:
-        below: the directory whose objects are downloaded; their names are relative to it.
-        surplus: the files to delete. An object whose path is blocked by such a file is downloaded
-            last.
-    """
-
-    view: View
-    below: bytes
-    options: DownloadOptions
-    target: Path
-    destination: Destination
-    surplus: _Surplus
+        download = _TreeDownload(view, below, destination, options, listed)
+        return download.run(names, target, surplus)
 
 
 class _TreeDownload:
-    """Decides what is done with each object and each surplus file, and passes it to a sink.
+    """Decides what is done with each object and each surplus file, and does it or only lists it.
 
     Args:
-        sink: executes the decisions, or lists them.
-        workers: the threads that compare files and call the sink.
+        below: the directory whose objects are downloaded; their names are relative to it.
+        listed: given in a dry run, which changes nothing.
     """
 
-    def __init__(self, place: _Place, sink: _Writing | _DryRun, workers: Workers) -> None:
-        self._place = place
-        self._view, self._below, self._options = place.view, place.below, place.options
-        self._surplus = place.surplus
-        self._sink = sink
-        self._workers = workers
+    def __init__(
+        self,
+        view: View,
+        below: bytes,
+        destination: Destination,
+        options: DownloadOptions,
+        listed: Listed | None,
+    ) -> None:
+        self._view = view
+        self._below = below
+        self._destination = destination
+        self._options = options
+        self._listed = listed
+        self._steps: list[PathStep] = []
+        """What a dry run has still to list."""
+        self._report = DownloadReport()
+        self._download = Downloader(view.repository, options)
+        self._workers = self._download.workers
+        self._surplus = _Surplus([], [])
+        self._waiting: list[tuple[bytes, Entry]] = []
+        """Objects whose paths are blocked by surplus files."""
         self._budget = FailureBudget()
         self._has_failed = False
-        for path, reason in self._surplus.failures:
-            self._fail(path, reason)
+        self._lock = Lock()
 
-    def records(self, names: Sequence[bytes] | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Return all objects below the directory, or only those with the given names.
+    def run(self, names: Sequence[bytes] | None, target: Path, surplus: _Surplus) -> DownloadReport:
+        """Bring all objects, or those with the given names, then delete the surplus files.
 
-        A name without an object is recorded as a failure.
+        Nothing is deleted if anything has failed. Objects whose paths the surplus files block are
+        brought last.
+
+        Args:
+            target: the directory of the surplus files.
 
         Raises:
             NotFound: there is nothing below the directory.
         """
-        if names is not None:
-            return self._named(names)
+        self._surplus = surplus
+        for path, reason in surplus.failures:
+            self._fail(path, reason)
+        records = self._records() if names is None else self._named(names)
+        if self._listed is None:
+            self._workers.for_each(self._selected(records), self._one)
+        else:
+            while batch := list(islice(records, LOOK_AHEAD)):
+                self._workers.for_each(self._selected(iter(batch)), self._one)
+                self._list_steps(self._listed)
+        if surplus.files and not self._has_failed:
+            self._delete(target, surplus.files)
+        if self._listed is not None:
+            self._list_steps(self._listed)
+        self._report.failures.sort()
+        return self._report
+
+    def _list_steps(self, listed: Listed) -> None:
+        """List the steps of a dry run since the last call, in path order."""
+        for step in sorted(self._steps, key=lambda step: step.path):
+            listed(step)
+        self._steps.clear()
+
+    def _records(self) -> Iterator[tuple[bytes, bytes]]:
         records = self._view.scan(prefix=self._below)
         first = next(records, None)
         if first is None:
@@ -191,25 +190,25 @@ class _TreeDownload:
             else:
                 yield path, value
 
-    def _no_such(self, path: bytes) -> NotFound:
+    def _no_such(self, path: bytes) -> errors.NotFound:
         return no_such_path(self._view.repository, self._view.name, path)
 
-    def bring(self, records: Iterator[tuple[bytes, bytes]]) -> None:
-        """Decide what is done with each object, and pass it to the sink, in several threads."""
-        self._workers.for_each(self._selected(records), self._one)
-
-    def delete_surplus(self) -> None:
-        """Delete the surplus files, then write the objects whose paths they blocked.
-
-        Nothing is deleted if anything has failed.
-        """
-        if self._has_failed or not self._surplus.files:
-            return
-        for name, seen in self._surplus.files:
-            path = os.fsencode(self._place.target / os.fsdecode(name))
-            self._sink.delete(PathStep(PathAction.DELETED, path, seen.size), name, seen)
+    def _delete(self, target: Path, files: Sequence[tuple[bytes, FileStamp]]) -> None:
+        """Delete files unless they have changed, and the directories that become empty."""
+        view, below = self._view, self._below
+        for name, seen in files:
+            if self._listed is not None:
+                path = os.fsencode(target / os.fsdecode(name))
+                self._steps.append(PathStep(PathAction.DELETED, path, seen.size))
+                continue
+            try:
+                self._report.deleted += self._destination.delete(
+                    name, seen=seen, keeps=lambda each: view.find(below + each + b"/") is not None
+                )
+            except errors.LakeError as error:
+                self._report.failures.append((below + name, error.message))
         self._surplus = _Surplus([], [])
-        self._workers.for_each(sorted(self._sink.waiting, key=lambda item: item[0]), self._one)
+        self._workers.for_each(sorted(self._waiting, key=lambda item: item[0]), self._one)
 
     def _selected(self, records: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, Entry]]:
         """Yield the selected objects; report their number and size to the progress in batches."""
@@ -218,17 +217,17 @@ class _TreeDownload:
             selected = []
             for path, value in batch:
                 if is_own(path[below:]):
-                    self._sink.pass_over(PathStep(PathAction.EXCLUDED, path))
+                    self._pass_over(PathStep(PathAction.EXCLUDED, path))
                     continue
                 try:
                     entry = decode_entry(value)
-                except IntegrityError as error:
+                except errors.IntegrityError as error:
                     self._fail(path, error.message)
                     continue
                 if selection.takes(path[below:]):
                     selected.append((path, entry))
                 else:
-                    self._sink.pass_over(PathStep(PathAction.EXCLUDED, path, entry.size))
+                    self._pass_over(PathStep(PathAction.EXCLUDED, path, entry.size))
             size = sum(entry.size for _, entry in selected)
             self._options.progress.expect(items=len(selected), size=size)
             yield from selected
@@ -239,21 +238,27 @@ class _TreeDownload:
         name = path[len(self._below) :]
         try:
             if is_marker(name, entry.size):
-                if name:
-                    self._sink.make_directory(name[:-1])
+                if name and self._listed is None:
+                    self._destination.make_directory(name[:-1])
                 return
             self._write_unless_there(path, name, entry)
         except ENDS_ALL:
             raise
-        except (UnwritableFile, NotFound, IntegrityError, UsageError, Refused) as error:
+        except (
+            UnwritableFile,
+            errors.NotFound,
+            errors.IntegrityError,
+            errors.UsageError,
+            errors.Refused,
+        ) as error:
             # Without the namespace all objects fail; without a bucket outside it only some.
             if isinstance(error, BucketNotFound) and not is_external(entry):
                 raise
             if isinstance(error, UnsafeName) and self._surplus.blocks(name):
-                self._sink.put_off(PathStep(PathAction.NEW, path, entry.size), entry)
+                self._put_off(item)
             else:
                 self._fail(path, error.message)
-        except (PermissionDenied, Unreachable) as error:
+        except (errors.PermissionDenied, errors.Unreachable) as error:
             self._fail(path, error.message)
             if self._budget.failed(error):
                 raise
@@ -261,110 +266,52 @@ class _TreeDownload:
             self._options.progress.advance(items=1)
 
     def _write_unless_there(self, path: bytes, name: bytes, entry: Entry) -> None:
-        state = self._place.destination.state_of(
+        state = self._destination.state_of(
             name,
             size=entry.size,
             digest=content_digest(entry),
-            mtime=entry.file_mtime if self._sink.sets_times else None,
+            mtime=entry.file_mtime if self._listed is None else None,
             check=self._workers.check,
         )
         step = PathStep(ACTIONS[state], path, entry.size)
         if step.action is PathAction.UNCHANGED:
-            self._sink.pass_over(step)
+            self._pass_over(step)
+            return
+        if self._listed is None:
+            size = self._download.fetch(self._destination, name, entry)
+            with self._lock:
+                self._report.downloaded += 1
+                self._report.size += size
         else:
-            self._sink.write(step, entry)
-            self._budget.succeeded()
+            self._steps.append(step)
+        self._budget.succeeded()
+
+    def _put_off(self, item: tuple[bytes, Entry]) -> None:
+        """Postpone an object until the file in its way has been deleted."""
+        if self._listed is None:
+            self._waiting.append(item)
+        else:
+            self._steps.append(PathStep(PathAction.NEW, item[0], item[1].size))
 
     def _fail(self, path: bytes, reason: str) -> None:
         self._has_failed = True
-        self._sink.pass_over(PathStep(PathAction.FAILED, path, error=reason))
+        self._pass_over(PathStep(PathAction.FAILED, path, error=reason))
 
-
-class _Writing:
-    """The sink that executes the decisions of a download, and reports them."""
-
-    sets_times = True
-
-    def __init__(self, place: _Place, report: DownloadReport) -> None:
-        self._place = place
-        self._cut = len(place.below)
-        self._report = report
-        self._download = Downloader(place.view.repository, place.options)
-        self.workers = self._download.workers
-        self.waiting: list[tuple[bytes, Entry]] = []
-        self._lock = Lock()
-
-    def pass_over(self, step: PathStep) -> None:
-        """Count an object that is unchanged, excluded or failed."""
+    def _pass_over(self, step: PathStep) -> None:
+        """Count an object that is unchanged, excluded or failed; in a dry run, list it."""
         report = self._report
-        if step.action is PathAction.UNCHANGED:
-            self._place.options.progress.advance(size=step.size)
+        if self._listed is not None:
+            self._steps.append(step)
+        elif step.action is PathAction.UNCHANGED:
+            self._options.progress.advance(size=step.size)
             with self._lock:
                 report.unchanged += 1
         elif step.action is PathAction.FAILED:
             report.failures.append((step.path, step.error))
-        elif is_own(step.path[self._cut :]):
+        elif is_own(step.path[len(self._below) :]):
             report.left_out.append(step.path)
         else:
             report.excluded += 1
-
-    def write(self, step: PathStep, entry: Entry) -> None:
-        """Write an object that is new or changed."""
-        size = self._download.fetch(self._place.destination, step.path[self._cut :], entry)
-        with self._lock:
-            self._report.downloaded += 1
-            self._report.size += size
-
-    def put_off(self, step: PathStep, entry: Entry) -> None:
-        """Postpone an object until the file in its way has been deleted."""
-        self.waiting.append((step.path, entry))
-
-    def make_directory(self, name: bytes) -> None:
-        """Make the directory for a directory marker."""
-        self._place.destination.make_directory(name)
-
-    def delete(self, _step: PathStep, name: bytes, seen: FileStamp) -> None:
-        """Delete a file unless it has changed, and the directories that become empty."""
-        view, below = self._place.view, self._place.below
-        try:
-            self._report.deleted += self._place.destination.delete(
-                name, seen=seen, keeps=lambda each: view.find(below + each + b"/") is not None
-            )
-        except LakeError as error:
-            self._report.failures.append((below + name, error.message))
-
-
-class _DryRun:
-    """The sink that lists the decisions of a download, and changes nothing."""
-
-    sets_times = False
-    waiting = ()
-
-    def __init__(self) -> None:
-        self._steps: list[PathStep] = []
-
-    def pass_over(self, step: PathStep) -> None:
-        """List an object that is unchanged, excluded or failed."""
-        self._steps.append(step)
-
-    def write(self, step: PathStep, _entry: Entry) -> None:
-        """List an object that is new or changed."""
-        self._steps.append(step)
-
-    put_off = write
-
-    def make_directory(self, name: bytes) -> None:
-        """List nothing: a directory has no data."""
-
-    def delete(self, step: PathStep, _name: bytes, _seen: FileStamp) -> None:
-        """List a file that would be deleted."""
-        self._steps.append(step)
-
-    def drain(self, listed: Listed) -> None:
-        """Pass the steps since the last call to `listed`, in path order."""
-        for step in sorted(self._steps, key=lambda step: step.path):
-            listed(step)
-        self._steps.clear()
 
 
 class _Surplus(NamedTuple):
@@ -405,7 +352,7 @@ class _Surplus(NamedTuple):
             elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                 found.files.append((name, FileStamp.of(status)))
         if found.files and not objects.any:
-            raise Refused(
+            raise errors.Refused(
                 f"there is no object below {view.repository.uri}/{view.name}/{os.fsdecode(below)}, "
                 "so everything would be deleted",
                 hint=f"if that is meant: rm -r {target}",
@@ -447,7 +394,7 @@ def _check_unneeded(repository: Repository, target: Path) -> None:
     for place, what in needed:
         real = os.path.realpath(place)
         if os.path.commonpath([root, real]) in (root, real):
-            raise Refused(
+            raise errors.Refused(
                 f"{target} holds or lies in {what}, from which nothing may be deleted: {place}",
                 hint="download to another directory",
             )

@@ -55,14 +55,9 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import key_of
 from lakecli.repository.reading.view import View
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
+from lakecli.stores import contract
 from lakecli.stores.capabilities import renew
-from lakecli.stores.contract import (
-    BucketNotFound,
-    ObjectInfo,
-    ObjectNotFound,
-    ObjectStore,
-    find_info,
-)
+from lakecli.stores.contract import BucketNotFound, ObjectInfo, ObjectNotFound, ObjectStore
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -475,7 +470,9 @@ class GcGuard:
                     self._await_sweep()
                     continue
                 found = zip(
-                    keys, self._for_each(partial(find_info, self._store), keys), strict=True
+                    keys,
+                    self._for_each(partial(contract.find_info, self._store), keys),
+                    strict=True,
                 )
                 infos = {key: info for key, info in found if info is not None}
                 # Checked after the state was read and before the keep: a sweep that deleted one

@@ -35,13 +35,8 @@ from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.handle.namespace import describe_there
 from lakecli.repository.journal import tracking
 from lakecli.repository.runtime import Home, Runtime
-from lakecli.repository.sharing.fetch import (
-    notify,
-    read_remote,
-    take_named_packs,
-    take_new_packs,
-    take_packs,
-)
+from lakecli.repository.sharing import fetch
+from lakecli.repository.sharing.fetch import notify, read_remote, take_named_packs, take_new_packs
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.read_only import ReadOnlyStore
 from lakecli.stores.uri import normalise
@@ -266,7 +261,7 @@ class Fetching:
             {},
             wanted=lambda kind, name: kind in kinds and (kind, name) not in self._read,
         )
-        self._report([*remote.damaged, *take_packs(self._repository, remote.refs).damaged])
+        self._report([*remote.damaged, *fetch.take_packs(self._repository, remote.refs).damaged])
         self._listed |= kinds
         self._read |= {(ref.kind, ref.name) for ref in remote.refs}
         self._keep(remote.refs)

@@ -12,18 +12,9 @@ from enum import StrEnum
 from shlex import quote
 from typing import Final, NamedTuple
 
+from lakecli import errors
 from lakecli.base.model import NAMED_KINDS, Branch, CommitId, RefKind
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.errors import (
-    AlreadyExists,
-    Forbidden,
-    LakeError,
-    LostRace,
-    NotFound,
-    OutcomeUnknown,
-    Refused,
-    is_interrupt,
-)
 from lakecli.kv.bucket import UnsentMove
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import is_ancestor
@@ -112,7 +103,7 @@ class PushFailure(NamedTuple):
 
     kind: RefKind
     name: str
-    error: LakeError
+    error: errors.LakeError
 
 
 class PushReport(NamedTuple):
@@ -150,7 +141,7 @@ def push(
     with repository.lake.kv.read() as txn:
         try:
             kind, _ = _local(txn, repository, kind, name)
-        except NotFound as error:
+        except errors.NotFound as error:
             raise _interrupted(repository, kind, name, finished) or error from None
         expected = repository.tracking(txn).position(kind, name)
     return _push(repository, kind, name, expected=expected, options=options, moved=moved)
@@ -180,11 +171,11 @@ def push_reset(
     ends = (branch.commit_id, moved.commit_id)
     try:
         pushed = push(repository, branch.name, kind=RefKind.BRANCH, options=options, moved=ends)
-    except (OutcomeUnknown, Unverified):
+    except (errors.OutcomeUnknown, Unverified):
         raise
-    except LakeError as error:
+    except errors.LakeError as error:
         refusal = UnsentMove(RefKind.BRANCH, branch.name, RESET, *ends, ())
-        if not is_interrupt(error) and put_back(repository, refusal, options.who):
+        if not errors.is_interrupt(error) and put_back(repository, refusal, options.who):
             say_undone(error, refusal)
         raise
     return moved, pushed
@@ -228,7 +219,7 @@ def push_all(
             each = _push(
                 repository, kind, name, expected=last_seen, options=options, has_fetched=True
             )
-        except (LostRace, AlreadyExists, Forbidden) as error:
+        except (errors.LostRace, errors.AlreadyExists, errors.Forbidden) as error:
             failed.append(PushFailure(kind, name, error))
             continue
         pushed.append(each)
@@ -259,11 +250,11 @@ def push_deletion(
     found = (_look(repository, each, name) for each in kinds)
     remote = next((each for each in found if each is not None and each.commit_id is not None), None)
     if remote is None:
-        raise NotFound(
+        raise errors.NotFound(
             f"no branch or tag {name!r} in the bucket", hint=f"see: `status {repository.uri}`"
         )
     if remote.kind is RefKind.BRANCH and name == repository.record.default_branch:
-        raise Refused(
+        raise errors.Refused(
             f"cannot delete the default branch {name}",
             hint=f"undo commits on it: `branch revert {repository.uri}/{name} REF`",
         )
@@ -310,7 +301,7 @@ def _push(
             state = _compare(txn, repository, kind, before=before, after=after)
             is_put_back = moved is not None and _is_put_back(txn, repository, *moved, present)
         if is_put_back:
-            raise LostRace(
+            raise errors.LostRace(
                 f"{kind} {name} was put back meanwhile, to {present}",
                 hint=f"see what was done: `op log {repository.uri}`",
             )
@@ -337,7 +328,9 @@ def _push(
         result = publish(repository, move, has_fetched=has_fetched)
         if result.outcome == MoveOutcome.APPLIED:
             return RefPush(kind, name, before, after, state)
-    raise LostRace(f"{name} moved {MAX_ATTEMPTS} times while it was pushed", hint="try again")
+    raise errors.LostRace(
+        f"{name} moved {MAX_ATTEMPTS} times while it was pushed", hint="try again"
+    )
 
 
 def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:
@@ -419,7 +412,7 @@ def _local(
     for each in NAMED_KINDS if kind is None else (kind,):
         if (commit_id := refs.position(each, name)) is not None:
             return each, commit_id
-    raise NotFound(
+    raise errors.NotFound(
         f"no {kind or 'branch or tag'} {name!r} in {repository.uri}",
         hint=SAME_NAME if ":" in name else f"list them: `branch list {repository.uri}`",
     )
@@ -427,12 +420,12 @@ def _local(
 
 def _interrupted(
     repository: Repository, kind: RefKind | None, name: str, finished: Sequence[FinishedMove]
-) -> NotFound | None:
+) -> errors.NotFound | None:
     """Return the error for a ref that is gone on this machine, if its push was interrupted."""
     for each in finished:
         if each.intent.name == name and kind in (None, each.intent.kind):
             uri = quote(f"{repository.uri}/{name}")
-            return NotFound(
+            return errors.NotFound(
                 f"no {each.intent.kind} {name!r} in {repository.uri}; {each.text()}",
                 hint=f"delete it in the bucket too: `push --delete {uri}`"
                 if each.state is MoveOutcome.APPLIED and each.intent.after is not None

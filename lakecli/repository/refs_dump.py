@@ -18,13 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.base.ids import MetarangeId, RangeId
 from lakecli.base.model import Branch, Commit, CommitId, RefKind
-from lakecli.committed.metaranges import (
-    WRITER,
-    WRITER_PROPERTY,
-    RangeRecord,
-    encode_range_record,
-    name_of_records,
-)
+from lakecli.committed import metaranges
 from lakecli.committed.tree_store import TableBatch, TreeStore
 from lakecli.errors import Refused
 from lakecli.kv.local_store import ReadTransaction
@@ -330,7 +324,7 @@ def _write(
         "entity": entity.encode(),
         "schema_name": f"{_PACKAGE}.{name}".encode(),
         "schema_definition": _schema_definition(name, fields),
-        WRITER_PROPERTY: WRITER,
+        metaranges.WRITER_PROPERTY: metaranges.WRITER,
     }
     ranges: list[tuple[bytes, bytes]] = []
     remaining = iter(records)
@@ -338,14 +332,14 @@ def _write(
         table = TableWriter(properties=properties | {"type": b"ranges"})
         keys, values = zip(*part, strict=True)
         table.add_many(keys, values)
-        range_id = RangeId(name_of_records(keys, values))
+        range_id = RangeId(metaranges.name_of_records(keys, values))
         size = trees.write(batch, range_id, table.finish())
-        record = RangeRecord(range_id, table.min_key, table.max_key, size, table.count)
-        ranges.append((table.max_key, encode_range_record(record)))
+        record = metaranges.RangeRecord(range_id, table.min_key, table.max_key, size, table.count)
+        ranges.append((table.max_key, metaranges.encode_range_record(record)))
     metarange = TableWriter(properties=properties | {"type": b"metaranges"})
     last_keys, described = [key for key, _ in ranges], [value for _, value in ranges]
     metarange.add_many(last_keys, described)
-    tree = MetarangeId(name_of_records(last_keys, described))
+    tree = MetarangeId(metaranges.name_of_records(last_keys, described))
     trees.write(batch, tree, metarange.finish())
     return tree
 

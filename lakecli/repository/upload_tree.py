@@ -28,23 +28,13 @@ from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreach
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import is_to_stage, values_on
+from lakecli.repository.transfer import walk
 from lakecli.repository.transfer.destination import is_marker
 from lakecli.repository.transfer.ignore_patterns import Selection, is_own
 from lakecli.repository.transfer.ingest import SMALL, TINY, look
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
 from lakecli.repository.transfer.plan import Listed, PathAction, PathStep, TransferReport
-from lakecli.repository.transfer.walk import (
-    AscendingNames,
-    FileChanged,
-    FileOpener,
-    SmallFile,
-    SpecialFile,
-    WalkedFile,
-    by_own_names,
-    named,
-    size_of,
-    walk,
-)
+from lakecli.repository.transfer.walk import AscendingNames, FileChanged, FileOpener, WalkedFile
 from lakecli.repository.upload import BroughtIn, Uploader, UploadOptions, expected_object, values_of
 from lakecli.stores.contract import is_much_less
 from lakecli.stores.uri import is_local, parse
@@ -197,7 +187,7 @@ def _files(
     repository, branch, prefix, options = target
     if not isinstance(source, Path):
         check_branch(repository, branch)
-        yield _UploadFiles(iter(by_own_names(source)))
+        yield _UploadFiles(iter(walk.by_own_names(source)))
         return
     if not source.is_dir():
         raise NotFound(f"no such directory: {source}")
@@ -233,7 +223,9 @@ def files_of(
 ) -> Iterator[WalkedFile]:
     """Yield all files below a directory, or only those with the given names."""
     root = os.fsencode(source)
-    return walk(root, options.links) if names is None else named(root, names, options.links)
+    return (
+        walk.walk(root, options.links) if names is None else walk.named(root, names, options.links)
+    )
 
 
 class _Item(NamedTuple):
@@ -250,7 +242,7 @@ class _Item(NamedTuple):
     present: bytes | None
     size: int
     refusal: PathStep | None
-    content: SmallFile | None = None
+    content: walk.SmallFile | None = None
 
 
 def _items(
@@ -270,7 +262,7 @@ def _items(
         read = {} if opener is None else dict(zip(new, opener.read_small(new, TINY), strict=True))
         contents = list(map(read.get, taken))
         sizes = [
-            size_of(each) if content is None else len(content[0])
+            walk.size_of(each) if content is None else len(content[0])
             for each, content in zip(taken, contents, strict=True)
         ]
         options.progress.expect(items=len(taken), size=sum(sizes))
@@ -285,7 +277,7 @@ def _refusal(found: WalkedFile, prefix: bytes, selection: Selection) -> PathStep
     if is_own(found.relative):
         return PathStep(PathAction.EXCLUDED, path)
     if not selection.takes(found.relative):
-        return PathStep(PathAction.EXCLUDED, path, size_of(found))
+        return PathStep(PathAction.EXCLUDED, path, walk.size_of(found))
     problem = found.problem
     if problem is None and not 0 < len(found.relative) <= MAX_PATH_SIZE - len(prefix):
         try:
@@ -295,7 +287,7 @@ def _refusal(found: WalkedFile, prefix: bytes, selection: Selection) -> PathStep
     return None if problem is None else PathStep(PathAction.FAILED, found.path, error=problem)
 
 
-_OF_ONE_FILE: Final = (OSError, SpecialFile, FileChanged, IntegrityError, Unreachable)
+_OF_ONE_FILE: Final = (OSError, walk.SpecialFile, FileChanged, IntegrityError, Unreachable)
 """Errors that concern one file, unless the store cannot be reached at all."""
 
 

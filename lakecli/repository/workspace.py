@@ -18,14 +18,7 @@ from lakecli.committed.diff import diff
 from lakecli.committed.values import is_same
 from lakecli.committed.writer import apply
 from lakecli.errors import ConflictError, NothingToDo
-from lakecli.repository.commit_attempts import (
-    MAX_ATTEMPTS,
-    Draft,
-    attempt_on_top,
-    check_texts,
-    kept_moving,
-    seal,
-)
+from lakecli.repository import commit_attempts
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.journal import workspaces
@@ -54,7 +47,7 @@ def begin(repository: Repository, branch: str, *, owner: str = "") -> str:
         NotFound: no such branch.
     """
     check_early(repository, branch)
-    seal(repository, branch)  # hides changes that are staged later
+    commit_attempts.seal(repository, branch)  # hides changes that are staged later
     with repository.lake.kv.write() as txn:
         return workspaces.begin(txn, repository, branch_at(repository, txn, branch), owner)
 
@@ -117,10 +110,12 @@ def commit(
         watched = workspaces.watched_of(txn, name)
         ended = workspaces.end(txn, repository, name)
     try:
-        for _ in range(MAX_ATTEMPTS):
-            attempt = attempt_on_top(repository, branch, kind="commit", who=committer)
+        for _ in range(commit_attempts.MAX_ATTEMPTS):
+            attempt = commit_attempts.attempt_on_top(
+                repository, branch, kind="commit", who=committer
+            )
             if _is_staged(repository, branch, ended):
-                attempt = attempt._replace(branch=seal(repository, branch))
+                attempt = attempt._replace(branch=commit_attempts.seal(repository, branch))
             with attempt.sealed_view() as view:
                 head = claim_head(view)
                 mine = _Mine(view, ended)
@@ -132,14 +127,14 @@ def commit(
                     f"nothing to commit on {branch}: the block has changed nothing",
                     hint="allow_empty=True commits anyway",
                 )
-            draft = Draft(tree, [head], message, committer, metadata or {})
-            check_texts(draft)  # before what stays staged is copied
+            draft = commit_attempts.Draft(tree, [head], message, committer, metadata or {})
+            commit_attempts.check_texts(draft)  # before what stays staged is copied
             left = copy_rest(repository, attempt.branch, StagedPart(replaced))
             made = attempt.move(draft, left=left)
             if made is not None:
                 notify_hooks(repository, COMMIT, branch, tree)
                 return made
-        raise kept_moving(branch)
+        raise commit_attempts.kept_moving(branch)
     finally:
         drop_copies(repository, name=name, tokens=[ended.staging_token])
 

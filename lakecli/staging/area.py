@@ -9,17 +9,8 @@ from itertools import chain
 from typing import Final, NewType
 
 from lakecli.base.model import Branch, StagingToken
-from lakecli.kv.local_store import (
-    ReadTransaction,
-    Record,
-    Table,
-    WriteTransaction,
-    delete_path,
-    drop_paths,
-    get_path,
-    put_paths,
-    scan_paths,
-)
+from lakecli.kv import local_store
+from lakecli.kv.local_store import ReadTransaction, Record, Table, WriteTransaction, delete_path
 
 ClaimedValue = NewType("ClaimedValue", bytes)
 """An encoded entry whose object is in the bucket and claimed against garbage collection, or a
@@ -33,14 +24,14 @@ def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
     """Return the record staged at a path, `TOMBSTONE` for a deletion; ``None``: not staged."""
     if txn.past is not None:
         return txn.past.get(token, path)
-    return get_path(txn, Table.STAGING, token, path)
+    return local_store.get_path(txn, Table.STAGING, token, path)
 
 
 def put_many(
     txn: WriteTransaction, token: StagingToken, items: Iterable[tuple[bytes, ClaimedValue]]
 ) -> None:
     """Stage paths, each with a claimed value or `TOMBSTONE`, in ascending order of paths."""
-    put_paths(txn, Table.STAGING, token, items)
+    local_store.put_paths(txn, Table.STAGING, token, items)
 
 
 def remove(txn: WriteTransaction, token: StagingToken, path: bytes) -> bool:
@@ -59,7 +50,7 @@ def scan(
     """
     if txn.past is not None:
         return txn.past.scan(token, start=start, prefix=prefix)
-    return scan_paths(txn, Table.STAGING, token, start=start, prefix=prefix)
+    return local_store.scan_paths(txn, Table.STAGING, token, start=start, prefix=prefix)
 
 
 def is_empty(txn: ReadTransaction, token: StagingToken) -> bool:
@@ -79,7 +70,7 @@ def drop(txn: WriteTransaction, token: StagingToken, *, limit: int | None = None
 
     A number below `limit` means that no records are left.
     """
-    return drop_paths(txn, Table.STAGING, token, limit=limit)
+    return local_store.drop_paths(txn, Table.STAGING, token, limit=limit)
 
 
 def scan_newest(

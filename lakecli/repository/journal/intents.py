@@ -36,15 +36,8 @@ from lakecli.kv.bucket import IntentStore, LocalMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import LEFT, MOVE, iter_operations
 from lakecli.refs.graph import is_ancestor
-from lakecli.remote.refs import (
-    Intent,
-    MoveOutcome,
-    MoveResult,
-    RefMove,
-    find_ref,
-    look_up_move,
-    sequence_of,
-)
+from lakecli.remote import refs as remote_refs
+from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, RefMove, find_ref, sequence_of
 from lakecli.repository.contract import FinishedMove, Repository
 from lakecli.repository.journal import bucket_state, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
@@ -416,7 +409,7 @@ def finish_pending(repository: Repository) -> list[FinishedMove]:
         begun = list(iter_begun(txn, repository))
     finished = []
     for each in begun:
-        result = look_up_move(repository.store, each.intent)
+        result = remote_refs.look_up_move(repository.store, each.intent)
         if result is None:
             finished.append(FinishedMove(each.intent, MoveOutcome.OPEN))
             continue

@@ -24,15 +24,8 @@ from lakecli.kv.bucket import PackedStore, Tracked
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import get_commit, get_parent
-from lakecli.remote import packs
-from lakecli.remote.gc_protocol import (
-    NEVER_RAN,
-    GcState,
-    Phase,
-    may_have_swept,
-    read_state,
-    wait_for_sweep,
-)
+from lakecli.remote import gc_protocol, packs
+from lakecli.remote.gc_protocol import NEVER_RAN, GcState, Phase, may_have_swept, read_state
 from lakecli.remote.packs import PackInfo
 from lakecli.remote.refs import MoveOutcome, MoveResult, find_ref, iter_refs
 from lakecli.repository.contract import Repository
@@ -153,7 +146,7 @@ def _find_lost(repository: Repository, wanted: WantedMove) -> MoveResult | None:
 
 def _settled(repository: Repository) -> GcState:
     retries = Retries(SWEEPS, sleep=repository.lake.runtime.sleep)
-    return wait_for_sweep(repository.store, retries)
+    return gc_protocol.wait_for_sweep(repository.store, retries)
 
 
 def _new_commits(

@@ -15,14 +15,8 @@ from lakecli.base.ids import WriteId
 from lakecli.base.model import RefKind
 from lakecli.errors import Forbidden, LakeError, NothingToDo, Refused
 from lakecli.kv.operations import POLICY, Operation
-from lakecli.remote.policy import (
-    PolicyMoved,
-    PolicyRecord,
-    find_policy,
-    iter_policies,
-    look_at_policy,
-    put_policy,
-)
+from lakecli.remote import policy as policies
+from lakecli.remote.policy import PolicyMoved, PolicyRecord, find_policy, look_at_policy
 from lakecli.remote.ref_records import RecordedMove, RemoteRef
 from lakecli.remote.refs import PARALLEL_READS, Intent, iter_moves, iter_refs, read_refs, stamp
 from lakecli.repository.contract import Repository
@@ -94,7 +88,7 @@ def set_policy(
         )
     latest = old.number
     if seen.record is None:  # there may have been one
-        kept = (each.number for each in iter_policies(store))
+        kept = (each.number for each in policies.iter_policies(store))
         refs = read_refs(store, iter_refs(store))
         written = (each.policy for each in refs if isinstance(each, RemoteRef))
         latest = max((next(kept, 0), *written))
@@ -103,7 +97,7 @@ def set_policy(
     record = PolicyRecord(latest + 1, write_id, who, runtime.now(), document)
     need_policy(store)
     runtime.on_step("policy")
-    put_policy(store, seen, record)
+    policies.put_policy(store, seen, record)
     _stamp_all(repository, record.number, old.policy, new)
     read_rules(repository)
     return record

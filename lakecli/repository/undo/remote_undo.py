@@ -34,25 +34,10 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import when_none_under_way
 from lakecli.repository.journal.unsent_moves import is_local
-from lakecli.repository.sharing.automatic import (
-    SendDecision,
-    Sent,
-    not_sent,
-    not_yet_sent,
-    push_note,
-    send_note,
-    unsent_notes,
-)
+from lakecli.repository.sharing import automatic
+from lakecli.repository.sharing.automatic import SendDecision, Sent, not_sent, push_note
+from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo import pushed_refs
-from lakecli.repository.undo.log import (
-    REDO,
-    REDOES,
-    RESTORE,
-    UNDO,
-    UNDOES,
-    changes_something,
-    iter_logged,
-)
 from lakecli.repository.undo.pushed_refs import PushedRef, moved_on
 from lakecli.repository.undo.take_back import TakeBack, claim_operations
 
@@ -76,7 +61,7 @@ def note(
     for each in pushed:
         made = _note_of(repository, appended, each)
         unsent_moves.put(txn, repository, made._replace(replaces=_renamed(each, pushed)))
-    if holds and repository.syncs and appended.kind in {UNDO, RESTORE}:
+    if holds and repository.syncs and appended.kind in {op_log.UNDO, op_log.RESTORE}:
         for change in appended.refs:
             if _is_left_behind(txn, repository, change):
                 unsent_moves.hold(txn, repository, change)
@@ -139,7 +124,7 @@ def send(
         except LakeError as error:
             if not number and puts_back and _put_back(repository, appended):
                 raise
-            raise not_yet_sent(repository, wanted, error) from error
+            raise automatic.not_yet_sent(repository, wanted, error) from error
         if sent.way_back is not None:
             push_note(repository, sent.way_back, who=committer)
         if sent.verdict is SendDecision.REFUSE:
@@ -153,8 +138,12 @@ def send(
 def _put_back(repository: Repository, appended: Operation) -> bool:
     """Reverse an undo; return ``False`` if it is not the newest operation."""
     claims = claim_operations(repository, [appended])
-    is_undo = UNDOES in appended.metadata
-    metadata = {REDOES: appended.metadata[UNDOES]} if is_undo else {UNDOES: appended.id.hex()}
+    is_undo = op_log.UNDOES in appended.metadata
+    metadata = (
+        {op_log.REDOES: appended.metadata[op_log.UNDOES]}
+        if is_undo
+        else {op_log.UNDOES: appended.id.hex()}
+    )
 
     def act() -> bool:
         with repository.lake.kv.write() as txn:
@@ -162,7 +151,7 @@ def _put_back(repository: Repository, appended: Operation) -> bool:
                 return False
             taking = TakeBack(txn, repository, claims)
             taking.take_back(appended)
-            taking.append(kind=REDO if is_undo else UNDO, metadata=metadata)
+            taking.append(kind=op_log.REDO if is_undo else op_log.UNDO, metadata=metadata)
         return True
 
     return when_none_under_way(repository, act)
@@ -170,8 +159,8 @@ def _put_back(repository: Repository, appended: Operation) -> bool:
 
 def _newest(txn: ReadTransaction, repository: Repository) -> Operation | None:
     """Return the newest operation that changed something."""
-    logged = (each.operation for each in iter_logged(txn, repository))
-    return next(filter(changes_something, logged), None)
+    logged = (each.operation for each in op_log.iter_logged(txn, repository))
+    return next(filter(op_log.changes_something, logged), None)
 
 
 def complete(repository: Repository, kind: str, *, committer: str) -> list[PushedRef]:
@@ -193,7 +182,7 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
     for error in (error for _, error in resumed if error is not None):
         raise error
     if not repository.syncs:
-        notes = [each for each in unsent_notes(repository) if each.operation == kind]
+        notes = [each for each in automatic.unsent_notes(repository) if each.operation == kind]
         for each in notes:
             push_note(repository, each, who=committer)
     return [
@@ -213,7 +202,7 @@ def _send(
         is_noted = unsent_moves.find_unsent(txn, repository, pushed.kind, pushed.name) is not None
         is_reversed = not is_noted and _is_reversed(txn, repository, appended)
     if is_noted:
-        return send_note(repository, wanted, who=committer)
+        return automatic.send_note(repository, wanted, who=committer)
     ref = find_ref(repository.store, pushed.kind, pushed.name)
     there = None if ref is None else ref.commit_id
     was_made = ref is not None and any(
@@ -230,8 +219,10 @@ def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operati
     for newer in log.iter_operations(txn, repository.key):
         if newer.id == appended.id:
             break
-        undone, redone = newer.metadata.get(UNDOES), newer.metadata.get(REDOES)
-        if undone == appended.id.hex() or (redone and redone == appended.metadata.get(UNDOES)):
+        undone, redone = newer.metadata.get(op_log.UNDOES), newer.metadata.get(op_log.REDOES)
+        if undone == appended.id.hex() or (
+            redone and redone == appended.metadata.get(op_log.UNDOES)
+        ):
             return True
     return False
 
@@ -275,8 +266,8 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
             with repository.lake.kv.write() as txn:
                 taking = TakeBack(txn, repository, claims)
                 taking.take_back(operation)
-                undone = operation.metadata.get(REDOES, operation.id.hex())
-                appended = taking.append(kind=UNDO, metadata={UNDOES: undone})
+                undone = operation.metadata.get(op_log.REDOES, operation.id.hex())
+                appended = taking.append(kind=op_log.UNDO, metadata={op_log.UNDOES: undone})
                 note(txn, repository, appended, planned, holds=False)
             return appended
 
@@ -293,12 +284,12 @@ _PUT_BACK: Final = {pushed_refs.RESET, "branch create", "tag create"}
 
 def _find(txn: ReadTransaction, repository: Repository, refused: UnsentMove) -> Operation | None:
     """Return the newest operation on a ref if exactly this operation made the refused move."""
-    for operation, _ in iter_logged(txn, repository):
+    for operation, _ in op_log.iter_logged(txn, repository):
         is_reset = operation.kind == pushed_refs.RESET  # which may only have discarded something
         for change in (each for each in operation.refs if each.moves_commit or is_reset):
             if (change.kind, change.name) != (refused.kind, refused.name):
                 continue
-            takes_back = UNDOES in operation.metadata or operation.kind == RESTORE
+            takes_back = op_log.UNDOES in operation.metadata or operation.kind == op_log.RESTORE
             is_refused = change.commit_after == refused.after and not is_local(operation, change)
             is_whole = _deletes(operation) or (
                 operation.kind in _PUT_BACK and change.commit_before == refused.before

@@ -34,13 +34,7 @@ from lakecli.kv.operations import FOLLOWED, Operation, RefChange, StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Reclaimed, unless_away
-from lakecli.repository.handle.lake import (
-    delete_repository,
-    find_repository,
-    put_repository,
-    record_fields,
-    record_of,
-)
+from lakecli.repository.handle import lake as lakes
 from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.journal.intents import check_none_sent, check_none_taken_back
 from lakecli.repository.journal.operation_log import follow_head
@@ -322,7 +316,7 @@ class TakeBack:
         if change.kind is not RefKind.REPOSITORY:
             find = self._refs.find_branch if change.kind is RefKind.BRANCH else self._refs.find_tag
             return operation_log.ref_change(change.kind, find(change.name), None).before
-        record = find_repository(self._txn, change.name)
+        record = lakes.find_repository(self._txn, change.name)
         if record is None:
             return None
         if record.uuid != self._repository.record.uuid:
@@ -330,7 +324,7 @@ class TakeBack:
                 f"another repository has the name {change.name} now: {record.storage_namespace}",
                 hint=f"delete that one here first: `repo delete lakefs://{change.name}`",
             )
-        return record_fields(record)
+        return lakes.record_fields(record)
 
     def _essence(self, kind: str, fields: Fields) -> object:
         """Return the part of a ref's record that must be as the operation left it."""
@@ -354,9 +348,9 @@ class TakeBack:
             else:
                 self._refs.put_tag(Tag(change.name, CommitId(change.before["commit_id"])))
         elif change.before is not None:
-            put_repository(self._txn, record_of(change.before))
+            lakes.put_repository(self._txn, lakes.record_of(change.before))
         elif present is not None:
-            delete_repository(self._txn, record_of(present))
+            lakes.delete_repository(self._txn, lakes.record_of(present))
         self._note(RefChange(change.kind, change.name, before=present, after=change.before))
 
     def _put_branch(self, name: str, fields: Fields) -> None:
