@@ -221,9 +221,8 @@ def check_read_after_write(scratch: ScratchObjects) -> Check:
             except ObjectNotFound as error:
                 raise _not_seen() from error
             if found != body:
-                raise BrokenPromise(
-                    "a replaced object is read as it was before", hint=CONSISTENCY_FIX
-                )
+                hint = CONSISTENCY_FIX
+                raise BrokenPromise("a replaced object is read as it was before", hint=hint)
     return ok("read-after-write", "new and replaced objects are read at once")
 
 

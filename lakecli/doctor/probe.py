@@ -351,9 +351,8 @@ class Probe:
         for key in keys[:_MAX_ASKED]:
             with suppress(ObjectNotFound):
                 self.store.head(key)
-                raise errors.Unsupported(
-                    "a deleted object is still there", hint=checks.CONSISTENCY_FIX
-                )
+                hint = checks.CONSISTENCY_FIX
+                raise errors.Unsupported("a deleted object is still there", hint=hint)
         return ok("delete", "allowed; nothing was left behind")
 
     def _place_of(self, key: str) -> str:

@@ -96,9 +96,8 @@ def no_address_space(directory: StrPath) -> Unreachable:
 
 def newer_store(directory: StrPath) -> Refused:
     """Return the error for a store that a newer version of lakecli wrote."""
-    return Refused(
-        f"the local store was written by a newer lakecli: {directory}", hint=UPGRADE_HINT
-    )
+    hint = UPGRADE_HINT
+    return Refused(f"the local store was written by a newer lakecli: {directory}", hint=hint)
 
 
 def damaged_store(directory: StrPath, reason: str) -> IntegrityError:
@@ -113,17 +112,14 @@ def damaged_store(directory: StrPath, reason: str) -> IntegrityError:
 
 def malformed(message: str) -> IntegrityError:
     """Return the error for a record that is not valid."""
-    return IntegrityError(
-        message, hint="the store may be damaged: move it away and start a new one"
-    )
+    hint = "the store may be damaged: move it away and start a new one"
+    return IntegrityError(message, hint=hint)
 
 
 def store_in_use(directory: StrPath) -> Refused:
     """Return the error for a store that cannot be rewritten because it is open."""
-    return Refused(
-        f"the local store is in use: {directory}",
-        hint="repeat this when no other lakecli command, Python program or Spark job has it open",
-    )
+    hint = "repeat this when no other lakecli command, Python program or Spark job has it open"
+    return Refused(f"the local store is in use: {directory}", hint=hint)
 
 
 def network_store(directory: StrPath, kind: str) -> Refused:
@@ -136,24 +132,19 @@ def network_store(directory: StrPath, kind: str) -> Refused:
 
 def _from_errno(number: int | None, reason: str, directory: StrPath) -> LakeError | None:
     if number in _NO_ROOM:
-        return Unreachable(
-            f"no space left for the local store: {directory}",
-            hint="free some space on that disk; nothing was changed",
-        )
+        hint = "free some space on that disk; nothing was changed"
+        return Unreachable(f"no space left for the local store: {directory}", hint=hint)
     if number == errno.EIO:
         # LMDB reports an incomplete write as an I/O error.
-        return Unreachable(
-            f"the disk failed to write to the local store: {directory}",
-            hint="check whether the disk is full or failing; nothing was changed",
-        )
+        hint = "check whether the disk is full or failing; nothing was changed"
+        return Unreachable(f"the disk failed to write to the local store: {directory}", hint=hint)
     if number in _FORBIDDEN:
         return PermissionDenied(
             f"cannot write to the local store: {reason.lower()}: {directory}", hint=HOME_HINT
         )
     if number in MACHINE_HINTS:
-        return Unreachable(
-            f"cannot use the local store: {reason.lower()}: {directory}", hint=MACHINE_HINTS[number]
-        )
+        hint = MACHINE_HINTS[number]
+        return Unreachable(f"cannot use the local store: {reason.lower()}: {directory}", hint=hint)
     return None
 
 

@@ -72,10 +72,8 @@ def iter_log(
         if commit.id == stop_at:
             break
     if awaited is not None:
-        raise NotFound(
-            f"commit {awaited} is not in the log of {start}",
-            hint="begin after a commit that the same log lists, by its full ID: `after=ID`",
-        )
+        hint = "begin after a commit that the same log lists, by its full ID: `after=ID`"
+        raise NotFound(f"commit {awaited} is not in the log of {start}", hint=hint)
 
 
 class _Ancestors:

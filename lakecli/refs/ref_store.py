@@ -90,7 +90,7 @@ class RefStore:
 
     def put_branch(self, branch: Branch) -> None:
         """Create or replace a branch; fields that this version does not know are kept."""
-        self._put(Table.BRANCHES, branch.name, branch_fields(branch))
+        self._put(Table.BRANCHES, branch)
 
     def delete_branch(self, name: str) -> bool:
         """Delete a branch; return whether it existed."""
@@ -108,7 +108,7 @@ class RefStore:
 
     def put_tag(self, tag: Tag) -> None:
         """Create or replace a tag; fields that this version does not know are kept."""
-        self._put(Table.TAGS, tag.name, tag_fields(tag))
+        self._put(Table.TAGS, tag)
 
     def delete_tag(self, name: str) -> bool:
         """Delete a tag; return whether it existed."""
@@ -185,19 +185,16 @@ class RefStore:
         under = self._repository + _encode(prefix)
         cut = len(self._repository)
         for key, data in self._txn.scan(table, prefix=under, start=start):
-            name = key[cut:].decode("utf-8", "surrogateescape")
-            yield name, data
+            yield key[cut:].decode("utf-8", "surrogateescape"), data
 
-    def _put(self, table: Table, name: str, fields: dict[str, Any]) -> None:
-        key = _encode(name)
+    def _put(self, table: Table, ref: Branch | Tag) -> None:
+        key, fields = _encode(ref.name), ref_fields(ref)
         if not 1 <= len(key) <= MAX_NAME_SIZE:
-            raise UsageError(
-                f"name of {len(key)} bytes: {name[:40]!r}",
-                hint=f"a name has from 1 to {MAX_NAME_SIZE} bytes",
-            )
+            hint = f"a name has from 1 to {MAX_NAME_SIZE} bytes"
+            raise UsageError(f"name of {len(key)} bytes: {ref.name[:40]!r}", hint=hint)
         present = self._txn.get(table, self._repository + key)
         if present is not None:
-            fields = {**_parse(present, name), **fields}
+            fields = {**_parse(present, ref.name), **fields}
         self._txn.for_writing().put(table, self._repository + key, _dump(fields))
 
     def _delete(self, table: Table, name: str) -> bool:
@@ -206,18 +203,13 @@ class RefStore:
         return self._txn.for_writing().delete(table, self._repository + _encode(name))
 
 
-def branch_fields(branch: Branch) -> dict[str, Any]:
-    """Return the fields of a branch's record as JSON, without the name."""
-    return {
-        "commit_id": branch.commit_id,
-        "staging_token": branch.staging_token.hex(),
-        "sealed_tokens": [token.hex() for token in branch.sealed_tokens],
-    }
-
-
-def tag_fields(tag: Tag) -> dict[str, Any]:
-    """Return the fields of a tag's record as JSON, without the name."""
-    return {"commit_id": tag.commit_id}
+def ref_fields(ref: Branch | Tag) -> dict[str, Any]:
+    """Return the fields of the record of a branch or tag as JSON, without the name."""
+    fields: dict[str, Any] = {"commit_id": ref.commit_id}
+    if isinstance(ref, Branch):
+        fields["staging_token"] = ref.staging_token.hex()
+        fields["sealed_tokens"] = [token.hex() for token in ref.sealed_tokens]
+    return fields
 
 
 def _encode(name: str) -> bytes:
@@ -239,14 +231,11 @@ def _parse(data: bytes, name: str) -> dict[str, Any]:
 def _load_branch(name: str, data: bytes) -> Branch:
     fields = _parse(data, name)
     try:
-        return Branch(
-            name=name,
-            commit_id=CommitId(fields["commit_id"]),
-            staging_token=StagingToken(bytes.fromhex(fields["staging_token"])),
-            sealed_tokens=tuple(
-                [StagingToken(bytes.fromhex(token)) for token in fields["sealed_tokens"]]
-            ),
+        newest, *sealed = (
+            StagingToken(bytes.fromhex(token))
+            for token in (fields["staging_token"], *fields["sealed_tokens"])
         )
+        return Branch(name, CommitId(fields["commit_id"]), newest, tuple(sealed))
     except (KeyError, TypeError, ValueError, OverflowError, MalformedId) as error:
         raise _damaged(name) from error
 

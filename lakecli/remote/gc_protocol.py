@@ -339,10 +339,8 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
                 "else changed it",
                 hint="wait and repeat the command",
             ) from error
-        raise StateMoved(
-            f"another garbage collection runs in {store.uri}",
-            hint="see its state: `gc status REPOSITORY`",
-        ) from error
+        hint = "see its state: `gc status REPOSITORY`"
+        raise StateMoved(f"another garbage collection runs in {store.uri}", hint=hint) from error
 
 
 def store_now(store: ObjectStore) -> datetime:

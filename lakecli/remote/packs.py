@@ -343,10 +343,8 @@ def encode_commit(commit: Commit) -> bytes:
             hint="commit again with a message, committer and metadata in UTF-8",
         ) from None
     if len(data) > layout.MAX_COMMIT_SIZE:
-        raise TooLong(
-            f"commit {commit.id} cannot be shared, it has {len(data):,} bytes",
-            hint=f"commit again with metadata of less than {layout.MAX_COMMIT_SIZE:,} bytes",
-        )
+        hint = f"commit again with metadata of less than {layout.MAX_COMMIT_SIZE:,} bytes"
+        raise TooLong(f"commit {commit.id} cannot be shared, it has {len(data):,} bytes", hint=hint)
     return encode_value(commit.id.encode("ascii"), data)
 
 

@@ -136,10 +136,8 @@ def put_policy(store: ObjectStore, seen: SeenPolicy, after: PolicyRecord) -> Non
     if seen.record is not None:
         key = policy_key(seen.record.number)
         if not store.put_new(key, seen.data) and _get(store, key) != seen.data:
-            raise NotOurs(
-                f"{key} holds other rules than were in force",
-                hint="another program writes into this namespace: move that object away",
-            )
+            hint = "another program writes into this namespace: move that object away"
+            raise NotOurs(f"{key} holds other rules than were in force", hint=hint)
     body = json.dumps(fields, indent=1).encode("ascii") + b"\n"
     condition = contract.ABSENT if seen.version is None else Match(seen.version)
     try:
@@ -198,18 +196,14 @@ def _parse(key: str, data: bytes) -> PolicyRecord:
         found = parse_json_object(data, max_size=MAX_POLICY_SIZE)
         known = found.get("format")
         if type(known) is int and known > FORMAT:
-            raise NewerRecord(
-                f"{key} is of format {known}, this lakecli knows {FORMAT}",
-                hint="a newer lakecli wrote it: upgrade this one",
-            )
+            hint = "a newer lakecli wrote it: upgrade this one"
+            raise NewerRecord(f"{key} is of format {known}, this lakecli knows {FORMAT}", hint=hint)
         fields = _RECORD.read(found)
         del fields["format"]
         record = PolicyRecord(**fields)
         if key not in (POLICY, policy_key(record.number)):
             raise Invalid(f"number: {record.number}")  # noqa: TRY301 - as the checks of fields do
     except (Invalid, Unparsable) as error:
-        raise NotOurs(
-            f"{key} is not a policy that lakecli wrote: {error}",
-            hint="an owner can replace it: `policy set REPOSITORY FILE`",
-        ) from error
+        hint = "an owner can replace it: `policy set REPOSITORY FILE`"
+        raise NotOurs(f"{key} is not a policy that lakecli wrote: {error}", hint=hint) from error
     return record

@@ -173,10 +173,8 @@ def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> Remote
     except validation.Invalid as error:
         raise _not_ours(what, error) from error
     if (fields["kind"], fields["name"]) != (kind, name):
-        raise NotOurs(
-            f"{what} says that it is {fields['kind']} {fields['name']!r}",
-            hint="it was copied or renamed in the bucket: move it back to its own key",
-        )
+        hint = "it was copied or renamed in the bucket: move it back to its own key"
+        raise NotOurs(f"{what} says that it is {fields['kind']} {fields['name']!r}", hint=hint)
     del fields["format"]
     fields["moves"] = tuple(fields["moves"])
     ref = RemoteRef(**fields, version=version, extra=_REF.unknown(found))
@@ -256,10 +254,8 @@ def _load(data: bytes, what: str) -> dict[str, Any]:
     except validation.Invalid as error:
         raise _not_ours(what, validation.Invalid(f"format: {error}")) from error
     if known > FORMAT:
-        raise NewerRecord(
-            f"{what} is of format {known}, this lakecli knows {FORMAT}",
-            hint="a newer lakecli wrote it: upgrade this one",
-        )
+        hint = "a newer lakecli wrote it: upgrade this one"
+        raise NewerRecord(f"{what} is of format {known}, this lakecli knows {FORMAT}", hint=hint)
     return found
 
 

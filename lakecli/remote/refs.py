@@ -146,10 +146,8 @@ def _check_spilled(store: ObjectStore, key: str, moves: tuple[RecordedMove, ...]
             hint="wait and repeat the command",
         ) from error
     if found != moves:
-        raise NotOurs(
-            f"{key} holds moves that do not belong there",
-            hint="another program writes into this namespace: restore the object from a backup",
-        )
+        hint = "another program writes into this namespace: restore the object from a backup"
+        raise NotOurs(f"{key} holds moves that do not belong there", hint=hint)
 
 
 def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[RecordedMove]:
@@ -198,10 +196,8 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[Record
             return ()
     moves = ref_records.parse_moves(key, data)
     if key != layout.reflog_key(ref.kind, ref.name, moves[0].sequence):
-        raise NotOurs(
-            f"{key} says that its newest move is number {moves[0].sequence}",
-            hint="it was copied or renamed in the bucket: move it back to its own key",
-        )
+        hint = "it was copied or renamed in the bucket: move it back to its own key"
+        raise NotOurs(f"{key} says that its newest move is number {moves[0].sequence}", hint=hint)
     return tuple([move for move in moves if move.sequence <= newest])
 
 

@@ -108,10 +108,8 @@ def _nothing_at(repository: Repository, txn: ReadTransaction, ref: str, path: by
         staged = view_of_branch(repository, txn, branch.name).staged(prefix=path)
         if next(staged, None) is not None:
             uri = f"{repository.uri}/{branch.name}"
-            return NotFound(
-                f"not committed yet: {uri}/{os.fsdecode(path)}",
-                hint=f"list uncommitted changes: `diff {uri}`",
-            )
+            hint = f"list uncommitted changes: `diff {uri}`"
+            return NotFound(f"not committed yet: {uri}/{os.fsdecode(path)}", hint=hint)
     return no_such_path(repository, ref, path)
 
 

@@ -113,20 +113,16 @@ def say(
     session = show(repository)
     if None not in {is_old_new, session.is_old_new} and is_old_new != session.is_old_new:
         good, bad = session.word(GOOD), session.word(BAD)
-        raise UsageError(
-            f"the bisect session of {repository.uri} says {good} and {bad}",
-            hint=f"`bisect {session.word(verdict)}`",
-        )
+        hint = f"`bisect {session.word(verdict)}`"
+        raise UsageError(f"the bisect session of {repository.uri} says {good} and {bad}", hint=hint)
     words = session.is_old_new if is_old_new is None else is_old_new
     with repository.lake.kv.read() as txn:
         ids = [commit_at(repository, txn, ref).id for ref in refs]
     if not refs:
         word = session._replace(is_old_new=words).word(verdict)
         if session.state is None or session.state.current is None:
-            raise UsageError(
-                "there is no commit to test",
-                hint=f"say which commit: `bisect {word} {repository.uri}/REF`",
-            )
+            hint = f"say which commit: `bisect {word} {repository.uri}/REF`"
+            raise UsageError("there is no commit to test", hint=hint)
         ids = [session.state.current.id]
     said = [*session.said, *(BisectVerdict(verdict, each) for each in ids)]
     return _keep(repository, _Row(session.said, session.is_old_new), _Row(said, words))
@@ -141,10 +137,8 @@ def show(repository: Repository) -> Session:
     with repository.lake.kv.read() as txn:
         row = _load(txn, repository)
         if row is None:
-            raise NotFound(
-                f"no bisect session in {repository.uri}",
-                hint=f"`bisect start {repository.uri}/BAD {repository.uri}/GOOD`",
-            )
+            hint = f"`bisect start {repository.uri}/BAD {repository.uri}/GOOD`"
+            raise NotFound(f"no bisect session in {repository.uri}", hint=hint)
         return _session(repository, txn, row)
 
 

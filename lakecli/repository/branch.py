@@ -39,7 +39,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
         branch = operation_log.new_branch(txn, repository, name, commit.id)
         refs.put_branch(branch)
         unsent_moves.append_moves(
-            txn, repository, kind="branch create", refs=[operation_log.branch_change(None, branch)]
+            txn, repository, kind="branch create", refs=[operation_log.ref_change(None, branch)]
         )
     return branch
 
@@ -114,7 +114,7 @@ def delete(repository: Repository, name: str) -> Branch:
                 txn,
                 repository,
                 kind="branch delete",
-                refs=[operation_log.branch_change(branch, None)],
+                refs=[operation_log.ref_change(branch, None)],
                 sealed=(branch.staging_token, *branch.sealed_tokens),
             )
         return branch
@@ -134,10 +134,10 @@ def check_delete(repository: Repository, name: str) -> Branch:
     with repository.lake.kv.read() as txn:
         branch = _not_default(repository, txn, name, "delete")
         if repository.syncs:
-            from lakecli.repository.journal.operation_log import branch_change
+            from lakecli.repository.journal.operation_log import ref_change
             from lakecli.repository.journal.unsent_moves import check_deletion
 
-            check_deletion(txn, repository, branch_change(branch, None))
+            check_deletion(txn, repository, ref_change(branch, None))
         return branch
 
 
@@ -212,7 +212,7 @@ def reset(
                 txn,
                 repository,
                 kind="branch reset",
-                refs=[operation_log.branch_change(before, after)],
+                refs=[operation_log.ref_change(before, after)],
                 sealed=(before.staging_token, *before.sealed_tokens),
             )
         return after
@@ -269,15 +269,13 @@ def rename(
             # Staged changes belong to the operation log under the old name.
             if not area.is_clean(txn, before):
                 uri = f"{repository.uri}/{name}"
-                raise DirtyBranch(
-                    f"branch {name} has uncommitted changes",
-                    hint=f"commit them, or discard them: `branch reset {uri}`",
-                )
+                hint = f"commit them, or discard them: `branch reset {uri}`"
+                raise DirtyBranch(f"branch {name} has uncommitted changes", hint=hint)
             after = operation_log.new_branch(txn, repository, new_name, before.commit_id)
             refs.delete_branch(name)
             refs.put_branch(after)
             moved = ((before, None), (None, after))
-            changes = [operation_log.branch_change(*each) for each in moved]
+            changes = [operation_log.ref_change(*each) for each in moved]
             unsent_moves.append_moves(
                 txn, repository, kind=unsent_moves.RENAME, refs=changes, sealed=tokens
             )

@@ -33,10 +33,8 @@ def add(repository: Repository, pattern: str, *, who: str) -> PolicyRecord:
     """
     present = read_policy(repository.store)
     if any(_is_of(each, pattern) for each in policy_of(present).rules):
-        raise AlreadyExists(
-            f"a rule for {pattern!r} exists already",
-            hint=f"list them: `branch-protect list {repository.uri}`",
-        )
+        hint = f"list them: `branch-protect list {repository.uri}`"
+        raise AlreadyExists(f"a rule for {pattern!r} exists already", hint=hint)
     text = "" if present is None else present.document
     if text:
         text = text.rstrip("\n") + "\n\n"
@@ -61,10 +59,8 @@ def delete(repository: Repository, pattern: str, *, who: str) -> PolicyRecord:
     present = read_policy(repository.store)
     rules = policy_of(present).rules
     if present is None or not any(pattern in each.refs for each in rules):
-        raise NotFound(
-            f"no rule for {pattern!r} in {repository.uri}",
-            hint=f"list them: `branch-protect list {repository.uri}`",
-        )
+        hint = f"list them: `branch-protect list {repository.uri}`"
+        raise NotFound(f"no rule for {pattern!r} in {repository.uri}", hint=hint)
     document = re.sub(rf"(?m)^{re.escape(_block(pattern))}\n?", "", present.document, count=1)
     left = [each for each in rules if not _is_of(each, pattern)]
     if document == present.document or list(parse_policy(document).rules) != left:

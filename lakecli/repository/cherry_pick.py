@@ -110,8 +110,6 @@ def apply_change(
     base = MergeBase.of(before)
     merged = merge(trees, base=base, source=after, destination=head, decisions=decisions, hint=hint)
     if merged == head and not allow_empty:
-        raise NothingToDo(
-            f"no effect on {view.name}: it already has this content",
-            hint="record the commit anyway: `allow_empty=True`",
-        )
+        hint = "record the commit anyway: `allow_empty=True`"
+        raise NothingToDo(f"no effect on {view.name}: it already has this content", hint=hint)
     return merged

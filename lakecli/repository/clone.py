@@ -117,10 +117,8 @@ def clone_known(
         intended = lakes.find_intention(txn, uri)
     if record is not None and record.storage_namespace == uri:
         if take_over and record.is_borrowed:
-            raise Refused(
-                f"lakefs://{name} reads a namespace that belongs to lakeFS",
-                hint=f"delete the clone, then clone it again: `repo delete lakefs://{name}`",
-            )
+            hint = f"delete the clone, then clone it again: `repo delete lakefs://{name}`"
+            raise Refused(f"lakefs://{name} reads a namespace that belongs to lakeFS", hint=hint)
         return lakes.LocalRepository(lake, record), None
     if record is not None or uri in places or intended is not None:
         return None
@@ -216,5 +214,5 @@ def _log(
         old, new = before.get(key), after.get(key)
         if isinstance(old, Branch):
             sealed += [old.staging_token, *old.sealed_tokens]
-        changes.append(operation_log.ref_change(key[0], old, new))
+        changes.append(operation_log.ref_change(old, new))
     operation_log.append(txn, repository, kind="clone", refs=changes, sealed=sealed)

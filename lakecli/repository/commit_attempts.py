@@ -215,9 +215,8 @@ def attempt_on_top(repository: Repository, name: str, *, kind: str, who: str = "
 
 def kept_moving(name: str) -> LostRace:
     """Return the error for a branch that moved during each of `MAX_ATTEMPTS` attempts."""
-    return LostRace(
-        f"branch {name} moved {MAX_ATTEMPTS} times while this was built", hint="try again"
-    )
+    hint = "try again"
+    return LostRace(f"branch {name} moved {MAX_ATTEMPTS} times while this was built", hint=hint)
 
 
 class Attempt(NamedTuple):
@@ -353,16 +352,12 @@ def check_texts(draft: Draft) -> None:
     pairs = [text for pair in draft.metadata.items() for text in pair]
     size = _size("message", [draft.message])
     if size > MAX_MESSAGE_SIZE:
-        raise UsageError(
-            f"a commit message of {size:,} bytes",
-            hint=f"a message has {MAX_MESSAGE_SIZE:,} bytes at most: put the rest into an object",
-        )
+        hint = f"a message has {MAX_MESSAGE_SIZE:,} bytes at most: put the rest into an object"
+        raise UsageError(f"a commit message of {size:,} bytes", hint=hint)
     size = _size("committer", [draft.committer]) + _size("metadata", pairs)
     if size > MAX_METADATA_SIZE:
-        raise UsageError(
-            f"a committer and metadata of {size:,} bytes",
-            hint=f"they have {MAX_METADATA_SIZE:,} bytes at most: put the rest into an object",
-        )
+        hint = f"they have {MAX_METADATA_SIZE:,} bytes at most: put the rest into an object"
+        raise UsageError(f"a committer and metadata of {size:,} bytes", hint=hint)
 
 
 def _size(what: str, texts: Sequence[str]) -> int:

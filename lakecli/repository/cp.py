@@ -101,10 +101,8 @@ def cp_tree(
 
 
 def _same() -> UsageError:
-    return UsageError(
-        "source and destination are the same path",
-        hint="to change metadata in place: `fs update-metadata PATH --meta KEY=VALUE`",
-    )
+    hint = "to change metadata in place: `fs update-metadata PATH --meta KEY=VALUE`"
+    return UsageError("source and destination are the same path", hint=hint)
 
 
 def update_metadata(

@@ -396,14 +396,10 @@ def _claim_of(repository: Repository, store: ObjectStore) -> Check:
     if owner == repository.record.uuid:
         return ok("claim", "belongs to this repository", uuid=owner)
     if owner is None:
-        raise errors.IntegrityError(
-            f"{store.uri}/{layout.REPOSITORY} is missing",
-            hint=f"restore it from a backup; see what else is missing: `fsck {repository.uri}`",
-        )
-    raise errors.Refused(
-        f"belongs to another repository: {owner}",
-        hint="write nothing there; another repository has replaced this one",
-    )
+        hint = f"restore it from a backup; see what else is missing: `fsck {repository.uri}`"
+        raise errors.IntegrityError(f"{store.uri}/{layout.REPOSITORY} is missing", hint=hint)
+    hint = "write nothing there; another repository has replaced this one"
+    raise errors.Refused(f"belongs to another repository: {owner}", hint=hint)
 
 
 def _shared(store: ObjectStore) -> Check:

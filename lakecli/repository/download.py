@@ -103,10 +103,8 @@ def _find_target(repository: Repository, ref: str, path: bytes, target: Path) ->
     if target.is_symlink() and not is_stream:
         target = target.resolve()  # like cp: replace the file that the link names
     if is_stream or (target.exists() and not target.is_file()):
-        raise UsageError(
-            f"not a regular file: {target}",
-            hint=f"write to it: `fs cat {quote(repository.at(ref, os.fsdecode(path)))} > FILE`",
-        )
+        hint = f"write to it: `fs cat {quote(repository.at(ref, os.fsdecode(path)))} > FILE`"
+        raise UsageError(f"not a regular file: {target}", hint=hint)
     return entry, target
 
 

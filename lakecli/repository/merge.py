@@ -120,10 +120,8 @@ def _points(repository: Repository, view: View, source: str, options: MergeOptio
             f"{repository.uri}`",
         )
     if not options.allow_empty and _brings_nothing(repository, points):
-        raise NothingToDo(
-            f"{source} brings nothing new to {view.name}",
-            hint="record a merge anyway: `allow_empty=True`",
-        )
+        hint = "record a merge anyway: `allow_empty=True`"
+        raise NothingToDo(f"{source} brings nothing new to {view.name}", hint=hint)
     return points
 
 

@@ -113,10 +113,8 @@ class OnDemandStore(LocalStore):
         try:
             directory = mkdtemp(prefix="lakecli-")
         except OSError as error:
-            raise Unreachable(
-                f"cannot make a temporary directory: {error}",
-                hint="set TMPDIR to a directory on a disk with free space",
-            ) from error
+            hint = "set TMPDIR to a directory on a disk with free space"
+            raise Unreachable(f"cannot make a temporary directory: {error}", hint=hint) from error
         self.filled = LocalStore.open(directory, durable=False)
         """The same store, writable, for the records that are fetched."""
         super().__init__(self.filled.usable())

@@ -13,7 +13,7 @@ from itertools import islice
 from shlex import quote
 from typing import NamedTuple
 
-from lakecli.base.model import NAMED_KINDS, Branch, ChangeType, CommitId, RefKind, Tag
+from lakecli.base.model import NAMED_KINDS, ChangeType, CommitId, RefKind, Tag
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.decisions import UNDECIDED, Decisions
 from lakecli.committed.diff import diff
@@ -22,16 +22,12 @@ from lakecli.errors import ConflictError, LostRace, NotFound
 from lakecli.kv.bucket import Tracked
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import is_ancestor
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free
 from lakecli.repository.commit import MAX_LISTED, staged_paths
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS
 from lakecli.repository.contract import Repository
-from lakecli.repository.journal import operation_log
-from lakecli.repository.journal.intents import (
-    check_none_taken_back,
-    finish_pending,
-    when_none_under_way,
-)
+from lakecli.repository.journal import intents, operation_log
 from lakecli.repository.journal.operation_log import follow_head
 from lakecli.repository.journal.unsent_moves import drop_notes
 from lakecli.repository.merge import MergeOptions, merge, preview
@@ -116,7 +112,7 @@ def pull(
         CommitUnderWay: another process is pushing the branch, which was moved back on this machine.
         Unreachable, PermissionDenied, …: as raised by `fetch`.
     """
-    finish_pending(repository)
+    intents.finish_pending(repository)
     fetched = fetch(repository, progress=progress)
     with repository.lake.kv.read() as txn:
         tracked = _tracked(txn, repository, name)
@@ -136,7 +132,7 @@ def _pull_branch(
     with repository.lake.kv.read() as txn:
         there = _tracked(txn, repository, name).commit_id
         assert there is not None
-        before, state = _compare(txn, repository, name, there)
+        before, state = _compare(repository.refs(txn), name, there)
     report = PullReport(fetched, name, before, there, state)
     if state in (Pulling.UP_TO_DATE, Pulling.AHEAD):
         return report._replace(after=before or there)
@@ -147,7 +143,7 @@ def _pull_branch(
             _check_staged(repository, name, there, ignores_unchanged=True)
         return report
     follow = partial(_follow, repository, name, before, there)
-    return report if when_none_under_way(repository, follow) else None
+    return report if intents.when_none_under_way(repository, follow) else None
 
 
 def _pull_tag(
@@ -159,7 +155,13 @@ def _pull_tag(
         tag = repository.refs(txn).find_tag(there.name)
     if tag is None:
         if not dry_run:
-            _make_tag(repository, Tag(there.name, there.commit_id))
+            with repository.lake.kv.write() as txn:
+                refs = repository.refs(txn)
+                check_free(refs, there.name)
+                refs.put_tag(tag := Tag(there.name, there.commit_id))
+                change = operation_log.ref_change(None, tag)
+                operation_log.append(txn, repository, kind="pull", refs=[change])
+                drop_notes(txn, repository, [change])
         return PullReport(fetched, there.name, None, there.commit_id, Pulling.CREATED)
     if tag.commit_id != there.commit_id:
         uri = quote(f"{repository.uri}/{there.name}")
@@ -171,16 +173,6 @@ def _pull_tag(
     return PullReport(fetched, there.name, there.commit_id, there.commit_id, Pulling.TAG)
 
 
-def _make_tag(repository: Repository, tag: Tag) -> None:
-    with repository.lake.kv.write() as txn:
-        refs = repository.refs(txn)
-        check_free(refs, tag.name)
-        refs.put_tag(tag)
-        change = operation_log.tag_change(None, tag)
-        operation_log.append(txn, repository, kind="pull", refs=[change])
-        drop_notes(txn, repository, [change])
-
-
 def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked:
     """Return the bucket's branch with a name; if there is no such branch, the tag."""
     positions = repository.tracking(txn)
@@ -190,10 +182,8 @@ def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked
             return tracked
     uri = quote(f"{repository.uri}/{name}")
     if any(found):
-        raise NotFound(
-            f"{name} was deleted in the bucket",
-            hint=f"it is kept on this machine; restore it in the bucket: `push {uri}`",
-        )
+        hint = f"it is kept on this machine; restore it in the bucket: `push {uri}`"
+        raise NotFound(f"{name} was deleted in the bucket", hint=hint)
     refs = repository.refs(txn)
     is_here = refs.find_branch(name) is not None or refs.find_tag(name) is not None
     raise NotFound(
@@ -204,11 +194,8 @@ def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked
     )
 
 
-def _compare(
-    txn: ReadTransaction, repository: Repository, name: str, there: CommitId
-) -> tuple[CommitId | None, Pulling]:
+def _compare(refs: RefStore, name: str, there: CommitId) -> tuple[CommitId | None, Pulling]:
     """Return the head of a local branch, and how a pull brings the branch to a commit."""
-    refs = repository.refs(txn)
     branch = refs.find_branch(name)
     if branch is None:
         return None, Pulling.CREATED
@@ -244,15 +231,15 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
             return False
         if before is None:
             check_free(refs, name)
-            after = Branch(name, there, operation_log.start_token(txn, repository, name, there))
+            after = operation_log.new_branch(txn, repository, name, there)
         else:
             if _fingerprint(view_of_branch(repository, txn, name)) != staged:
                 return False
-            check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=there)
+            intents.check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=there)
             after = before._replace(commit_id=there)
             follow_head(txn, after, since=before.commit_id)
         refs.put_branch(after)
-        change = operation_log.branch_change(before, after)
+        change = operation_log.ref_change(before, after)
         operation_log.append(txn, repository, kind="pull", refs=[change])
         drop_notes(txn, repository, [change])
     return True

@@ -18,6 +18,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.kv.bucket import UnsentMove
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import is_ancestor
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.repository.branch import reset
@@ -215,10 +216,8 @@ def push_all(
             pushed.append(RefPush(kind, name, commit_id, commit_id, Pushing.UP_TO_DATE))
             continue
         try:
-            last_seen = expected.get((kind, name))
-            each = _push(
-                repository, kind, name, expected=last_seen, options=options, has_fetched=True
-            )
+            seen = expected.get((kind, name))
+            each = _push(repository, kind, name, expected=seen, options=options, has_fetched=True)
         except (errors.LostRace, errors.AlreadyExists, errors.Forbidden) as error:
             failed.append(PushFailure(kind, name, error))
             continue
@@ -250,16 +249,13 @@ def push_deletion(
     found = (_look(repository, each, name) for each in kinds)
     remote = next((each for each in found if each is not None and each.commit_id is not None), None)
     if remote is None:
-        raise errors.NotFound(
-            f"no branch or tag {name!r} in the bucket", hint=f"see: `status {repository.uri}`"
-        )
+        hint = f"see: `status {repository.uri}`"
+        raise errors.NotFound(f"no branch or tag {name!r} in the bucket", hint=hint)
     if remote.kind is RefKind.BRANCH and name == repository.record.default_branch:
-        raise errors.Refused(
-            f"cannot delete the default branch {name}",
-            hint=f"undo commits on it: `branch revert {repository.uri}/{name} REF`",
-        )
+        hint = f"undo commits on it: `branch revert {repository.uri}/{name} REF`"
+        raise errors.Refused(f"cannot delete the default branch {name}", hint=hint)
     before, lease = remote.commit_id, options.lease or PushLease()
-    _check_lease(repository, name, before, lease, expectations[remote.kind])
+    _check_lease(repository, name, before, lease.commit_id or expectations[remote.kind])
     if not options.dry_run:
         move = WantedMove(remote.kind, name, before, None, who=options.who, why="delete")
         if publish(repository, move).outcome != MoveOutcome.APPLIED:
@@ -298,15 +294,14 @@ def _push(
         with repository.lake.kv.read() as txn:
             _, present = _local(txn, repository, kind, name)
             after = present if moved is None else moved[1]  # not what others commit on top of it
-            state = _compare(txn, repository, kind, before=before, after=after)
-            is_put_back = moved is not None and _is_put_back(txn, repository, *moved, present)
+            refs = repository.refs(txn)
+            state = _compare(refs, kind, before, after)
+            is_put_back = moved is not None and _is_put_back(refs, *moved, present)
         if is_put_back:
-            raise errors.LostRace(
-                f"{kind} {name} was put back meanwhile, to {present}",
-                hint=f"see what was done: `op log {repository.uri}`",
-            )
+            hint = f"see what was done: `op log {repository.uri}`"
+            raise errors.LostRace(f"{kind} {name} was put back meanwhile, to {present}", hint=hint)
         if options.lease is not None and state is not Pushing.UP_TO_DATE:
-            _check_lease(repository, name, before, options.lease, expected)
+            _check_lease(repository, name, before, options.lease.commit_id or expected)
             if state in (None, Pushing.BEHIND):
                 state = Pushing.FORCED
         if state is None:
@@ -315,22 +310,15 @@ def _push(
             tracking.track_now(repository, remote)
         if state in (Pushing.UP_TO_DATE, Pushing.BEHIND):
             return RefPush(kind, name, before, before, state)
-        move = WantedMove(
-            kind,
-            name,
-            before,
-            after,
-            who=options.who,
-            why="force" if state is Pushing.FORCED else "push",
-        )
+        why = "force" if state is Pushing.FORCED else "push"
+        move = WantedMove(kind, name, before, after, who=options.who, why=why)
         if options.dry_run:
             return RefPush(kind, name, before, after, state)
         result = publish(repository, move, has_fetched=has_fetched)
         if result.outcome == MoveOutcome.APPLIED:
             return RefPush(kind, name, before, after, state)
-    raise errors.LostRace(
-        f"{name} moved {MAX_ATTEMPTS} times while it was pushed", hint="try again"
-    )
+    hint = "try again"
+    raise errors.LostRace(f"{name} moved {MAX_ATTEMPTS} times while it was pushed", hint=hint)
 
 
 def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:
@@ -352,12 +340,7 @@ def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:
 
 
 def _compare(
-    txn: ReadTransaction,
-    repository: Repository,
-    kind: RefKind,
-    *,
-    before: CommitId | None,
-    after: CommitId,
+    refs: RefStore, kind: RefKind, before: CommitId | None, after: CommitId
 ) -> Pushing | None:
     """Return what a push would do to a ref; ``None`` if it needs a lease.
 
@@ -365,7 +348,6 @@ def _compare(
         before: the commit of the ref in the bucket; ``None``: the bucket does not have the ref.
         after: the commit of the ref on this machine.
     """
-    refs = repository.refs(txn)
     if before == after:
         return Pushing.UP_TO_DATE
     if before is None:
@@ -377,11 +359,8 @@ def _compare(
     return Pushing.BEHIND if is_ancestor(refs, after, before) else None
 
 
-def _is_put_back(
-    txn: ReadTransaction, repository: Repository, before: CommitId, moved: CommitId, now: CommitId
-) -> bool:
+def _is_put_back(refs: RefStore, before: CommitId, moved: CommitId, now: CommitId) -> bool:
     """Return whether a move of a local branch was reversed, even if new commits followed."""
-    refs = repository.refs(txn)
     if now == moved:
         return False
     is_on_top = is_ancestor(refs, before, now) and not is_ancestor(refs, before, moved)
@@ -389,14 +368,10 @@ def _is_put_back(
 
 
 def _check_lease(
-    repository: Repository,
-    name: str,
-    present: CommitId | None,
-    lease: PushLease,
-    expected: CommitId | None,
+    repository: Repository, name: str, present: CommitId | None, expected: CommitId | None
 ) -> None:
     """Raise `StaleLease` if a ref in the bucket does not point to the commit of the lease."""
-    if present != (expected if lease.commit_id is None else lease.commit_id):
+    if present != expected:
         raise stale(repository, name, present)
 
 
@@ -412,10 +387,8 @@ def _local(
     for each in NAMED_KINDS if kind is None else (kind,):
         if (commit_id := refs.position(each, name)) is not None:
             return each, commit_id
-    raise errors.NotFound(
-        f"no {kind or 'branch or tag'} {name!r} in {repository.uri}",
-        hint=SAME_NAME if ":" in name else f"list them: `branch list {repository.uri}`",
-    )
+    hint = SAME_NAME if ":" in name else f"list them: `branch list {repository.uri}`"
+    raise errors.NotFound(f"no {kind or 'branch or tag'} {name!r} in {repository.uri}", hint=hint)
 
 
 def _interrupted(

@@ -23,10 +23,8 @@ def iter_reflog(repository: Refs, name: str) -> Iterator[LoggedMove]:
         moves = past.iter_moves(kind, name)
         first = next(moves, None)
         if first is None:
-            raise NotFound(
-                f"no branch or tag {name!r} in {repository.uri}",
-                hint=f"list them: `branch list {repository.uri}`, `tag list {repository.uri}`",
-            )
+            hint = f"list them: `branch list {repository.uri}`, `tag list {repository.uri}`"
+            raise NotFound(f"no branch or tag {name!r} in {repository.uri}", hint=hint)
         yield first
         yield from moves
 

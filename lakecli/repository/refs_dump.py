@@ -120,10 +120,8 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
         SweepRunning: a sweep is still running.
     """
     if repository.record.is_borrowed:
-        raise Refused(
-            f"{repository.uri} reads a namespace that belongs to lakeFS",
-            hint="to write to it, clone it anew: `take_over=True`",
-        )
+        hint = "to write to it, clone it anew: `take_over=True`"
+        raise Refused(f"{repository.uri} reads a namespace that belongs to lakeFS", hint=hint)
     with repository.lake.kv.read() as txn:
         refs = repository.refs(txn)
         heads = {branch.name: branch.commit_id for branch in refs.iter_branches()}

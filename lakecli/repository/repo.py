@@ -81,10 +81,8 @@ def _check_nothing_below(store: ObjectStore) -> None:
     for key in _first_keys(store):
         if key.endswith(f"/{layout.REPOSITORY}"):
             inner = f"{store.uri.rstrip('/')}/{key.removesuffix(f'/{layout.REPOSITORY}')}"
-            raise AlreadyExists(
-                f"there is a repository below {store.uri}: {inner}",
-                hint=f"use a prefix beside it, or clone it: `clone {inner} lakefs://NAME`",
-            )
+            hint = f"use a prefix beside it, or clone it: `clone {inner} lakefs://NAME`"
+            raise AlreadyExists(f"there is a repository below {store.uri}: {inner}", hint=hint)
 
 
 def _first_keys(store: ObjectStore) -> Iterator[str]:
@@ -164,7 +162,7 @@ def _register(lake: OwnLake, record: RepositoryRecord) -> Repository:
         refs.put_branch(branch)
         changes = [
             RefChange(RefKind.REPOSITORY, record.name, None, lakes.record_fields(record)),
-            operation_log.branch_change(None, branch),
+            operation_log.ref_change(None, branch),
         ]
         operation_log.append(txn, repository, kind="repo create", refs=changes)
     return repository

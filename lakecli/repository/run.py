@@ -250,10 +250,8 @@ def find(repository: Repository, branch: str) -> JobRun:
     for run in iter_runs(repository):
         if run.branch == branch:
             return run
-    raise NotFound(
-        f"no run has the branch {branch} in {repository.uri}",
-        hint=f"list them: `run list {repository.uri}`",
-    )
+    hint = f"list them: `run list {repository.uri}`"
+    raise NotFound(f"no run has the branch {branch} in {repository.uri}", hint=hint)
 
 
 def _finish(repository: Repository, opened: OpenRun, checks: Sequence[TreeCheck]) -> None:

@@ -34,16 +34,14 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
         if before is None:
             check_free(refs, name)
         elif not force:
-            raise AlreadyExists(
-                f"tag {name} exists already, at {before.commit_id}",
-                hint="a tag stays where it is; to move it: `force=True`",
-            )
+            hint = "a tag stays where it is; to move it: `force=True`"
+            raise AlreadyExists(f"tag {name} exists already, at {before.commit_id}", hint=hint)
         tag = Tag(name, commit.id)
         if tag == before:
             return tag
         refs.put_tag(tag)
         append_moves(
-            txn, repository, kind="tag create", refs=[operation_log.tag_change(before, tag)]
+            txn, repository, kind="tag create", refs=[operation_log.ref_change(before, tag)]
         )
     return tag
 
@@ -77,7 +75,7 @@ def delete(repository: Repository, name: str) -> Tag:
         refs = repository.refs(txn)
         tag = _tag_at(repository, txn, name)
         refs.delete_tag(name)
-        append_moves(txn, repository, kind="tag delete", refs=[operation_log.tag_change(tag, None)])
+        append_moves(txn, repository, kind="tag delete", refs=[operation_log.ref_change(tag, None)])
     return tag
 
 
@@ -92,7 +90,7 @@ def check_delete(repository: Repository, name: str) -> None:
         if repository.syncs:
             from lakecli.repository.journal.unsent_moves import check_deletion
 
-            check_deletion(txn, repository, operation_log.tag_change(tag, None))
+            check_deletion(txn, repository, operation_log.ref_change(tag, None))
 
 
 def _tag_at(repository: Repository, txn: ReadTransaction, name: str) -> Tag:

@@ -36,6 +36,7 @@ from lakecli.kv.bucket import IntentStore, LocalMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import LEFT, MOVE, iter_operations
 from lakecli.refs.graph import is_ancestor
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote import refs as remote_refs
 from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, RefMove, find_ref, sequence_of
 from lakecli.repository.contract import FinishedMove, Repository
@@ -136,13 +137,8 @@ def make_move(
     begun = same[0] if same else begun
 
     lake.runtime.on_step("move")
-    move = RefMove(
-        repository.store,
-        begun.intent,
-        ref,
-        retries=_retries(repository),
-        on_step=lake.runtime.on_step,
-    )
+    retries, on_step = _retries(repository), lake.runtime.on_step
+    move = RefMove(repository.store, begun.intent, ref, retries=retries, on_step=on_step)
     needs_mark = is_push or wanted.landing is not None
     number = 0
     while (result := move.outcome()) is None:
@@ -160,7 +156,7 @@ def make_move(
     if isinstance(result, LakeError):
         if not same:
             with lake.kv.write() as txn:
-                drop(txn, repository, begun)
+                IntentStore(txn, repository.key).delete(begun.id)
         raise result
     lake.runtime.on_step("track")
     with lake.kv.write() as txn:
@@ -246,11 +242,6 @@ def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> N
     _put(txn, repository, begun)
 
 
-def drop(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
-    """Delete the record of a move that was never sent, or whose sending process has ended."""
-    IntentStore(txn, repository.key).delete(begun.id)
-
-
 def record_outcome(
     txn: WriteTransaction, repository: Repository, begun: Begun, result: MoveResult
 ) -> None:
@@ -267,13 +258,8 @@ def record_outcome(
     if begun.landing is None:
         if not is_new:
             return  # another process has recorded it
-        metadata = {
-            "ref": intent.name,
-            "kind": intent.kind,
-            "before": intent.before or "",
-            "after": intent.after or "",
-            MOVE: intent.write_id,
-        }
+        metadata = {"ref": intent.name, "kind": intent.kind, MOVE: intent.write_id}
+        metadata |= {"before": intent.before or "", "after": intent.after or ""}
         operation_log.append(txn, repository, kind="push", metadata=metadata)
     elif intent.after is not None and (is_new or not _was_landed(txn, repository, begun)):
         # Another process may have landed it, or dropped it for another move: then landing it again
@@ -343,14 +329,12 @@ def _land(
     for token in left:
         operation_log.settle_copy(txn, repository, token)
     follow_head(txn, after, since=before.commit_id if landing.from_staging else None)
-    change = operation_log.branch_change(before, after)
+    change = operation_log.ref_change(before, after)
+    sealed = [token for token in before.sealed_tokens if token in taken]
+    metadata = ({LEFT: "true"} if left else {}) | ({MOVE: move} if move else {})
+    kind = landing.operation
     operation_log.append(
-        txn,
-        repository,
-        kind=landing.operation,
-        refs=[change],
-        sealed=[token for token in before.sealed_tokens if token in taken],
-        metadata={**({LEFT: "true"} if left else {}), **({MOVE: move} if move else {})},
+        txn, repository, kind=kind, refs=[change], sealed=sealed, metadata=metadata
     )
     if move:
         unsent_moves.drop_notes(txn, repository, [change])
@@ -444,8 +428,7 @@ def _mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> b
         return False
     refs = repository.refs(txn)
     if begun.landing is None:
-        here = refs.position(intent.kind, intent.name)
-        if not _stands_for(txn, repository, intent, here):
+        if not _stands_for(refs, intent, refs.position(intent.kind, intent.name)):
             return False
     else:
         branch = refs.find_branch(intent.name)
@@ -480,8 +463,9 @@ def check_none_taken_back(
     Args:
         to: the commit that the ref would move to; ``None``: the ref would be deleted.
     """
+    refs = repository.refs(txn)
     for begun in _iter_sent(txn, repository, kind, name):
-        if begun.landing is None and not _stands_for(txn, repository, begun.intent, to):
+        if begun.landing is None and not _stands_for(refs, begun.intent, to):
             raise _under_way(begun, "push")
 
 
@@ -500,9 +484,7 @@ def _is_stale(repository: Repository, begun: Begun) -> bool:
     return abs(repository.lake.runtime.now() - begun.sent) > STALE_AFTER
 
 
-def _stands_for(
-    txn: WriteTransaction, repository: Repository, intent: Intent, position: CommitId | None
-) -> bool:
+def _stands_for(refs: RefStore, intent: Intent, position: CommitId | None) -> bool:
     """Return whether a local ref at a commit still contains the commit that a push sends.
 
     It does at the pushed commit, and for a branch with later commits on top of the pushed commit.
@@ -513,7 +495,6 @@ def _stands_for(
     before, after = intent.before, intent.after
     if after is None or position == after:
         return True
-    refs = repository.refs(txn)
     is_branch = intent.kind is RefKind.BRANCH
     if position is None or not is_branch or not is_ancestor(refs, after, position):
         return False
@@ -551,5 +532,5 @@ def when_none_under_way(repository: Repository, act: Callable[[], R]) -> R:
     with repository.lake.kv.write() as txn:
         for begun in list(iter_begun(txn, repository)):
             if begun.sent is not None and _is_stale(repository, begun):
-                drop(txn, repository, begun)
+                IntentStore(txn, repository.key).delete(begun.id)
     return act()

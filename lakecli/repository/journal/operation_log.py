@@ -25,7 +25,7 @@ from lakecli.base.model import Branch, CommitId, RefKind, StagingToken, Tag
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
-from lakecli.refs.ref_store import branch_fields, tag_fields
+from lakecli.refs.ref_store import ref_fields
 from lakecli.repository.contract import Repository
 from lakecli.repository.readable import Refs
 from lakecli.staging import area
@@ -89,21 +89,12 @@ def tidy_after(txn: WriteTransaction, repository: Repository) -> None:
     txn.afterwards = partial(repository.lake.tidy, repository)
 
 
-def branch_change(before: Branch | None, after: Branch | None) -> RefChange:
-    """Describe how a branch changed; ``None`` if it did not exist before or after."""
-    return ref_change(RefKind.BRANCH, before, after)
-
-
-def tag_change(before: Tag | None, after: Tag | None) -> RefChange:
-    """Describe how a tag changed; ``None`` if it did not exist before or after."""
-    return ref_change(RefKind.TAG, before, after)
-
-
-def ref_change(kind: RefKind, before: Branch | Tag | None, after: Branch | Tag | None) -> RefChange:
+def ref_change(before: Branch | Tag | None, after: Branch | Tag | None) -> RefChange:
     """Describe how a branch or a tag changed; ``None`` if it did not exist before or after."""
-    name = before.name if before is not None else after.name if after is not None else ""
-    fields_of: Any = branch_fields if kind is RefKind.BRANCH else tag_fields
-    return RefChange(kind, name, before and fields_of(before), after and fields_of(after))
+    ref = before or after
+    assert ref is not None
+    kind = RefKind.BRANCH if isinstance(ref, Branch) else RefKind.TAG
+    return RefChange(kind, ref.name, before and ref_fields(before), after and ref_fields(after))
 
 
 def start_token(

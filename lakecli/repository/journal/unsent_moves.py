@@ -201,9 +201,7 @@ def forget(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> N
         put(txn, repository, present._replace(before=move.after, lease=None))
 
 
-def forget_rest_of_renaming(
-    txn: WriteTransaction, repository: Repository, move: UnsentMove
-) -> None:
+def forget_renaming(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> None:
     """If the bucket refused the new name of a branch, keep its old name there: delete that note."""
     if move.before is not None or not move.replaces:
         return

@@ -546,7 +546,7 @@ class _TakingDump:
             check_none_sent(self._txn, self._repository, name)
             follow_head(self._txn, after)
         self._refs.put_branch(after)
-        self._changes.append(operation_log.branch_change(here, after))
+        self._changes.append(operation_log.ref_change(here, after))
 
     def _update_tag(self, tag: Tag) -> None:
         here = self._refs.find_tag(tag.name)
@@ -560,7 +560,7 @@ class _TakingDump:
             return
         self._report(RefKind.TAG, tag.name, None, tag.commit_id, RefState.NEW)
         self._refs.put_tag(tag)
-        self._changes.append(operation_log.tag_change(None, tag))
+        self._changes.append(operation_log.ref_change(None, tag))
 
     def _report(
         self,

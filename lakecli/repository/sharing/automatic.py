@@ -153,10 +153,8 @@ def check_ahead(
     """
     refs = repository.refs(txn)
     if before is not None and not is_ancestor(refs, before, branch.commit_id):
-        raise LostRace(
-            f"branch {branch.name} here and in the bucket have diverged",
-            hint=f"merge them: `pull {repository.uri}/{branch.name}`",
-        )
+        hint = f"merge them: `pull {repository.uri}/{branch.name}`"
+        raise LostRace(f"branch {branch.name} here and in the bucket have diverged", hint=hint)
 
 
 def follow(repository: Repository, *, only: str = "") -> int:
@@ -243,9 +241,9 @@ def _follow_tag(
         return None
     if head is None:
         refs.delete_tag(name)
-        return operation_log.tag_change(before, None)
+        return operation_log.ref_change(before, None)
     refs.put_tag(after := Tag(name, head))
-    return operation_log.tag_change(before, after)
+    return operation_log.ref_change(before, after)
 
 
 def _follow_branch(
@@ -259,18 +257,18 @@ def _follow_branch(
             return None
         made = operation_log.new_branch(txn, repository, name, head)
         refs.put_branch(made)
-        return operation_log.branch_change(None, made)
+        return operation_log.ref_change(None, made)
     if not _has_nothing_of_its_own(txn, repository, before, tracked):
         return None
     if head is None:
         if name == repository.record.default_branch or not area.is_clean(txn, before):
             return None
         refs.delete_branch(name)
-        return operation_log.branch_change(before, None)
+        return operation_log.ref_change(before, None)
     after = before._replace(commit_id=head)
     refs.put_branch(after)
     follow_head(txn, after)
-    return operation_log.branch_change(before, after)
+    return operation_log.ref_change(before, after)
 
 
 _FOLLOW: Final = {RefKind.BRANCH: _follow_branch, RefKind.TAG: _follow_tag}
@@ -395,7 +393,7 @@ def send_note(repository: Repository, note: UnsentMove, *, who: str) -> Sent:
             unsent_moves.renew_hold(txn, repository, note.kind, note.name)
         unsent_moves.forget(txn, repository, note)
         if verdict is SendDecision.REFUSE:
-            unsent_moves.forget_rest_of_renaming(txn, repository, note)
+            unsent_moves.forget_renaming(txn, repository, note)
     return Sent(verdict, there, way_back, why)
 
 

@@ -24,6 +24,7 @@ from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_ref_name
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote.gc_protocol import read_state
 from lakecli.remote.packs import Pack, list_packs, read_named_packs, read_new_packs
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
@@ -137,8 +138,7 @@ def notify(repository: Repository, damaged: Sequence[InvalidRecord], *, hint: st
         f"`fsck --repair {repository.uri}`"
     )
     for each in damaged:
-        message = f"left out {each.kind} {each.name!r}: {each.what}"
-        repository.notify(message, hint=hint)
+        repository.notify(f"left out {each.kind} {each.name!r}: {each.what}", hint=hint)
 
 
 def _accept(
@@ -165,8 +165,8 @@ class Unpacked:
         damaged: packs, and records of packs, that were left out because they are damaged.
     """
 
-    def __init__(self, packs: int = 0, commits: int = 0) -> None:
-        self.packs, self.commits = packs, commits
+    def __init__(self) -> None:
+        self.packs = self.commits = 0
         self.incomplete: set[CommitId] = set()
         self.damaged: list[InvalidRecord] = []
 
@@ -384,12 +384,11 @@ def _track(
             continue  # another process has fetched since
         before = None if found is None else found.commit_id
         if ref.commit_id is not None and not unpacked.has(txn, repository, ref.commit_id):
-            update = RefUpdate(ref.kind, ref.name, before, ref.commit_id, Change.INCOMPLETE)
-            updated.append(update)
+            updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, Change.INCOMPLETE))
             continue
         tracking.track(txn, repository, ref)
         seen = went_back.get((ref.kind, ref.name))
-        change = _change(txn, repository, before, ref.commit_id)
+        change = _change(repository.refs(txn), before, ref.commit_id)
         if seen is not None:
             before, change = seen.commit_id, Change.WENT_BACK
         # If another process has fetched this very move since, the tag is here, or was undone here.
@@ -406,16 +405,13 @@ def _track(
     return tuple(updated)
 
 
-def _change(
-    txn: WriteTransaction, repository: Repository, before: CommitId | None, after: CommitId | None
-) -> Change | None:
+def _change(refs: RefStore, before: CommitId | None, after: CommitId | None) -> Change | None:
     if before == after:
         return None
     if after is None:
         return Change.DELETED
     if before is None:
         return Change.NEW
-    refs = repository.refs(txn)
     return Change.MOVED if is_ancestor(refs, before, after) else Change.FORCED
 
 
@@ -430,7 +426,7 @@ def _take_tag(
     if unsent_moves.find_unsent(txn, repository, RefKind.TAG, tag.name) is not None:
         return Change.DIFFERS  # it was deleted here, which is still to be sent
     refs.put_tag(tag)
-    changes.append(operation_log.tag_change(None, tag))
+    changes.append(operation_log.ref_change(None, tag))
     return None
 
 

@@ -360,10 +360,8 @@ class StaleLease(LostRace):
 def stale(repository: Repository, name: str, commit_id: CommitId | None) -> StaleLease:
     """Return the error for a ref that is not at the expected commit in the bucket."""
     where = "was deleted" if commit_id is None else f"stands on {commit_id}"
-    return StaleLease(
-        f"{name} is not where it was expected in the bucket: it {where}",
-        hint=f"fetch what is there, then decide again: `fetch {repository.uri}`",
-    )
+    hint = f"fetch what is there, then decide again: `fetch {repository.uri}`"
+    return StaleLease(f"{name} is not where it was expected in the bucket: it {where}", hint=hint)
 
 
 def refused(
@@ -385,15 +383,11 @@ def refused(
         return stale(repository, name, before)
     uri = quote(f"{repository.uri}/{name}")
     if before is None:
-        return NonFastForward(
-            f"{kind} {name} was deleted in the bucket",
-            hint=f"it is kept on this machine; restore it in the bucket: `push {uri}`",
-        )
+        hint = f"it is kept on this machine; restore it in the bucket: `push {uri}`"
+        return NonFastForward(f"{kind} {name} was deleted in the bucket", hint=hint)
     if kind is RefKind.TAG:
-        return AlreadyExists(
-            f"tag {name} is in the bucket already, at {before}",
-            hint="to move the tag for everybody: `lease=PushLease()`",
-        )
+        hint = "to move the tag for everybody: `lease=PushLease()`"
+        return AlreadyExists(f"tag {name} is in the bucket already, at {before}", hint=hint)
     return NonFastForward(
         f"the bucket has commits on {name} that are not here; it stands on {before}",
         hint=f"merge them first: `pull {uri}`",

@@ -82,10 +82,8 @@ def set_policy(
         )
     if seen.record is not None and seen.record.document == document:
         _stamp_all(repository, old.number, old.policy)  # whoever set them may have been killed
-        raise NothingToDo(
-            f"policy {old.number} has these rules already",
-            hint=f"see who set it: `policy log {repository.uri}`",
-        )
+        hint = f"see who set it: `policy log {repository.uri}`"
+        raise NothingToDo(f"policy {old.number} has these rules already", hint=hint)
     latest = old.number
     if seen.record is None:  # there may have been one
         kept = (each.number for each in policies.iter_policies(store))
@@ -139,9 +137,8 @@ def take_policy_back(
     if not numbers:
         return {}
     if not remote:
-        raise Refused(
-            f"policy {numbers[-1]} holds for everybody", hint="undo it for everybody: `remote=True`"
-        )
+        hint = "undo it for everybody: `remote=True`"
+        raise Refused(f"policy {numbers[-1]} holds for everybody", hint=hint)
     now = look_at_policy(repository.store, accepts_damage=True).record
     present, document = (0, "") if now is None else (now.number, now.document)
 
@@ -156,10 +153,8 @@ def take_policy_back(
         return {POLICY: str(present)}  # a command that was interrupted has set it
     is_ours = numbers == list(range(numbers[0], numbers[-1] + 1))
     if wanted is None or document != left or not is_ours:
-        raise Refused(
-            "others have set the policy since",
-            hint=f"see the versions: `policy log {repository.uri}`",
-        )
+        hint = f"see the versions: `policy log {repository.uri}`"
+        raise Refused("others have set the policy since", hint=hint)
     return {POLICY: str(set_policy(repository, wanted, who=who, expected=present).number)}
 
 

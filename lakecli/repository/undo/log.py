@@ -136,17 +136,13 @@ def find_operation(repository: Repository, prefix: str) -> Logged:
         found = list(islice(log.iter_ids(txn, repository.key, wanted), _MAX_CANDIDATES))
         if len(found) > 1:
             lines = "\n".join(f"  {each.hex()}" for each in found)
-            raise NotFound(
-                f"several operations begin with {prefix!r}",
-                hint=f"type more of one of them:\n{lines}",
-            )
+            hint = f"type more of one of them:\n{lines}"
+            raise NotFound(f"several operations begin with {prefix!r}", hint=hint)
         for logged in iter_logged(txn, repository):
             if logged.operation.id in found:
                 return logged
-    raise NotFound(
-        f"no operation {prefix} in {repository.uri}",
-        hint=f"operations are kept for {KEPT_FOR.days} days; list them: {see}",
-    )
+    hint = f"operations are kept for {KEPT_FOR.days} days; list them: {see}"
+    raise NotFound(f"no operation {prefix} in {repository.uri}", hint=hint)
 
 
 def repository_at(repository: Repository, operation: str) -> Repository:

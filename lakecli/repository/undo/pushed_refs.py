@@ -109,10 +109,8 @@ def check_none_pushed(
     pushed = find_pushed(txn, repository, taken, remote=remote)
     if found := [each for each in pushed if each not in planned]:
         names = ", ".join(f"{each.kind} {each.name}" for each in found)
-        raise LostRace(
-            f"this was pushed meanwhile, nothing was undone: {names}",
-            hint="repeat the command; it says how to undo what was pushed",
-        )
+        hint = "repeat the command; it says how to undo what was pushed"
+        raise LostRace(f"this was pushed meanwhile, nothing was undone: {names}", hint=hint)
 
 
 def find_pushed(

@@ -31,7 +31,7 @@ from lakecli.errors import AlreadyExists, LostRace
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, Operation, RefChange, StagingChange
-from lakecli.refs.ref_store import RefStore
+from lakecli.refs.ref_store import RefStore, ref_fields
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Reclaimed, unless_away
 from lakecli.repository.handle import lake as lakes
@@ -294,7 +294,7 @@ class TakeBack:
         check_none_sent(self._txn, self._repository, branch.name)
         outdated = operation_log.outdate(self._txn, self._repository, branch)
         self._refs.put_branch(outdated)
-        self._note(operation_log.branch_change(branch, outdated))
+        self._note(operation_log.ref_change(branch, outdated))
 
     # -- refs --------------------------------------------------------------------------------
 
@@ -315,7 +315,8 @@ class TakeBack:
     def _find(self, change: RefChange) -> Fields:
         if change.kind is not RefKind.REPOSITORY:
             find = self._refs.find_branch if change.kind is RefKind.BRANCH else self._refs.find_tag
-            return operation_log.ref_change(change.kind, find(change.name), None).before
+            found: Branch | Tag | None = find(change.name)
+            return found and ref_fields(found)
         record = lakes.find_repository(self._txn, change.name)
         if record is None:
             return None

@@ -23,6 +23,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.graph import is_ancestor
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import finish_pending, when_none_under_way
@@ -71,10 +72,8 @@ def undo(
     with repository.lake.kv.read() as txn:
         target = op_log.find_undo(txn, repository)
     if target is None:
-        raise NothingToDo(
-            f"nothing to undo in {repository.uri}",
-            hint=f"see what was done: `op log {repository.uri}`",
-        )
+        hint = f"see what was done: `op log {repository.uri}`"
+        raise NothingToDo(f"nothing to undo in {repository.uri}", hint=hint)
     if check is not None:
         with repository.lake.kv.read() as txn:
             original = _original(txn, repository, target)
@@ -102,10 +101,8 @@ def redo(repository: Repository, *, committer: str = "") -> Undone:
     with repository.lake.kv.read() as txn:
         target = op_log.find_redo(txn, repository)
     if target is None:
-        raise NothingToDo(
-            f"nothing to redo in {repository.uri}",
-            hint=f"redo works only directly after an undo; see: `op log {repository.uri}`",
-        )
+        hint = f"redo works only directly after an undo; see: `op log {repository.uri}`"
+        raise NothingToDo(f"nothing to redo in {repository.uri}", hint=hint)
     return _take(repository, target, (), kind=op_log.REDO, remote=True, committer=committer)
 
 
@@ -232,10 +229,8 @@ def restore(
 
 
 def _unchanged(repository: Repository, kept: Operation) -> NothingToDo:
-    return NothingToDo(
-        f"{repository.uri} is as it was after operation {kept.id.hex()}",
-        hint=f"see what was done: `op log {repository.uri}`",
-    )
+    hint = f"see what was done: `op log {repository.uri}`"
+    return NothingToDo(f"{repository.uri} is as it was after operation {kept.id.hex()}", hint=hint)
 
 
 def _newer(txn: ReadTransaction, repository: Repository, kept: Operation) -> list[Operation]:
@@ -285,10 +280,8 @@ class Answering:
 
     def begin(self, appended: Operation, planned: Sequence[PushedRef]) -> None:
         """In the transaction that appends an operation, record that its answer is missing."""
-        moved = [
-            {"kind": each.kind, "name": each.name, "before": each.before, "after": each.after}
-            for each in planned
-        ]
+        fields = ("kind", "name", "before", "after")
+        moved = [{name: getattr(each, name) for name in fields} for each in planned]
         self._answer = interrupted.begin(self._repository, appended.id, moved)
 
     def resume(
@@ -305,7 +298,7 @@ class Answering:
             if (
                 newest is None
                 or left.operation != newest.id
-                or not _holds(txn, self._repository, newest)
+                or not _holds(self._repository.refs(txn), newest)
             ):
                 left.give()
             else:
@@ -402,10 +395,8 @@ def _resume(
             if each.operation == kind and (each.kind, each.name) in refs
         ]
     if noted and answering.is_another_ones:
-        raise LostRace(
-            f"another {kind} is yet to move {', '.join(noted)} in the bucket",
-            hint="try again when it has ended",
-        )
+        hint = "try again when it has ended"
+        raise LostRace(f"another {kind} is yet to move {', '.join(noted)} in the bucket", hint=hint)
     if noted and left is not None:
         answering.leave()
         raise Refused(
@@ -423,9 +414,8 @@ def _is_of(operation: Operation | None, kind: str, restores: str) -> bool:
     )
 
 
-def _holds(txn: ReadTransaction, repository: Repository, operation: Operation) -> bool:
+def _holds(refs: RefStore, operation: Operation) -> bool:
     """Return whether refs are where an operation moved them, or have only moved forward since."""
-    refs = repository.refs(txn)
     for change in operation.refs:
         if not change.moves_commit:
             continue

@@ -62,7 +62,7 @@ def test_moves_are_read_as_they_were_recorded(repository: Repository, begun: Beg
         intents.write_down(txn, repository, begun)
     assert rows(repository) == {begun}
     with repository.lake.kv.write() as txn:
-        intents.drop(txn, repository, begun)
+        IntentStore(txn, repository.key).delete(begun.id)
     assert rows(repository) == set()
 
 

@@ -14,13 +14,13 @@ from lakecli.remote.ref_records import RecordedMove
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.journal import unsent_moves
-from lakecli.repository.journal.operation_log import branch_change
+from lakecli.repository.journal.operation_log import ref_change
 from lakecli.repository.journal.tracking import put_known_moves
 from lakecli.repository.journal.unsent_moves import (
     RENAME,
     find_unsent,
     forget,
-    forget_rest_of_renaming,
+    forget_renaming,
     is_held,
     iter_unsent,
     note_taken_back,
@@ -204,7 +204,7 @@ def test_the_other_refs_of_an_operation_are_noted_if_one_does_not_move(
 ) -> None:
     head = branch.show(repository, "main")
     shared = synced(repository, "somebody").repository
-    changes = [branch_change(head, head), branch_change(None, head._replace(name="new"))]
+    changes = [ref_change(head, head), ref_change(None, head._replace(name="new"))]
     with repository.lake.kv.write() as txn:
         unsent_moves.append_moves(txn, shared, kind="test", refs=changes)
     assert noted(repository) is None
@@ -239,9 +239,9 @@ def test_only_the_rest_of_the_same_renaming_is_forgotten(
             refused._replace(operation="branch create", replaces=""),
             refused._replace(before=second),
         ):
-            forget_rest_of_renaming(txn, repository, no_refusal)
+            forget_renaming(txn, repository, no_refusal)
         assert set(iter_unsent(txn, repository)) == {rest, *kept}
-        forget_rest_of_renaming(txn, repository, refused)
+        forget_renaming(txn, repository, refused)
         assert set(iter_unsent(txn, repository)) == set(kept)
 
 
@@ -266,7 +266,7 @@ def test_a_ref_is_held_where_the_bucket_has_it_elsewhere(
     tracked = track(repository, BRANCH, commits[there]) if there != "-" else None
     shown = branch.show(repository, "main")  # on 3
     with repository.lake.kv.write() as txn:
-        unsent_moves.hold(txn, repository, branch_change(None, shown))
+        unsent_moves.hold(txn, repository, ref_change(None, shown))
         assert (tracked is not None and is_held(txn, repository, tracked)) == (there == "1")
 
 
@@ -294,7 +294,7 @@ def test_a_ref_is_held_by_what_moves_it_here_only_under_sync(
     before = branch.show(repository, "main")
     assert commits["2"] is not None
     after = before._replace(commit_id=commits["2"])
-    change = branch_change(before, after)._replace(is_local=kind == "undo")
+    change = ref_change(before, after)._replace(is_local=kind == "undo")
     with repository.lake.kv.write() as txn:
         if kind == "undo":
             unsent_moves.append_moves(txn, handle, kind=kind, refs=[change])

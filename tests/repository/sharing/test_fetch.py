@@ -67,7 +67,9 @@ def test_fetch_records_when_it_has_read_the_bucket(clones: tuple[Repository, ...
 
 
 def test_what_two_readings_found_is_added_up() -> None:
-    found = _add(Unpacked(packs=1, commits=2), Unpacked(packs=4, commits=8))
+    first, second = Unpacked(), Unpacked()
+    first.packs, first.commits, second.packs, second.commits = 1, 2, 4, 8
+    found = _add(first, second)
     assert (found.packs, found.commits) == (5, 10)
 
 

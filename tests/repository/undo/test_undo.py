@@ -231,7 +231,7 @@ class TestHere:
         branch.create(repository, "dev", source="main")
         with repository.lake.kv.write() as txn:
             found = get_branch(RefStore(txn, repository.key), "main")
-            change = operation_log.branch_change(found, found)
+            change = operation_log.ref_change(found, found)
             operation_log.append(txn, repository, kind=log.FOLLOWED, refs=[change])
         assert undo(repository).operation.kind == "branch create"
         assert redo(repository).operation.kind == "branch create"
