@@ -24,7 +24,7 @@ from lakecli.doctor.checks import Check, CheckVerdict, ScratchObjects, failed, o
 from lakecli.doctor.demands import Remedies
 from lakecli.stores.capabilities import access_of
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
-from lakecli.stores.presigned_urls import PresignRequest
+from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 from lakecli.stores.responses import date_of
 from lakecli.stores.uri import is_local
 
@@ -145,7 +145,7 @@ def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) ->
         ) from error
 
 
-def _on_objects(check: Callable[[ScratchObjects], Check]) -> Callable[[Probe], Check]:
+def _simple(check: Callable[[ScratchObjects], Check]) -> Callable[[Probe], Check]:
     """Adapt a check that needs only the scratch objects to the signature of `CHECKS`."""
     return lambda probe: check(probe.scratch)
 
@@ -227,14 +227,13 @@ class Probe:
 
         If the request succeeds with another setting, the fix is the command that sets it.
         """
-        if self._remedies is None:
-            return failed(name, error)
-        remedy = self._remedies.find(name, self._attempts(name))
-        if remedy is None:
+        remedies = self._remedies
+        remedy = None if remedies is None else remedies.find(name, self._attempts(name))
+        if remedies is None or remedy is None:
             return failed(name, error)
         if name != "write":
             self._obstacle = f"set {remedy.demand} first"
-        fix = self._remedies.command(remedy)
+        fix = remedies.command(remedy)
         return Check(name, CheckVerdict.FAILED, error.message, fix, error.kind)
 
     def _attempts(self, name: str) -> Callable[[ObjectStore], object]:
@@ -363,14 +362,16 @@ class Probe:
 
     # -- its URLs and its clock --------------------------------------------------------------
 
-    def _presign(self) -> Check:
+    def _sign(self, method: str, now: datetime) -> PresignedUrl:
         key = self.scratch.prefix + checks.OBJECT
+        return self.store.presign(key, PresignRequest(method, _URL_LIFETIME), now=now)
+
+    def _presign(self) -> Check:
         if is_local(self.store.uri):
             return skipped("presign", "a directory has no URLs")
-        signed = self.store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=self._now())
+        signed = self._sign("GET", self._now())
         answer = self._fetch(signed.url)
-        problem = answer.problem()
-        if problem is not None:
+        if (problem := answer.problem()) is not None:
             raise problem
         checks.must_equal(answer.body, checks.BODY, "a signed URL")
         end = _shown_time(signed.expires_at)
@@ -379,8 +380,7 @@ class Probe:
     def _ask_as_page(self) -> Check:
         if is_local(self.store.uri):
             return skipped("cors", "a directory has no URLs")
-        key = self.scratch.prefix + checks.OBJECT
-        signed = self.store.presign(key, PresignRequest("PUT", _URL_LIFETIME), now=self._now())
+        signed = self._sign("PUT", self._now())
         said: Mapping[str, str] = {}
         with suppress(errors.Unreachable):  # a server that has no such requests
             said = self._fetch(signed.url, preflight=True).headers
@@ -414,13 +414,13 @@ class Probe:
 
     def _measure(self) -> timedelta | None:
         """Return how far the store's clock is ahead of this machine's; ``None`` if unknown."""
-        key = self.scratch.prefix + checks.OBJECT
         if self._sent is not None and self._verdicts["read"] is CheckVerdict.OK:
-            return checks.distance(self.store.head(key).modified_at, *self._sent)
+            info = self.store.head(self.scratch.prefix + checks.OBJECT)
+            return checks.distance(info.modified_at, *self._sent)
         # No object was written, but every response, even a refusal, has the time in a header.
         before = self._now()
         try:
-            signed = self.store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=before)
+            signed = self._sign("GET", before)
         except (errors.Unsupported, errors.PermissionDenied):
             return None
         date = self._fetch(signed.url).date()
@@ -432,23 +432,20 @@ class Probe:
         "list": (_look_at_listing, ()),
         "write": (_write, ()),
         "read": (_read, ()),
-        "overwrite": (_on_objects(checks.check_overwrite), ("write",)),
-        "read-after-write": (_on_objects(checks.check_read_after_write), ("write", "read")),
-        "list-after-write": (_on_objects(checks.check_list_after_write), ("write", "list")),
-        "ranges": (_on_objects(checks.check_ranges), ("write", "read")),
-        "names": (_on_objects(checks.check_names), ("write", "read", "list")),
-        "create-only": (_on_objects(conditions.check_create_only), ("write", "read")),
-        "compare-and-set": (_on_objects(conditions.check_match), ("write", "read")),
+        "overwrite": (_simple(checks.check_overwrite), ("write",)),
+        "read-after-write": (_simple(checks.check_read_after_write), ("write", "read")),
+        "list-after-write": (_simple(checks.check_list_after_write), ("write", "list")),
+        "ranges": (_simple(checks.check_ranges), ("write", "read")),
+        "names": (_simple(checks.check_names), ("write", "read", "list")),
+        "create-only": (_simple(conditions.check_create_only), ("write", "read")),
+        "compare-and-set": (_simple(conditions.check_match), ("write", "read")),
         "race": (_race, ("write", "read", "create-only", "compare-and-set")),
-        "multipart": (_on_objects(checks.check_multipart), ("write", "read")),
-        "checksums": (_on_objects(checks.check_checksums), ("write", "multipart")),
+        "multipart": (_simple(checks.check_multipart), ("write", "read")),
+        "checksums": (_simple(checks.check_checksums), ("write", "multipart")),
         "presign": (_presign, ("write", "read")),
         "cors": (_ask_as_page, ("write", "presign")),
         "clock": (_compare_clocks, ()),
-        "delete-matching": (
-            _on_objects(checks.check_delete_matching),
-            ("write", "read", "overwrite"),
-        ),
+        "delete-matching": (_simple(checks.check_delete_matching), ("write", "read", "overwrite")),
         "delete": (_delete, ()),
     }
     """All checks by name, in order, each with the names of earlier checks. If one of these earlier

@@ -185,13 +185,7 @@ class TrackingStore(_Rows):
 
     def put(self, tracked: Tracked) -> None:
         """Write the record of a ref, replacing any earlier record."""
-        fields = {
-            "commit_id": tracked.commit_id,
-            "sequence": tracked.sequence,
-            "write_id": tracked.write_id,
-            "version": tracked.version,
-        }
-        data = _dump(fields)
+        data = _dump({name: getattr(tracked, name) for name in Tracked._fields[2:]})
         self._txn.for_writing().put(Table.TRACKING, self._key(tracked.kind, tracked.name), data)
 
     def delete(self, kind: RefKind, name: str) -> bool:
@@ -207,14 +201,9 @@ def _load(ref: bytes, data: bytes) -> Tracked:
     kind, _, name = ref.decode("utf-8", "surrogateescape").partition("\0")
     try:
         fields = json.loads(data)
-        return Tracked(
-            RefKind(kind),
-            name,
-            None if fields["commit_id"] is None else CommitId(fields["commit_id"]),
-            fields["sequence"],
-            WriteId(fields["write_id"]),
-            fields["version"],
-        )
+        commit_id = fields["commit_id"] and CommitId(fields["commit_id"])
+        ids = commit_id, fields["sequence"], WriteId(fields["write_id"])
+        return Tracked(RefKind(kind), name, *ids, fields["version"])
     except (KeyError, TypeError, ValueError, MalformedId) as error:
         raise _malformed(f"{kind} {name}") from error
 

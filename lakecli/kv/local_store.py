@@ -456,17 +456,15 @@ def _path_batches(
     txn: ReadTransaction, table: Table, owner: bytes, *, start: bytes, prefix: bytes, lead: bytes
 ) -> Iterator[list[Record]]:
     """Yield batches of one owner's records, with `lead` prepended to every path."""
+
+    def behind(head: bytes, child: bytes, prefix: bytes) -> Iterator[list[Record]]:
+        left = start[CHUNK:] if start.startswith(head) else b""
+        return _path_batches(txn, table, child, start=left, prefix=prefix, lead=lead + head)
+
     if len(prefix) > CHUNK:  # all paths are behind one link
         head = prefix[:CHUNK]
         if start[:CHUNK] <= head:
-            yield from _path_batches(
-                txn,
-                table,
-                _owner_of_rests(owner, head),
-                start=start[CHUNK:] if start.startswith(head) else b"",
-                prefix=prefix[CHUNK:],
-                lead=lead + head,
-            )
+            yield from behind(head, _owner_of_rests(owner, head), prefix[CHUNK:])
         return
     seek = start if len(start) <= CHUNK else start[:CHUNK] + _LINK
     batches = txn.scan_batches(table, prefix=owner + prefix, start=owner + seek, cut=OWNER_SIZE)
@@ -478,15 +476,7 @@ def _path_batches(
             if len(path) <= CHUNK:
                 yield [(lead + path, value)]
                 continue
-            head = path[:CHUNK]
-            yield from _path_batches(
-                txn,
-                table,
-                value,
-                start=start[CHUNK:] if start.startswith(head) else b"",
-                prefix=b"",
-                lead=lead + head,
-            )
+            yield from behind(path[:CHUNK], value, b"")
 
 
 def drop_paths(

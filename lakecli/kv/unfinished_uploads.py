@@ -80,9 +80,5 @@ def set_looked_at(txn: WriteTransaction, repository: bytes, now: datetime) -> No
 
 def _load(digest: str, value: bytes) -> UnfinishedTransfer:
     fields = json.loads(value)
-    return UnfinishedTransfer(
-        digest,
-        fields["upload"],
-        fields["part_size"],
-        datetime.fromtimestamp(fields["started_at"], UTC),
-    )
+    started_at = datetime.fromtimestamp(fields["started_at"], UTC)
+    return UnfinishedTransfer(digest, fields["upload"], fields["part_size"], started_at)

@@ -138,15 +138,7 @@ def resolve(expression: RefExpression, reader: RefReader, past: PastRef | None =
         else:
             staging = STAGING[modifier.symbol]
         steps.append(ResolvedModifier(modifier.text, commit.id))
-    return Resolved(
-        commit=commit,
-        kind=kind,
-        name=name,
-        base_id=base_id,
-        branch=branch,
-        staging=staging,
-        steps=tuple(steps),
-    )
+    return Resolved(commit, kind, name, base_id, branch, staging, tuple(steps))
 
 
 def commit_of(resolved: Resolved, expression: str) -> Commit:

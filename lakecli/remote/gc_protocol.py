@@ -176,14 +176,10 @@ def parse_state(data: bytes) -> GcState:
             "`gc undo REPOSITORY --force`",
         ) from error
     unknown = _RECORD.unknown(fields)
-    return GcState(
-        phase=Phase(values["phase"]),
-        epoch=values["epoch"],
-        mark=values["mark"],
-        grace=timedelta(seconds=values["grace"]),
-        write_id=values["write_id"],
-        extra=json.dumps(unknown, separators=(",", ":")) if unknown else "",
-    )
+    extra = json.dumps(unknown, separators=(",", ":")) if unknown else ""
+    del values["format"]
+    values |= {"phase": Phase(values["phase"]), "grace": timedelta(seconds=values["grace"])}
+    return GcState(**values, extra=extra)
 
 
 def dump_state(state: GcState) -> bytes:

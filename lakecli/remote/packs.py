@@ -281,17 +281,8 @@ def _parse(pack_id: PackId, data: bytes) -> Pack:
             bad.append(InvalidRecord("commit", name, layout.pack_key(pack_id), error.message))
             if len(bad) > _MOST_BAD:
                 raise IntegrityError("many of its records are not commits") from error
-    return Pack(
-        id=pack_id,
-        replaces=tuple(
-            [
-                PackId.of_bytes(replaced[start : start + _ID_SIZE])
-                for start in range(0, len(replaced), _ID_SIZE)
-            ]
-        ),
-        commits=commits,
-        bad=tuple(bad),
-    )
+    ids = [replaced[start : start + _ID_SIZE] for start in range(0, len(replaced), _ID_SIZE)]
+    return Pack(pack_id, tuple(map(PackId.of_bytes, ids)), commits, tuple(bad))
 
 
 _PICKED: Final = ("cherry-pick-origin", "cherry-pick-committer")

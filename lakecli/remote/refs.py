@@ -30,7 +30,7 @@ from typing import Final, Literal, NamedTuple
 
 from lakecli.base import layout
 from lakecli.base.ids import CommitId, PackId, WriteId
-from lakecli.base.model import NO_METADATA, RefKind
+from lakecli.base.model import RefKind
 from lakecli.base.progress import ignore_step
 from lakecli.base.retry import Retries
 from lakecli.errors import LakeError, LostRace, NotFound, OutcomeUnknown, Unreachable, Unresponsive
@@ -54,10 +54,9 @@ class ListedRef(NamedTuple):
 
 def find_ref(store: ObjectStore, kind: RefKind, name: str) -> RemoteRef | None:
     """Return a ref, deleted or not, or ``None`` if it never existed."""
+    key = layout.ref_key(kind, name)
     try:
-        data, version = store.get_versioned(
-            layout.ref_key(kind, name), length=layout.MAX_REF_SIZE + 1
-        )
+        data, version = store.get_versioned(key, length=layout.MAX_REF_SIZE + 1)
     except ObjectNotFound:
         return None
     return ref_records.parse_ref(kind, name, data, version)
@@ -92,9 +91,8 @@ def read_refs(
         try:
             return find_ref(store, listed.kind, listed.name)
         except NotOurs as error:
-            return InvalidRecord(
-                listed.kind, listed.name, layout.ref_key(listed.kind, listed.name), error.message
-            )
+            key = layout.ref_key(listed.kind, listed.name)
+            return InvalidRecord(listed.kind, listed.name, key, error.message)
 
     from concurrent.futures import ThreadPoolExecutor  # it loads logging, at every start
 
@@ -352,13 +350,11 @@ class RefMove:
             last, *older = self._new.moves
             moves = (last._replace(policy=policy), *older)
             self._new = self._new._replace(moves=moves, policy=policy)
+        key = layout.ref_key(self._intent.kind, self._intent.name)
+        condition = contract.ABSENT if self._version is None else Match(self._version)
         try:
-            written = self._store.put(
-                layout.ref_key(self._intent.kind, self._intent.name),
-                ref_records.dump_ref(self._new),
-                contract.ABSENT if self._version is None else Match(self._version),
-                contract.JSON,
-            )
+            body = ref_records.dump_ref(self._new)
+            written = self._store.put(key, body, condition, contract.JSON)
         except LakeError as error:
             if isinstance(error, Unreachable):
                 self._unanswered.add(self._version)
@@ -495,19 +491,12 @@ def _is_among(store: ObjectStore, intent: Intent, ref: RemoteRef, *, since: int)
 def _moved(ref: RemoteRef | None, intent: Intent) -> RemoteRef:
     """Return the ref as it is after a move, with all its moves and without a version."""
     sequence = sequence_of(ref) + 1
-    _, _, write_id, before, after, who, at, why, pack, _ = intent
+    kind, name, write_id, before, after, who, at, why, pack, _ = intent
     move = RecordedMove(sequence, write_id, before, after, who, at, why, pack)
-    return RemoteRef(
-        kind=intent.kind,
-        name=intent.name,
-        commit_id=after,
-        sequence=sequence,
-        write_id=write_id,
-        moves=(move, *(() if ref is None else ref.moves)),
-        version=Version(""),
-        extra=NO_METADATA if ref is None else ref.extra,
-        policy=0 if ref is None else ref.policy,
-    )
+    moved = RemoteRef(kind, name, after, sequence, write_id, (move,), Version(""))
+    if ref is None:
+        return moved
+    return moved._replace(moves=(move, *ref.moves), extra=ref.extra, policy=ref.policy)
 
 
 def stamp(store: ObjectStore, kind: RefKind, name: str, policy: int) -> None:

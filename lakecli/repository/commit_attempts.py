@@ -47,7 +47,6 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from lakecli.base.identity import commit_id
 from lakecli.base.layout import MAX_MESSAGE_SIZE, MAX_METADATA_SIZE
 from lakecli.base.model import (
     EMPTY_TREE,
@@ -72,6 +71,8 @@ from lakecli.repository.staged.partial_commit import drop_copies
 from lakecli.staging import area
 
 MAX_ATTEMPTS: Final = 64
+
+_NO_ID: Final = CommitId("0" * 64)
 
 
 class Draft(NamedTuple):
@@ -395,17 +396,8 @@ def describe_commit(
     """
     ids = tuple(parent.id for parent in parents)
     counted = (*parents, *also_counts)
-    return Commit(
-        id=CommitId(
-            commit_id(
-                committer=committer,
-                message=message,
-                metarange_id=metarange_id,
-                created_at=int(created_at.timestamp()),
-                metadata=metadata,
-                parents=ids,
-            )
-        ),
+    made = Commit(
+        id=_NO_ID,
         parents=ids,
         metarange_id=metarange_id,
         message=message,
@@ -414,6 +406,7 @@ def describe_commit(
         metadata=dict(metadata),
         generation=1 + max((parent.generation for parent in counted), default=0),
     )
+    return made._replace(id=made.compute_id())
 
 
 def initial_commit(created_at: datetime) -> Commit:

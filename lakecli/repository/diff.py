@@ -112,14 +112,8 @@ def diff_refs(
     with repository.lake.kv.read() as txn:
         if not two_way:
             points = find_merge_points(repository, txn, source=right, destination=left)
-            yield compare(
-                TreesToCompare(
-                    base=points.base,
-                    left=points.destination.metarange_id,
-                    right=points.source.metarange_id,
-                    prefix=prefix,
-                )
-            )
+            left_tree, right_tree = points.destination.metarange_id, points.source.metarange_id
+            yield compare(TreesToCompare(points.base, left_tree, right_tree, prefix))
             return
         left_tree = commit_at(repository, txn, left).metarange_id
         resolved = resolve_ref(repository, txn, right)

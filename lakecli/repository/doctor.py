@@ -154,15 +154,9 @@ def examine_namespace(
     """
     runtime = runtime.for_repository(namespace)
     examiner = examiner or Examiner(runtime.now)
-    looking = probe.Probe(
-        runtime.open_store(namespace, ""),
-        runtime.clock,
-        runtime.new_id,
-        fetch=partial(probe.fetch, access=runtime.account(namespace)),
-        greet=None if is_local(namespace) else lambda: runtime.find_store(namespace)[0],
-        remedies=_remedies(runtime, namespace, namespace),
-        races=examiner.races,
-    )
+    store = runtime.open_store(namespace, "")
+    greet = None if is_local(namespace) else lambda: runtime.find_store(namespace)[0]
+    looking = _probe(store, runtime, namespace, namespace, examiner, greet=greet)
 
     def checks() -> Generator[Check]:
         if is_local(namespace):
@@ -207,20 +201,10 @@ def examine_repository(
         yield compiled_core()
         yield ok("local-store", f"schema version {SCHEMA_VERSION}, {home.store}")
         yield memory_map(used, size)
-        yield cache(
-            Path(home.cache),
-            used_by="" if is_local(namespace) else repository.record.uuid,
-            limit=home.cache_size,
-        )
+        used_by = "" if is_local(namespace) else repository.record.uuid
+        yield cache(Path(home.cache), used_by=used_by, limit=home.cache_size)
         yield disk_space(places, free_space)
-        looking = probe.Probe(
-            repository.store,
-            runtime.clock,
-            runtime.new_id,
-            fetch=partial(probe.fetch, access=runtime.account(repository.name)),
-            remedies=_remedies(runtime, repository.name, namespace),
-            races=examiner.races,
-        )
+        looking = _probe(repository.store, runtime, repository.name, namespace, examiner)
         verdicts: dict[str, CheckVerdict] = {}
         for check in _with_claim(looking, repository, examiner):
             verdicts[check.name] = check.verdict
@@ -231,14 +215,31 @@ def examine_repository(
     return Examination(namespace, checks())
 
 
-def _remedies(runtime: Runtime, name: str, namespace: str) -> Remedies:
-    """Return the remedies that doctor may try for the bucket of a namespace."""
+def _probe(
+    store: ObjectStore,
+    runtime: Runtime,
+    name: str,
+    namespace: str,
+    examiner: Examiner,
+    *,
+    greet: Callable[[], ObjectStore] | None = None,
+) -> probe.Probe:
+    """Return a run of the checks of a store with the account of a repository or namespace."""
 
     def reopen(account: Account) -> ObjectStore:
         trying = runtime._replace(account=lambda _: account).for_repository(name)
         return trying.find_store(namespace)[0]
 
-    return Remedies(bucket_of(namespace), runtime.account(name), reopen)
+    account = runtime.account(name)
+    return probe.Probe(
+        store,
+        runtime.clock,
+        runtime.new_id,
+        fetch=partial(probe.fetch, access=account),
+        greet=greet,
+        remedies=Remedies(bucket_of(namespace), account, reopen),
+        races=examiner.races,
+    )
 
 
 def _without_store(
@@ -429,21 +430,16 @@ def _shared(store: ObjectStore) -> Check:
 def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
     """Report whether a group of commands can work, by the results of other checks."""
     needed = ", ".join(purpose.needs)
+    failures = [need for need in purpose.needs if found[need].verdict is CheckVerdict.FAILED]
     lacking = [
-        need
-        for need in purpose.needs
-        if found[need].verdict is CheckVerdict.FAILED or found[need].details.get("because")
+        need for need in purpose.needs if need in failures or found[need].details.get("because")
     ]
     unknown = [need for need in purpose.needs if found[need].verdict is CheckVerdict.SKIPPED]
     details = {"needs": needed, "lacks": ", ".join(lacking), "commands": purpose.commands}
     if lacking:
-        fixes = (found[need].fix for need in lacking)
-        return warning(
-            purpose.name,
-            f"{purpose.commands}: not allowed, missing: {details['lacks']}",
-            fix=next(filter(None, fixes), "see these checks"),
-            **details,
-        )
+        fix = next(filter(None, (found[need].fix for need in lacking)), "see these checks")
+        seen = f"{purpose.commands}: not allowed, missing: {details['lacks']}"
+        return warning(purpose.name, seen, fix=fix, **details)
     for need, text in purpose.parts.items():
         if found[need].verdict is CheckVerdict.FAILED:
             seen = f"{purpose.commands}: allowed, but {text}"
@@ -481,9 +477,8 @@ def _outside(repository: Repository) -> Check:
 def verdict_of(checks: Iterable[Check]) -> CheckVerdict:
     """Return the worst verdict of some checks; a skipped check counts as OK."""
     found = {check.verdict for check in checks}
-    return next(
-        (v for v in (CheckVerdict.FAILED, CheckVerdict.WARNING) if v in found), CheckVerdict.OK
-    )
+    worst = (CheckVerdict.FAILED, CheckVerdict.WARNING)
+    return next((verdict for verdict in worst if verdict in found), CheckVerdict.OK)
 
 
 def problem_of(checks: Sequence[Check]) -> errors.LakeError | None:

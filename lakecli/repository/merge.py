@@ -82,10 +82,8 @@ def merge(
             head = claim_head(view)
             merged_commit = claim_commit(view.txn, repository, points.source)
             base, trees = points.base, repository.trees
-            sides = {
-                "source": points.source.metarange_id,
-                "destination": points.destination.metarange_id,
-            }
+            source_tree, head_tree = points.source.metarange_id, points.destination.metarange_id
+            sides = {"source": source_tree, "destination": head_tree}
             refs = f"{repository.uri}/{source} {repository.uri}/{destination}"
             hint = (
                 "let one side win: `strategy=source-wins` or `strategy=dest-wins`; or by "
@@ -100,7 +98,7 @@ def merge(
         )
         commit = attempt.move(draft, review=review)
         if commit is not None:
-            notify_hooks(repository, MERGE, destination, sides["source"], sides["destination"])
+            notify_hooks(repository, MERGE, destination, source_tree, head_tree)
             return commit
     raise kept_moving(destination)
 
@@ -153,12 +151,8 @@ def preview(
         view = view_of_branch(repository, txn, destination)
         check_clean(view)
         points = _points(repository, view, source, options)
-        changes = compare(
-            repository.trees,
-            base=points.base,
-            left=points.destination.metarange_id,
-            right=points.source.metarange_id,
-        )
+        left, right = points.destination.metarange_id, points.source.metarange_id
+        changes = compare(repository.trees, base=points.base, left=left, right=right)
         with options.decisions.begin() as decide:
             yield _decided(changes, decide)
 
@@ -259,12 +253,9 @@ def conflicts_of(
 def _conflicts(
     repository: Repository, view: View, points: MergePoints, decide: Decide
 ) -> Iterator[Conflict]:
-    found = iter_conflicts(
-        repository.trees,
-        base=points.base,
-        source=points.source.metarange_id,
-        destination=points.destination.metarange_id,
-    )
+    source_tree, head_tree = points.source.metarange_id, points.destination.metarange_id
+    trees = repository.trees
+    found = iter_conflicts(trees, base=points.base, source=source_tree, destination=head_tree)
     base = points.bases[0] if len(points.bases) == 1 else None
     while page := list(islice(found, _PAGE)):
         paths = [each.path for each in page]
@@ -289,10 +280,8 @@ def _conflicts(
 def _object(value: bytes | None) -> ConflictingObject | None:
     if value is None:
         return None
-    entry = decode_entry(value)
-    return ConflictingObject(
-        entry.size, entry.checksum, entry.modified_at, identity_of(value).hex()
-    )
+    entry, identity = decode_entry(value), identity_of(value).hex()
+    return ConflictingObject(entry.size, entry.checksum, entry.modified_at, identity)
 
 
 def _last_change(commit: Commit | None) -> LastChange | None:

@@ -119,14 +119,8 @@ def _intend(
         intended = lakes.find_intention(txn, uri)
         if intended is not None:
             return intended._replace(name=name)
-        record = RepositoryRecord(
-            name=name,
-            uuid=RepositoryUuid.of_bytes(lake.runtime.new_id()),
-            storage_namespace=uri,
-            default_branch=default_branch,
-            created_at=lake.runtime.now(),
-            range_entries=range_entries,
-        )
+        uuid, now = RepositoryUuid.of_bytes(lake.runtime.new_id()), lake.runtime.now()
+        record = RepositoryRecord(name, uuid, uri, default_branch, now, range_entries)
         lakes.put_intention(txn, record)
         return record
 
@@ -182,7 +176,6 @@ def delete(lake: OwnLake, name: str) -> RepositoryRecord:
             raise NotFound(f"no repository {name!r} on this machine", hint="list them: `repo list`")
         lakes.delete_repository(txn, record)
         change = RefChange(RefKind.REPOSITORY, name, before=lakes.record_fields(record), after=None)
-        operation_log.append(
-            txn, lakes.LocalRepository(lake, record), kind="repo delete", refs=[change]
-        )
+        repository = lakes.LocalRepository(lake, record)
+        operation_log.append(txn, repository, kind="repo delete", refs=[change])
     return record

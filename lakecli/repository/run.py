@@ -260,13 +260,8 @@ def _finish(repository: Repository, opened: OpenRun, checks: Sequence[TreeCheck]
     message, metadata = run.message, {"lakecli.run": run.id}
     step("run: commit")
     with suppress(NothingToDo):
-        commit(
-            with_mover(repository, None),
-            run.branch,
-            message=message,
-            committer=run.committer,
-            metadata=metadata,
-        )
+        own = with_mover(repository, None)
+        commit(own, run.branch, message=message, committer=run.committer, metadata=metadata)
     step("run: publish")
     options = MergeOptions(run.committer, message=message, metadata=metadata)
     with suppress(NothingToDo):

@@ -116,15 +116,8 @@ class SharedMover:
                 return False
             operation_log.note_copies(txn, repository, landing.left)
             repository.refs(txn).put_commit(commit)
-        wanted = WantedMove(
-            RefKind.BRANCH,
-            branch.name,
-            before,
-            commit.id,
-            who=self._who(),
-            why=landing.operation,
-            landing=landing,
-        )
+        ends, who = (before, commit.id), self._who()
+        wanted = WantedMove(RefKind.BRANCH, branch.name, *ends, who, landing.operation, landing)
         if compare_and_publish(repository, wanted).outcome == MoveOutcome.APPLIED:
             self._lost = 0
             return True
@@ -359,9 +352,7 @@ def push_note(
         refusal = not_sent(repository, note, sent.there, sent.why)
         if put_back is not None and put_back(repository, note, who):
             say_undone(refusal, note)
-            if (
-                note.after is not None and sent.why is None
-            ):  # what is here now is not what its hint is about
+            if note.after is not None and sent.why is None:  # its hint is about what was here
                 there = quote(f"{repository.uri}/{note.name}")
                 refusal.hint = f"see what others have there, then decide: `log {there}`"
         raise refusal
