@@ -408,7 +408,7 @@ def branch_revert(
         lakecli branch revert lakefs://demo/main main -m 1
         lakecli branch revert lakefs://demo/main main~2 --take dest:reports/
     """
-    from lakecli.repository.revert import revert
+    from lakecli.repository.cherry_pick import revert
 
     decisions = decide.decisions()
     name = ref_of(branch)
