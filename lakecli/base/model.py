@@ -243,6 +243,11 @@ class Branch(NamedTuple):
     staging_token: StagingToken
     sealed_tokens: tuple[StagingToken, ...] = ()
 
+    @property
+    def tokens(self) -> tuple[StagingToken, ...]:
+        """The tokens of all staging areas, newest first."""
+        return (self.staging_token, *self.sealed_tokens)
+
 
 class RefKind(StrEnum):
     """The kind of a ref; also the kinds of other records that are handled in the same way."""

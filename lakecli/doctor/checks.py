@@ -234,11 +234,8 @@ def check_list_after_write(scratch: ScratchObjects) -> Check:
     for info in scratch.store.list(scratch.prefix):
         if info.key == key and info.size == len(BODY):
             return ok(name, "new objects are listed at once")
-    return warning(
-        name,
-        "a new object is not listed yet",
-        fix="wait a while before relying on new objects of other writers here",
-    )
+    fix = "wait a while before relying on new objects of other writers here"
+    return warning(name, "a new object is not listed yet", fix=fix)
 
 
 def check_ranges(scratch: ScratchObjects) -> Check:
@@ -353,18 +350,12 @@ def check_multipart(scratch: ScratchObjects) -> Check:
     uploads.complete(key, upload, [part], ANY)
     must_equal(scratch.store.get(key), BODY, "an object sent in parts")
     if arrived != [1]:
-        return warning(
-            name,
-            "allowed, but parts that have arrived are not listed",
-            fix="interrupted uploads start again from the beginning here",
-        )
+        fix = "interrupted uploads start again from the beginning here"
+        return warning(name, "allowed, but parts that have arrived are not listed", fix=fix)
     if unlisted is not None:
         why, hint = unlisted
-        return warning(
-            name,
-            f"allowed, but unfinished uploads {why}",
-            fix=hint or "add a lifecycle rule that deletes unfinished uploads",
-        )
+        fix = hint or "add a lifecycle rule that deletes unfinished uploads"
+        return warning(name, f"allowed, but unfinished uploads {why}", fix=fix)
     return ok(name, "allowed")
 
 
@@ -378,11 +369,8 @@ def _send_large(scratch: ScratchObjects, key: str, why: errors.Unsupported) -> C
     scratch.store.put(key, BytesIO(bytes(size)), ANY)
     if scratch.store.head(key).size != size:
         raise errors.IntegrityError("an object that was sent as one stream has another size")
-    return warning(
-        "multipart",
-        why.message,
-        fix="large files are sent as one stream: a killed upload starts over",
-    )
+    fix = "large files are sent as one stream: a killed upload starts over"
+    return warning("multipart", why.message, fix=fix)
 
 
 def _why_unlisted(

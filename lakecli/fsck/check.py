@@ -228,7 +228,7 @@ class _Checker:
 
     def _iter_staged(self, branch: Branch) -> Iterator[tuple[bytes, bytes]]:
         """Yield the path and the value of each entry that a branch has staged; skip deletions."""
-        for token in (branch.staging_token, *branch.sealed_tokens):
+        for token in branch.tokens:
             for path, value in area.scan(self._txn, token):
                 if value != TOMBSTONE:
                     yield path, value

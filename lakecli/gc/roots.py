@@ -302,7 +302,7 @@ def iter_staged(repository: Repository, now: datetime) -> Iterator[bytes]:
 def _staged_values(txn: ReadTransaction, repository: Repository, now: datetime) -> Iterator[bytes]:
     tokens: set[bytes] = set()
     for branch in repository.refs(txn).iter_branches():
-        tokens.update((branch.staging_token, *branch.sealed_tokens))
+        tokens.update(branch.tokens)
     tokens.update(token for token, _ in operation_log.iter_copies(txn, repository))
     for operation in iter_operations(txn, repository, now):
         tokens.update(operation.sealed)

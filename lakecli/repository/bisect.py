@@ -89,7 +89,7 @@ def start(repository: Repository, *, bad: str | None, good: Sequence[str]) -> Se
     with repository.lake.kv.read() as txn:
         said = [BisectVerdict(BAD, commit_at(repository, txn, bad).id)] if bad is not None else []
         said += [BisectVerdict(GOOD, commit_at(repository, txn, each).id) for each in good]
-    return _keep(repository, None, _Row(said, None))
+    return _keep(repository, None, (said, None))
 
 
 def say(
@@ -125,7 +125,7 @@ def say(
             raise UsageError("there is no commit to test", hint=hint)
         ids = [session.state.current.id]
     said = [*session.said, *(BisectVerdict(verdict, each) for each in ids)]
-    return _keep(repository, _Row(session.said, session.is_old_new), _Row(said, words))
+    return _keep(repository, session.said, (said, words))
 
 
 def show(repository: Repository) -> Session:
@@ -158,18 +158,15 @@ def names_with_session(lake: OwnLake) -> list[str]:
         ]
 
 
-class _Row(NamedTuple):
-    """The row of a session in the local store."""
-
-    said: Sequence[BisectVerdict]
-    is_old_new: bool | None
+_Row = tuple[Sequence[BisectVerdict], bool | None]
+"""The row of a session in the local store: the verdicts, and `Session.is_old_new`."""
 
 
-def _keep(repository: Repository, before: _Row | None, row: _Row) -> Session:
+def _keep(repository: Repository, before: tuple[BisectVerdict, ...] | None, row: _Row) -> Session:
     """Record the verdicts of a session; first check that they do not contradict each other.
 
     Args:
-        before: the row as it was read; ``None`` for a new session.
+        before: the verdicts as they were read; ``None`` for a new session.
         row: the row to write.
 
     Raises:
@@ -177,12 +174,11 @@ def _keep(repository: Repository, before: _Row | None, row: _Row) -> Session:
     """
     with repository.lake.kv.read() as txn:
         session = _session(repository, txn, row)
-    fields: dict[str, object] = {"said": row.said}
-    if row.is_old_new is not None:
-        fields["is_old_new"] = row.is_old_new
+    said, is_old_new = row
+    fields = {"said": said} | ({} if is_old_new is None else {"is_old_new": is_old_new})
     with repository.lake.kv.write() as txn:
         present = None if before is None else _load(txn, repository)
-        if before is not None and (present is None or tuple(present.said) != tuple(before.said)):
+        if before is not None and (present is None or tuple(present[0]) != before):
             raise LostRace(
                 f"another command went on with the bisect session of {repository.uri}",
                 hint=f"show where it stands: `bisect log {repository.uri}`",
@@ -202,11 +198,11 @@ def _load(txn: ReadTransaction, repository: Repository) -> _Row | None:
             f"the bisect session of {repository.uri} is damaged: {error}",
             hint=f"end it: `bisect reset {repository.uri}`",
         ) from None
-    return _Row(tuple(fields["said"]), fields["is_old_new"])
+    return tuple(fields["said"]), fields["is_old_new"]
 
 
 def _session(repository: Repository, txn: ReadTransaction, row: _Row) -> Session:
-    said = row.said
+    said, is_old_new = row
     refs = repository.refs(txn)
     last = {each.commit_id: each.verdict for each in said}
     bad = next((each.commit_id for each in reversed(said) if last[each.commit_id] == BAD), None)
@@ -217,7 +213,7 @@ def _session(repository: Repository, txn: ReadTransaction, row: _Row) -> Session
         first = next(each.commit_id for each in said if last[each.commit_id] == BAD)
         state = bisection(refs, bad, good, skipped, first_bad=first)
     bad_commit = None if bad is None else refs.get_commit(bad)
-    return Session(tuple(said), bad_commit, good, skipped, state, row.is_old_new)
+    return Session(tuple(said), bad_commit, good, skipped, state, is_old_new)
 
 
 def _key(repository: Repository) -> bytes:

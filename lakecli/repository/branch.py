@@ -110,12 +110,9 @@ def delete(repository: Repository, name: str) -> Branch:
             branch = _not_default(repository, txn, name, "delete")
             intents.check_none_sent(txn, repository, name)
             repository.refs(txn).delete_branch(name)
+            changes = [operation_log.ref_change(branch, None)]
             unsent_moves.append_moves(
-                txn,
-                repository,
-                kind="branch delete",
-                refs=[operation_log.ref_change(branch, None)],
-                sealed=(branch.staging_token, *branch.sealed_tokens),
+                txn, repository, kind="branch delete", refs=changes, sealed=branch.tokens
             )
         return branch
 
@@ -208,12 +205,9 @@ def reset(
                 intents.check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=head)
             after = operation_log.new_branch(txn, repository, name, head)
             refs.put_branch(after)
+            changes = [operation_log.ref_change(before, after)]
             unsent_moves.append_moves(
-                txn,
-                repository,
-                kind="branch reset",
-                refs=[operation_log.ref_change(before, after)],
-                sealed=(before.staging_token, *before.sealed_tokens),
+                txn, repository, kind="branch reset", refs=changes, sealed=before.tokens
             )
         return after
 
@@ -265,7 +259,6 @@ def rename(
             check_free(refs, new_name)
             intents.check_none_sent(txn, repository, name)
             intents.check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=None)
-            tokens = before.staging_token, *before.sealed_tokens
             # Staged changes belong to the operation log under the old name.
             if not area.is_clean(txn, before):
                 uri = f"{repository.uri}/{name}"
@@ -274,10 +267,10 @@ def rename(
             after = operation_log.new_branch(txn, repository, new_name, before.commit_id)
             refs.delete_branch(name)
             refs.put_branch(after)
-            moved = ((before, None), (None, after))
-            changes = [operation_log.ref_change(*each) for each in moved]
+            change = operation_log.ref_change
+            changes = [change(before, None), change(None, after)]
             unsent_moves.append_moves(
-                txn, repository, kind=unsent_moves.RENAME, refs=changes, sealed=tokens
+                txn, repository, kind=unsent_moves.RENAME, refs=changes, sealed=before.tokens
             )
         return after
 

@@ -213,6 +213,6 @@ def _log(
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
         if isinstance(old, Branch):
-            sealed += [old.staging_token, *old.sealed_tokens]
+            sealed += old.tokens
         changes.append(operation_log.ref_change(old, new))
     operation_log.append(txn, repository, kind="clone", refs=changes, sealed=sealed)

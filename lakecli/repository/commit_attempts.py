@@ -130,7 +130,7 @@ def seal(repository: Repository, name: str) -> Branch:
             return branch
         sealed = branch._replace(
             staging_token=operation_log.start_token(txn, repository, name, branch.commit_id),
-            sealed_tokens=(branch.staging_token, *branch.sealed_tokens),
+            sealed_tokens=branch.tokens,
         )
         refs.put_branch(sealed)
         return sealed

@@ -376,11 +376,8 @@ def _claim_of_anybody(store: ObjectStore) -> Check:
         return ok("claim", f"belongs to repository {owner}", uuid=owner)
     if not exists(store, layout.LAKEFS_MARKER):
         return ok("claim", "free: `lakecli repo create` may take it")
-    return warning(
-        "claim",
-        f"a lakeFS lives here (found {layout.LAKEFS_MARKER})",
-        fix="use another prefix; `lakecli repo create` refuses this one",
-    )
+    fix = "use another prefix; `lakecli repo create` refuses this one"
+    return warning("claim", f"a lakeFS lives here (found {layout.LAKEFS_MARKER})", fix=fix)
 
 
 def _made_by_create(namespace: str) -> str:
@@ -466,12 +463,8 @@ def _outside(repository: Repository) -> Check:
         return ok(OUTSIDE, f"{seen}, {part}", **details)
     trust = trust_of(repository)
     wanted = allowable(found.places, trust)
-    return warning(
-        OUTSIDE,
-        f"{seen}, {part}; not all of them may be read",
-        fix=trust.allowing(*wanted) if wanted else "such addresses are never followed",
-        **details,
-    )
+    fix = trust.allowing(*wanted) if wanted else "such addresses are never followed"
+    return warning(OUTSIDE, f"{seen}, {part}; not all of them may be read", fix=fix, **details)
 
 
 def verdict_of(checks: Iterable[Check]) -> CheckVerdict:

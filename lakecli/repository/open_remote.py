@@ -27,6 +27,7 @@ from lakecli.base.uri import LakeUri
 from lakecli.errors import Unreachable
 from lakecli.kv.local_store import OWNER_SIZE, LocalStore, ReadTransaction, Table
 from lakecli.refs.names import is_ref_name
+from lakecli.remote.packs import read_named_packs
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import find_ref
 from lakecli.repository.commit_attempts import initial_commit
@@ -35,8 +36,7 @@ from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.handle.namespace import describe_there
 from lakecli.repository.journal import tracking
 from lakecli.repository.runtime import Home, Runtime
-from lakecli.repository.sharing import fetch
-from lakecli.repository.sharing.fetch import notify, read_remote, take_named_packs, take_new_packs
+from lakecli.repository.sharing.fetch import notify, read_remote, take_new_packs, take_packs, unpack
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.read_only import ReadOnlyStore
 from lakecli.stores.uri import normalise
@@ -247,7 +247,8 @@ class Fetching:
             return
         packs = [move.pack for move in ref.moves if move.after == ref.commit_id and move.pack]
         if ref.commit_id is not None and not self._has(ref.commit_id):
-            self._report(take_named_packs(self._repository, packs[:1]).damaged)
+            read = read_named_packs(self._repository.store, packs[:1])
+            self._report(unpack(self._repository, read).damaged)
             self._fetch_commit(ref.commit_id)
         self._keep([ref])
 
@@ -259,7 +260,7 @@ class Fetching:
             {},
             wanted=lambda kind, name: kind in kinds and (kind, name) not in self._read,
         )
-        self._report([*remote.damaged, *fetch.take_packs(self._repository, remote.refs).damaged])
+        self._report([*remote.damaged, *take_packs(self._repository, remote.refs).damaged])
         self._listed |= kinds
         self._read |= {(ref.kind, ref.name) for ref in remote.refs}
         self._keep(remote.refs)

@@ -592,7 +592,5 @@ def _walk_again(repository: Repository, walked: _WalkedFiles, lacking: str) -> N
             f"{walked.source} lacks {lacking}, and a second walk found other files than the first",
             hint="nothing was staged; repeat it when the directory does not change",
         )
-    repository.notify(
-        f"{walked.source} lacks {lacking}; a second walk found the same",
-        hint="if that is not meant, check the directory and undo the upload",
-    )
+    hint = "if that is not meant, check the directory and undo the upload"
+    repository.notify(f"{walked.source} lacks {lacking}; a second walk found the same", hint=hint)

@@ -281,7 +281,7 @@ class Served:
             resolved = self._resolved(name, repository, txn, ref)
             tokens: tuple[StagingToken, ...] = ()
             if resolved.staging and resolved.branch is not None and not self.committed:
-                tokens = (resolved.branch.staging_token, *resolved.branch.sealed_tokens)
+                tokens = resolved.branch.tokens
             yield View(repository, txn, resolved.commit, tokens, ref)
 
     def _resolved(

@@ -62,7 +62,7 @@ def is_empty(txn: ReadTransaction, token: StagingToken) -> bool:
 
 def is_clean(txn: ReadTransaction, branch: Branch) -> bool:
     """Return whether a branch has no uncommitted changes, even in a commit that is in progress."""
-    return all(is_empty(txn, token) for token in (branch.staging_token, *branch.sealed_tokens))
+    return all(is_empty(txn, token) for token in branch.tokens)
 
 
 def drop(txn: WriteTransaction, token: StagingToken, *, limit: int | None = None) -> int:

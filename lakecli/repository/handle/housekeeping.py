@@ -203,7 +203,7 @@ def _forget(repository: Repository, cutoff: datetime, limit: int) -> int:
             return 0
         refs = repository.refs(txn)
         for branch in list(refs.iter_branches()):
-            for token in (branch.staging_token, *branch.sealed_tokens):
+            for token in branch.tokens:
                 deleted += area.drop(txn, token, limit=limit - deleted)
                 if deleted >= limit:
                     return deleted
@@ -247,7 +247,7 @@ def _needed_tokens(txn: WriteTransaction, repository: Repository, through: int) 
     """Return the staging tokens of branches, and of operations newer than number `through`."""
     needed: set[bytes] = set()
     for branch in repository.refs(txn).iter_branches():
-        needed.update((branch.staging_token, *branch.sealed_tokens))
+        needed.update(branch.tokens)
     for operation in log.iter_operations(txn, repository.key):
         if operation.sequence <= through:
             break

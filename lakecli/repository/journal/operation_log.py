@@ -215,7 +215,7 @@ def follow_head(txn: WriteTransaction, branch: Branch, *, since: CommitId | None
         since: the old head, if the new head differs from it only by committed staged changes. Then
             areas that were started on the old head are based on the new head, too.
     """
-    for token in (branch.staging_token, *branch.sealed_tokens):
+    for token in branch.tokens:
         if area.is_empty(txn, token):
             move_token_on(txn, token, branch.commit_id)
         elif since is not None:

@@ -209,7 +209,7 @@ def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> V
     """Return a view of a branch or workspace with its staged changes, within a transaction."""
     branch = staged_on(repository, txn, name)
     commit = repository.refs(txn).get_commit(branch.commit_id)
-    return View(repository, txn, commit, (branch.staging_token, *branch.sealed_tokens), name)
+    return View(repository, txn, commit, branch.tokens, name)
 
 
 def resolve_ref(repository: Refs, txn: ReadTransaction, expression: str) -> "Resolved":
@@ -291,5 +291,5 @@ def open_view(
         resolved = resolve_ref(repository, txn, expression)
         tokens: tuple[StagingToken, ...] = ()
         if resolved.staging and resolved.branch is not None:
-            tokens = (resolved.branch.staging_token, *resolved.branch.sealed_tokens)
+            tokens = resolved.branch.tokens
         yield View(repository, txn, resolved.commit, tokens, expression, above=above)

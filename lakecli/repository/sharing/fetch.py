@@ -195,7 +195,7 @@ def take_packs(
         packed = PackedStore(txn, repository.key)
         named = list(dict.fromkeys(pack for ref in lacking for pack in _unseen(packed, ref)))
     if len(named) <= MAX_NAMED:
-        unpacked = take_named_packs(repository, named, progress=progress)
+        unpacked = unpack(repository, read_named_packs(repository.store, named), progress=progress)
         if not (lacking := _lacking(repository, lacking)):
             return unpacked
     unpacked = _add(unpacked, take_new_packs(repository, progress=progress))
@@ -210,13 +210,6 @@ def take_packs(
     if not late:
         return unpacked
     return _add(unpacked, take_new_packs(repository, named=late, progress=progress))
-
-
-def take_named_packs(
-    repository: Repository, named: Iterable[PackId], *, progress: Progress = NO_PROGRESS
-) -> Unpacked:
-    """Read packs by their names, the newest first; missing packs are left out."""
-    return unpack(repository, read_named_packs(repository.store, named), progress=progress)
 
 
 def take_new_packs(

@@ -76,11 +76,8 @@ def _is_left_behind(txn: ReadTransaction, repository: Repository, change: RefCha
     if change.kind is not RefKind.BRANCH:
         return False
     noted = unsent_moves.find_unsent(txn, repository, change.kind, change.name)
-    there = (
-        repository.tracking(txn).position(change.kind, change.name)
-        if noted is None
-        else noted.after
-    )
+    tracked = repository.tracking(txn).position(change.kind, change.name)
+    there = tracked if noted is None else noted.after
     before, here = change.commit_before, change.commit_after
     if there is None or before is None or here is None:
         return False

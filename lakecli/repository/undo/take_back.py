@@ -31,7 +31,7 @@ from lakecli.errors import AlreadyExists, LostRace
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, Operation, RefChange, StagingChange
-from lakecli.refs.ref_store import RefStore, ref_fields
+from lakecli.refs.ref_store import ref_fields
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Reclaimed, unless_away
 from lakecli.repository.handle import lake as lakes
@@ -133,21 +133,17 @@ def claim_operations(repository: Repository, operations: Sequence[Operation]) ->
             commit = refs.find_commit(CommitId(fields["commit_id"]))
             if commit is not None and fields["commit_id"] != (change.after or {}).get("commit_id"):
                 claims.add_commit(txn, commit)
-        claims.add_values(_staged(txn, operations, put_back.values(), _in_use(refs)))
+        # Restoring the tokens that branches have now changes nothing.
+        in_use = {token for each in refs.iter_branches() for token in each.tokens}
+        claims.add_values(_staged(txn, operations, put_back.values(), in_use))
     return claims
-
-
-def _in_use(refs: RefStore) -> set[bytes]:
-    """Return the staging tokens that branches have now; restoring these tokens changes nothing."""
-    branches = refs.iter_branches()
-    return {token for each in branches for token in (each.staging_token, *each.sealed_tokens)}
 
 
 def _staged(
     txn: ReadTransaction,
     operations: Iterable[Operation],
     changes: Iterable[RefChange],
-    in_use: set[bytes],
+    in_use: set[StagingToken],
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield (path, value) of the records that would be staged again if operations were undone."""
     for operation in operations:
