@@ -43,6 +43,9 @@ MAX_KEY_SIZE: Final = 510
 OWNER_SIZE: Final = 16
 """Size of the owner of rows, in bytes: a repository's UUID or a staging token begins each key."""
 
+Record = tuple[bytes, bytes]
+"""A key or path, and its value."""
+
 _FIRST_BATCH: Final = 8
 _LARGEST_BATCH: Final = 1024
 
@@ -185,9 +188,7 @@ class StagedRecords(Protocol):
     def get(self, token: bytes, path: bytes) -> bytes | None:
         """Return the record staged at a path (``b""``: a staged deletion), or ``None``."""
 
-    def scan(
-        self, token: bytes, *, start: bytes = b"", prefix: bytes = b""
-    ) -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, token: bytes, *, start: bytes = b"", prefix: bytes = b"") -> Iterator[Record]:
         """Yield (path, staged record) under `prefix` from `start` on, in path order."""
 
 
@@ -232,9 +233,7 @@ class ReadTransaction:
         """Return the value of a key, or ``None``."""
         return self._txn.get(table + key)
 
-    def scan(
-        self, table: Table, *, prefix: bytes = b"", start: bytes = b""
-    ) -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, table: Table, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[Record]:
         """Yield the records under `prefix` with keys not below `start`, in key order.
 
         Records are read ahead in growing batches. If the same transaction changes records during
@@ -244,7 +243,7 @@ class ReadTransaction:
 
     def scan_batches(
         self, table: Table, *, prefix: bytes = b"", start: bytes = b"", cut: int = 0
-    ) -> Iterator[list[tuple[bytes, bytes]]]:
+    ) -> Iterator[list[Record]]:
         """Yield the records of `scan` in lists of up to 1,024, for loops that must be fast.
 
         The first `cut` bytes of every key are left out.
@@ -282,7 +281,7 @@ class ReadTransaction:
         """Return whether a table has rows of one owner."""
         return next(self.scan_keys(table, prefix=owner_key(owner)), None) is not None
 
-    def scan_reverse(self, table: Table, *, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    def scan_reverse(self, table: Table, *, prefix: bytes = b"") -> Iterator[Record]:
         """Yield the records under `prefix` in descending order of keys."""
         cursor = self._txn.cursor()
         within = table + prefix
@@ -343,12 +342,7 @@ class WriteTransaction(ReadTransaction):
         return self._txn.put(table + key, value, overwrite=False)
 
     def put_sorted(
-        self,
-        table: Table,
-        items: Iterable[tuple[bytes, bytes]],
-        *,
-        prefix: bytes = b"",
-        overwrite: bool = True,
+        self, table: Table, items: Iterable[Record], *, prefix: bytes = b"", overwrite: bool = True
     ) -> None:
         """Write many records in ascending key order, each under `prefix` + key.
 
@@ -384,8 +378,6 @@ class WriteTransaction(ReadTransaction):
 _LINK: Final = b"\0"
 CHUNK = MAX_KEY_SIZE - OWNER_SIZE - len(_LINK)
 """Bytes of a path that fit into one key. Part of the stored format; only tests change it."""
-
-Record = tuple[bytes, bytes]
 
 
 def get_path(txn: ReadTransaction, table: Table, owner: bytes, path: bytes) -> bytes | None:
@@ -479,9 +471,7 @@ def _path_batches(
             yield from behind(path[:CHUNK], value, b"")
 
 
-def drop_paths(
-    txn: WriteTransaction, table: Table, owner: bytes, *, limit: int | None = None
-) -> int:
+def drop_paths(txn: WriteTransaction, table: Table, owner: bytes, *, limit: int | None) -> int:
     """Delete at most `limit` keys of an owner's records, and return how many were deleted.
 
     A number below `limit` means that no records are left.

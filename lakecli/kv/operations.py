@@ -32,7 +32,7 @@ from lakecli.base.model import NO_METADATA, CommitId, RefKind
 from lakecli.errors import LakeError, NotFound
 from lakecli.kv import local_store
 from lakecli.kv.lmdb_environment import LmdbEnvironment
-from lakecli.kv.local_store import LocalStore, ReadTransaction, Table, WriteTransaction, owner_key
+from lakecli.kv.local_store import ReadTransaction, Record, Table, WriteTransaction, owner_key
 from lakecli.kv.store_errors import malformed
 
 _COUNTER: Final = b"n"
@@ -368,7 +368,7 @@ _TABLES: Final = {
 }
 
 
-class PastStore(LocalStore):
+class PastStore(local_store.LocalStore):
     """A read-only handle that shows one repository as it was right after an operation.
 
     Other repositories are shown in their current state.
@@ -377,7 +377,7 @@ class PastStore(LocalStore):
         store: the handle of the local store; the caller must not close it before this handle.
     """
 
-    def __init__(self, store: LocalStore, repository: bytes, operation: bytes) -> None:
+    def __init__(self, store: local_store.LocalStore, repository: bytes, operation: bytes) -> None:
         super().__init__(store.usable())
         self._repository = repository
         self._operation = operation
@@ -442,7 +442,7 @@ class PastTransaction(ReadTransaction):
 
     def scan_batches(
         self, table: Table, *, prefix: bytes = b"", start: bytes = b"", cut: int = 0
-    ) -> Iterator[list[tuple[bytes, bytes]]]:
+    ) -> Iterator[list[Record]]:
         """Yield the records as of the end of the operation; see `ReadTransaction.scan_batches`."""
         rows = self._rows.get(table)
         if not rows:
@@ -464,7 +464,7 @@ class PastTransaction(ReadTransaction):
             return super().scan_keys(table, prefix=prefix, start=start)
         return (key for key, _ in self.scan(table, prefix=prefix, start=start))
 
-    def scan_reverse(self, table: Table, *, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    def scan_reverse(self, table: Table, *, prefix: bytes = b"") -> Iterator[Record]:
         """Yield the records as they were after the operation, in descending order of keys.
 
         A scan of the operation log omits newer operations.
@@ -497,9 +497,7 @@ class PastStaging:
                 return image.staged
         return local_store.get_path(self._txn, Table.STAGING, token, path)
 
-    def scan(
-        self, token: bytes, *, start: bytes = b"", prefix: bytes = b""
-    ) -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, token: bytes, *, start: bytes = b"", prefix: bytes = b"") -> Iterator[Record]:
         """Yield (path, staged record) under `prefix` from `start` on, in path order."""
         present = local_store.scan_paths(
             self._txn, Table.STAGING, token, start=start, prefix=prefix
@@ -514,15 +512,15 @@ class PastStaging:
         return _first_of_each(merge(*images, _ranked(present, len(ids)), key=lambda item: item[:2]))
 
 
-def _ranked(
-    records: Iterable[tuple[bytes, bytes | None]], rank: int
-) -> Iterator[tuple[bytes, int, bytes | None]]:
+_Ranked = tuple[bytes, int, bytes | None]
+"""A path, the rank of its record, and the record."""
+
+
+def _ranked(records: Iterable[tuple[bytes, bytes | None]], rank: int) -> Iterator[_Ranked]:
     return ((path, rank, value) for path, value in records)
 
 
-def _first_of_each(
-    records: Iterator[tuple[bytes, int, bytes | None]],
-) -> Iterator[tuple[bytes, bytes]]:
+def _first_of_each(records: Iterator[_Ranked]) -> Iterator[Record]:
     """Yield the first record of each path; skip paths whose first record is ``None``."""
     for path, group in groupby(records, key=lambda item: item[0]):
         value = next(group)[2]
@@ -531,8 +529,8 @@ def _first_of_each(
 
 
 def _overlay(
-    changed: Iterable[tuple[bytes, bytes | None]], present: Iterable[tuple[bytes, bytes]]
-) -> Iterator[tuple[bytes, bytes]]:
+    changed: Iterable[tuple[bytes, bytes | None]], present: Iterable[Record]
+) -> Iterator[Record]:
     """Merge two sorted streams: `changed` replaces records of `present`; ``None`` removes them."""
     both = merge(_ranked(changed, 0), _ranked(present, 1), key=lambda item: item[:2])
     return _first_of_each(both)

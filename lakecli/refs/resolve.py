@@ -127,7 +127,7 @@ def resolve(expression: RefExpression, reader: RefReader, past: PastRef | None =
     for modifier in expression.modifiers[len(steps) :]:
         walk = WALKS.get(modifier.symbol)
         if walk is not None:
-            commit = walk(reader, commit, modifier, expression)
+            commit = walk(reader, commit, modifier, str(expression))
             staging = False
         elif branch is None:
             raise UsageError(
@@ -203,34 +203,30 @@ def _shorten(message: str) -> str:
     return escape_hidden(line, lambda _hidden: "?")
 
 
-def _walk_ancestors(
-    reader: RefReader, commit: Commit, modifier: Modifier, expression: RefExpression
-) -> Commit:
+def _walk_ancestors(reader: RefReader, commit: Commit, modifier: Modifier, shown: str) -> Commit:
     for gone in range(modifier.number):
         if not commit.parents:
             raise NotFound(
-                f"{str(expression)!r} goes past the first commit: {modifier.text!r} is applied to "
+                f"{shown!r} goes past the first commit: {modifier.text!r} is applied to "
                 f"a commit with {gone or 'no'} ancestor{'s' * (gone != 1)}, by first parents"
             )
         commit = get_parent(reader, commit, commit.parents[0])
     return commit
 
 
-def _walk_to_parent(
-    reader: RefReader, commit: Commit, modifier: Modifier, expression: RefExpression
-) -> Commit:
+def _walk_to_parent(reader: RefReader, commit: Commit, modifier: Modifier, shown: str) -> Commit:
     if modifier.number == 0:
         return commit
     if modifier.number > len(commit.parents):
         count = len(commit.parents)
         raise NotFound(
-            f"{str(expression)!r} names a missing parent: {modifier.text!r} is applied "
+            f"{shown!r} names a missing parent: {modifier.text!r} is applied "
             f"to a commit with {count} parent{'s' * (count != 1)}"
         )
     return get_parent(reader, commit, commit.parents[modifier.number - 1])
 
 
-WALKS: dict[str, Callable[[RefReader, Commit, Modifier, RefExpression], Commit]] = {
+WALKS: dict[str, Callable[[RefReader, Commit, Modifier, str], Commit]] = {
     "~": _walk_ancestors,
     "^": _walk_to_parent,
 }

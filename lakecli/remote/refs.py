@@ -79,10 +79,8 @@ def iter_refs(store: ObjectStore) -> Iterator[ListedRef]:
             yield ListedRef(*ref, info.version)
 
 
-def read_refs(
-    store: ObjectStore, wanted: Iterable[ListedRef]
-) -> Iterator[RemoteRef | InvalidRecord]:
-    """Yield refs in the order of `wanted`, each read with one GET; absent refs are left out.
+def read_refs(store: ObjectStore, refs: Iterable[ListedRef]) -> Iterator[RemoteRef | InvalidRecord]:
+    """Yield refs in the order of `refs`, each read with one GET; absent refs are left out.
 
     In place of a ref that is not valid, its key and the defect are yielded.
     """
@@ -96,7 +94,7 @@ def read_refs(
 
     from concurrent.futures import ThreadPoolExecutor  # it loads logging, at every start
 
-    remaining = iter(wanted)
+    remaining = iter(refs)
     pool = ThreadPoolExecutor(PARALLEL_READS)
     try:
         while batch := list(islice(remaining, _READ_AHEAD)):

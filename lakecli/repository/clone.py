@@ -44,6 +44,10 @@ class Cloned(NamedTuple):
     damaged: tuple[InvalidRecord, ...] = ()
 
 
+_Refs = dict[tuple[RefKind, str], Branch | Tag]
+"""Branches and tags by kind and name."""
+
+
 def clone(lake: OwnLake, storage_namespace: str, name: str) -> Repository:
     """Clone the repository in a namespace; arguments and errors are those of `clone_counted`."""
     return clone_counted(lake, storage_namespace, name).repository
@@ -150,7 +154,7 @@ def _register(
     before = _forget(txn, repository)
     first = initial_commit(record.created_at)
     refs.put_commit(first)
-    made: dict[tuple[RefKind, str], Branch | Tag] = {}
+    made: _Refs = {}
     left_out: list[RefUpdate] = []
     present = [(ref.kind, ref.name, ref.commit_id) for ref in remote.refs if ref.commit_id]
     for kind, name, commit_id in present:  # branches first
@@ -181,15 +185,13 @@ def _register(
     return list(made.values()), tuple(left_out)
 
 
-def _forget(
-    txn: WriteTransaction, repository: Repository
-) -> dict[tuple[RefKind, str], Branch | Tag]:
+def _forget(txn: WriteTransaction, repository: Repository) -> _Refs:
     """Remove the refs that a deleted clone of the same repository left, and return them.
 
     The commits and staging areas of that clone are kept: undoing the new clone restores its refs.
     """
     refs = repository.refs(txn)
-    found: dict[tuple[RefKind, str], Branch | Tag] = {}
+    found: _Refs = {}
     for branch in list(refs.iter_branches()):
         found[RefKind.BRANCH, branch.name] = branch
         refs.delete_branch(branch.name)
@@ -201,12 +203,7 @@ def _forget(
     return found
 
 
-def _log(
-    txn: WriteTransaction,
-    repository: Repository,
-    before: dict[tuple[RefKind, str], Branch | Tag],
-    after: dict[tuple[RefKind, str], Branch | Tag],
-) -> None:
+def _log(txn: WriteTransaction, repository: Repository, before: _Refs, after: _Refs) -> None:
     fields = lakes.record_fields(repository.record)
     changes = [RefChange(RefKind.REPOSITORY, repository.name, before=None, after=fields)]
     sealed: list[StagingToken] = []

@@ -93,9 +93,7 @@ class Draft(NamedTuple):
     also_counts: Sequence[Commit] = ()
 
 
-def staged_attempt(
-    repository: Repository, name: str, *, last: Attempt | None, who: str = ""
-) -> Attempt:
+def staged_attempt(repository: Repository, name: str, *, last: Attempt | None, who: str) -> Attempt:
     """Seal the staged changes of a branch, and return an attempt to commit them.
 
     Args:
@@ -136,9 +134,7 @@ def seal(repository: Repository, name: str) -> Branch:
         return sealed
 
 
-def _check_not_committed(
-    repository: Repository, branch: Branch, gone: frozenset[StagingToken]
-) -> None:
+def _check_not_committed(repository: Repository, branch: Branch, gone: frozenset[bytes]) -> None:
     """Raise an error if another commit contains the staged changes that this command had sealed.
 
     If some changes were discarded or undone instead, the remaining changes are committed.

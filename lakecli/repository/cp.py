@@ -216,11 +216,9 @@ def _move(
     return stager.write_planned(source_branch, paths, plan, kind="mv", view=view)
 
 
-def _parts(
-    moved: Sequence[Change], removed: Iterable[bytes], branch: str, source_branch: str
-) -> Parts:
+def _parts(moved: Sequence[Change], removed: Iterable[bytes], branch: str, source: str) -> Parts:
     """Return the changes to stage on each branch for a move."""
     deletions = [(path, TOMBSTONE) for path in removed]
-    if branch == source_branch:
+    if branch == source:
         return [(branch, sorted([*moved, *deletions]))]
-    return [(branch, sorted(moved)), (source_branch, deletions)]
+    return [(branch, sorted(moved)), (source, deletions)]

@@ -247,14 +247,12 @@ def conflicts_of(
         view = view_of_branch(repository, txn, destination)
         check_clean(view)
         points = _points(repository, view, source, options)
-        yield _conflicts(repository, view, points, decide)
+        yield _conflicts(view, points, decide)
 
 
-def _conflicts(
-    repository: Repository, view: View, points: MergePoints, decide: Decide
-) -> Iterator[Conflict]:
+def _conflicts(view: View, points: MergePoints, decide: Decide) -> Iterator[Conflict]:
     source_tree, head_tree = points.source.metarange_id, points.destination.metarange_id
-    trees = repository.trees
+    repository, trees = view.repository, view.repository.trees
     found = iter_conflicts(trees, base=points.base, source=source_tree, destination=head_tree)
     base = points.bases[0] if len(points.bases) == 1 else None
     while page := list(islice(found, _PAGE)):

@@ -21,6 +21,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import check_path
 from lakecli.committed.values import Columns, decode_entry, encode_entry, encode_external, is_same
 from lakecli.errors import IntegrityError, NotFound, UsageError
+from lakecli.kv.local_store import Record
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Change, claim_values, uploaded_changes
 from lakecli.repository.reading.addresses import find_object, is_external
@@ -263,9 +264,7 @@ class Uploader:
         self.options.progress.advance(items=1)
         return decode_entry(value)
 
-    def stage(
-        self, changes: list[tuple[bytes, bytes]], surplus: Sequence[tuple[bytes, bytes]] = ()
-    ) -> int:
+    def stage(self, changes: list[Record], surplus: Sequence[Record] = ()) -> int:
         """Stage encoded entries by path; `flush` must have been called for their objects.
 
         Args:
@@ -282,7 +281,7 @@ class Uploader:
         self._stager.write(claimed, kind="upload")
         return 0
 
-    def _replace(self, claimed: Sequence[Change], surplus: Sequence[tuple[bytes, bytes]]) -> int:
+    def _replace(self, claimed: Sequence[Change], surplus: Sequence[Record]) -> int:
         """Stage changes and deletions together, so that a commit contains all or none of them."""
 
         def plan(view: View) -> tuple[Parts, int]:

@@ -104,8 +104,8 @@ def _sends_what_was_put_back(patch: pytest.MonkeyPatch) -> None:
     """
     stands_for = intents._stands_for
 
-    def is_ahead(txn: Any, repository: Any, intent: Any, position: Any) -> bool:
-        return stands_for(txn, repository, intent._replace(before=None), position)
+    def is_ahead(refs: Any, intent: Any, position: Any) -> bool:
+        return stands_for(refs, intent._replace(before=None), position)
 
     patch.setattr(intents, "_stands_for", is_ahead)
 

@@ -269,15 +269,13 @@ def _row(what: str, kind: RefKind, name: str) -> bytes:
     return blake3_of(f"{what}\0{kind}\0{name}".encode("utf-8", "surrogateescape"))[:16]
 
 
-def find_lease(
-    txn: ReadTransaction, repository: Repository, deletion: RefChange
-) -> CommitId | None:
+def find_lease(txn: ReadTransaction, repository: Repository, change: RefChange) -> CommitId | None:
     """Return the commit at which a ref may be deleted in the bucket; ``None``: at no commit."""
-    there = _there(txn, repository, deletion)
-    here = deletion.commit_before
+    there = _there(txn, repository, change)
+    here = change.commit_before
     if there is None or here is None or there == here:
         return None if here is None else there
-    if deletion.kind is RefKind.BRANCH and is_ancestor(repository.refs(txn), there, here):
+    if change.kind is RefKind.BRANCH and is_ancestor(repository.refs(txn), there, here):
         return there
     return None
 

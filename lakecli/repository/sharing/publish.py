@@ -9,7 +9,7 @@ reads few packs however many pushes there were. A replaced pack is deleted after
 another clone may read the packs that it has listed before.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from shlex import quote
@@ -183,9 +183,7 @@ def _new_commits(
         return list(iter_unreached(repository.refs(txn), after, known))
 
 
-def _still_stand(
-    repository: Repository, tracked: Iterable[Tracked], ends: Collection[CommitId]
-) -> bool:
+def _still_stand(repository: Repository, tracked: Iterable[Tracked], ends: set[CommitId]) -> bool:
     """Return whether a ref still points to each of a few commits; read one ref for each commit."""
     if len(ends) > _MOST_READ:
         return False
@@ -256,10 +254,8 @@ def _pack(repository: Repository, commits: Sequence[Commit], after: CommitId) ->
     return write_pack(repository, unpacked, infos) if unpacked else pack_id
 
 
-def _unpacked_commits(
-    txn: ReadTransaction, repository: Repository, start: CommitId
-) -> list[Commit]:
-    """Return the commits that `start` reaches and that are in no pack, in no particular order.
+def _unpacked_commits(txn: ReadTransaction, repository: Repository, head: CommitId) -> list[Commit]:
+    """Return the commits that `head` reaches and that are in no pack, in no particular order.
 
     The search ends at packed commits: their ancestors are in packs, too.
 
@@ -267,10 +263,10 @@ def _unpacked_commits(
         DamagedHistory: a commit is missing here.
     """
     refs, packed = repository.refs(txn), PackedStore(txn, repository.key)
-    if packed.find_pack(start) is not None:
+    if packed.find_pack(head) is not None:
         return []
-    found = {start: get_commit(refs, start)}
-    frontier = [found[start]]
+    found = {head: get_commit(refs, head)}
+    frontier = [found[head]]
     while frontier:
         commit = frontier.pop()
         for parent in commit.parents:
@@ -280,9 +276,7 @@ def _unpacked_commits(
     return list(found.values())
 
 
-def write_pack(
-    repository: Repository, commits: Sequence[Commit], infos: Sequence[PackInfo]
-) -> PackId:
+def write_pack(repository: Repository, commits: list[Commit], infos: list[PackInfo]) -> PackId:
     """Write commits into the bucket as one pack, with the commits of small packs, and record it.
 
     Args:

@@ -205,9 +205,7 @@ def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
         return [item for item, passes in zip(items, pool.map(test, items), strict=True) if passes]
 
 
-def _send_data(
-    repository: Repository, lacking: Sequence[_Wanted], restored: set[str]
-) -> list[bytes]:
+def _send_data(repository: Repository, lacking: list[_Wanted], restored: set[str]) -> list[bytes]:
     """Upload data objects again; return the paths of objects that this machine does not have."""
     sizes = {each.key: each.size for each in lacking}
     sent = _upload_again(repository, "data", sizes, restored)

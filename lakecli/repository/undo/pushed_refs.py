@@ -317,7 +317,7 @@ def find_ours(
     if not asked:
         return ours
     refs = {each.ref for together in asked.values() for each in together}
-    sent = {each: _Sent(txn, repository, RefKind(each[0]), each[1]) for each in refs}
+    sent = {each: _Sent(txn, repository, each) for each in refs}
     for operation in log.iter_operations(txn, repository.key):
         ours |= {each.key for each in asked.pop(operation.sequence, ()) if sent[each.ref].has(each)}
         if not asked:
@@ -357,10 +357,8 @@ def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
 class _Sent:
     """The moves of one ref that this clone made in the bucket, as far as the log has been read."""
 
-    def __init__(
-        self, txn: ReadTransaction, repository: Repository, kind: RefKind, name: str
-    ) -> None:
-        known = list(iter_known_moves(txn, repository, kind, name))
+    def __init__(self, txn: ReadTransaction, repository: Repository, ref: Ref) -> None:
+        known = list(iter_known_moves(txn, repository, RefKind(ref[0]), ref[1]))
         self._known = {(each.before, each.after) for each in known}
         """The known moves of the ref in the bucket, including automatically shared commits."""
         self._creation = next((each for each in known if each.before is None), None)

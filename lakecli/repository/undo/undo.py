@@ -30,6 +30,7 @@ from lakecli.repository.journal.intents import finish_pending, when_none_under_w
 from lakecli.repository.sharing.set_policy import take_policy_back
 from lakecli.repository.undo import interrupted, pushed_refs, remote_undo
 from lakecli.repository.undo import log as op_log
+from lakecli.repository.undo.interrupted import OwedAnswer
 from lakecli.repository.undo.log import UndoTarget
 from lakecli.repository.undo.pushed_refs import PushedRef
 from lakecli.repository.undo.take_back import (
@@ -275,7 +276,7 @@ class Answering:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self._answer: interrupted.OwedAnswer | None = None
+        self._answer: OwedAnswer | None = None
         self.is_another_ones = False
 
     def begin(self, appended: Operation, planned: Sequence[PushedRef]) -> None:
@@ -284,9 +285,7 @@ class Answering:
         moved = [{name: getattr(each, name) for name in fields} for each in planned]
         self._answer = interrupted.begin(self._repository, appended.id, moved)
 
-    def resume(
-        self, txn: ReadTransaction, newest: Operation | None
-    ) -> interrupted.OwedAnswer | None:
+    def resume(self, txn: ReadTransaction, newest: Operation | None) -> OwedAnswer | None:
         """Return the answer that a killed command left about the newest operation.
 
         Answers about other operations are dropped, because newer operations have followed.
@@ -371,7 +370,7 @@ def complete(
 
 def _resume(
     repository: Repository, answering: Answering, kind: str, *, remote: bool, restores: str
-) -> interrupted.OwedAnswer | None:
+) -> OwedAnswer | None:
     """Take over the answer that the last command did not give, if the command is of this kind.
 
     Raises:
