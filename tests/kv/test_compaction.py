@@ -34,7 +34,7 @@ def home(tmp_path: Path) -> Path:
                 rows = [(b"%08d" % number, bytes(200)) for number in range(ROWS)]
                 put_paths(txn, Table.IMAGES, owner, rows)
         with store.write() as txn:
-            drop_paths(txn, Table.IMAGES, b"0" * 16)
+            drop_paths(txn, Table.IMAGES, b"0" * 16, limit=None)
             txn.put(Table.BRANCHES, b"main", b"old")
     return tmp_path
 

@@ -119,7 +119,7 @@ class TestAgainstADict:
                 if step < limit:
                     break
             else:
-                dropped = drop_paths(txn, Table.STAGING, OWNER)
+                dropped = drop_paths(txn, Table.STAGING, OWNER, limit=None)
             assert dropped == keys
             assert set(txn.scan_keys(Table.STAGING)) == rest
 
@@ -146,7 +146,7 @@ class TestRealKeys:
             found = scan_paths(txn, Table.STAGING, OWNER, prefix=start[:500])
             assert list(found) == under(tree, prefix=start[:500])
             assert get_path(txn, Table.STAGING, OWNER, start) == tree.get(start)
-            drop_paths(txn, Table.STAGING, OWNER)
+            drop_paths(txn, Table.STAGING, OWNER, limit=None)
             assert list(txn.scan_keys(Table.STAGING)) == []
 
 

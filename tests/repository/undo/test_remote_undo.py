@@ -695,11 +695,11 @@ def test_every_ref_of_a_killed_command_has_to_hold(world: World, moved: str) -> 
     ):
         branch.reset(eve, moved, to=to)
         with eve.lake.kv.read() as txn:
-            assert _holds(txn, eve, restored) == holds
+            assert _holds(eve.refs(txn), restored) == holds
     branch.reset(eve, moved, to=on_top)
     branch.delete(eve, "other")
     with eve.lake.kv.read() as txn:
-        assert not _holds(txn, eve, restored)
+        assert not _holds(eve.refs(txn), restored)
 
 
 def test_a_tag_that_was_moved_on_does_not_hold(world: World) -> None:
@@ -710,7 +710,7 @@ def test_a_tag_that_was_moved_on_does_not_hold(world: World) -> None:
     for commit_id in (world.first, world.second):
         tag.create(eve, "v1", commit_id, force=True)
         with eve.lake.kv.read() as txn:
-            assert _holds(txn, eve, made) == (commit_id == world.first)
+            assert _holds(eve.refs(txn), made) == (commit_id == world.first)
 
 
 def test_a_completed_redo_says_what_it_redid(world: World) -> None:
