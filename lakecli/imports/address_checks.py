@@ -22,21 +22,13 @@ from lakecli.engine.runner import open_by_uri
 from lakecli.errors import LakeError, Refused
 from lakecli.imports.model import Choice, Failures, Rows, Task
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import MARK as PIN_MARK
-from lakecli.repository.reading.addresses import (
-    bucket_of,
-    check_host,
-    lies_below,
-    place_of,
-    split_address,
-    split_pin,
-)
+from lakecli.repository.reading import addresses
 from lakecli.stores.azure.names import check_name
 from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.read_only import at_version
 from lakecli.stores.uri import is_local
 
-MARK: Final = PIN_MARK.encode()
+MARK: Final = addresses.MARK.encode()
 COPY_IT: Final = "copy it into the repository"
 """The end of a reason if the object can be imported only by copying its bytes."""
 
@@ -49,7 +41,9 @@ PINNABLE: Final = ("s3://", "gs://", "az://", "memory://")
 
 def names_version(value: bytes) -> bool:
     """Return whether the address in an encoded entry names one version of an object."""
-    return MARK in value and bool(split_pin(decode_entry(value).physical_address).version_id)
+    return MARK in value and bool(
+        addresses.split_pin(decode_entry(value).physical_address).version_id
+    )
 
 
 class Addresses:
@@ -62,12 +56,11 @@ class Addresses:
 
     def __init__(self, task: Task, failures: Failures) -> None:
         self.places: set[str] = set()
-        self._task = task
-        self._failures = failures
+        self._task, self._failures = task, failures
         self._root: bytes | None = None
         self._is_directory = False
         self._inside = (task.location.uri + "/").encode("utf-8", "surrogateescape")
-        self._own_bucket = bucket_of(task.location.uri)
+        self._own_bucket = addresses.bucket_of(task.location.uri)
 
     def checked(self, rows: Rows) -> Rows:
         """Return the rows, without objects whose address cannot be read or recorded.
@@ -84,21 +77,19 @@ class Addresses:
             bad.setdefault(at, "its checksum is not UTF-8")
         return self._failures.leave_out(rows, self._task.prefix, bad)
 
-    def _unknown(self, addresses: list[bytes]) -> dict[int, str]:
+    def _unknown(self, listed: list[bytes]) -> dict[int, str]:
         """Return the problems of addresses, by their positions in the list."""
-        if self._are_known(addresses):
+        if self._are_known(listed):
             return {}
         bad = {}
-        for at, address in enumerate(addresses):
-            if not self._is_known(address):
-                why = self._problem(address)
-                if why:
-                    bad[at] = why
+        for at, address in enumerate(listed):
+            if not self._is_known(address) and (why := self._problem(address)):
+                bad[at] = why
             if address.startswith(self._inside):
                 raise inside_error(address.decode("utf-8", "replace"), self._task.location.uri)
         return bad
 
-    def _are_known(self, addresses: list[bytes]) -> bool:
+    def _are_known(self, listed: list[bytes]) -> bool:
         """Return whether all addresses are in the bucket checked last; do not check each address.
 
         Every text that sorts between two addresses of a bucket is an address in that bucket, too.
@@ -107,11 +98,11 @@ class Addresses:
         return (
             root is not None
             and not self._is_directory
-            and min(addresses).startswith(root)
-            and max(addresses).startswith(root)
+            and min(listed).startswith(root)
+            and max(listed).startswith(root)
             and not self._inside.startswith(root)
-            and MARK not in b"".join(addresses)
-            and not _NOT_ON_AZURE.match(b"\0".join(addresses))
+            and MARK not in b"".join(listed)
+            and not _NOT_ON_AZURE.match(b"\0".join(listed))
         )
 
     def _is_known(self, address: bytes) -> bool:
@@ -128,18 +119,18 @@ class Addresses:
     def _problem(self, address: bytes) -> str:
         """Record the bucket or directory of an address; return the address's problem, or ``""``."""
         text = address.decode("utf-8", "surrogateescape")
-        text, version_id = split_pin(text)
+        text, version_id = addresses.split_pin(text)
         scheme, colon, rest = text.partition("://")
         if not colon:
             local = " (of a file: local:///…)" if text.startswith("/") else ""
             return f"its address is not a URI: {text!r}{local}"
         try:
-            place, key = split_address(text)
+            place, key = addresses.split_address(text)
             if version_id and not place.startswith(PINNABLE):
                 return f"it names a version, and only buckets keep versions: {text}"
             if is_local(place):
                 return self._problem_of_file(text, place, key)
-            check_host(place)
+            addresses.check_host(place)
             if place.startswith("az://"):
                 check_name(key, key, reads=True)
         except LakeError as error:
@@ -155,7 +146,7 @@ class Addresses:
 
     def _problem_beside(self, text: str, bucket: str, key: str) -> str:
         """Check an address in the bucket of the namespace, which other programs may share."""
-        place = place_of(self._task.location.uri, bucket, key)
+        place = addresses.place_of(self._task.location.uri, bucket, key)
         if place == self._task.location.uri:
             raise inside_error(text, place)
         if place == bucket:
@@ -178,8 +169,7 @@ class Addresses:
         # A manifest is untrusted. It may name files of this machine only beside itself, or where
         # the user allowed it.
         trust = task.location.trust()
-        roots = (*task.roots, *trust.allowed)
-        if not lies_below(directory, name, roots):
+        if not addresses.lies_below(directory, name, (*task.roots, *trust.allowed)):
             raise trust.refusal(directory)
         self.places.add(directory)
         return ""
@@ -246,10 +236,8 @@ class Verify(StrEnum):
 
 def choose(verify: Verify, size: int, seed: bytes) -> Choice:
     """Choose the objects of a manifest to verify, from the size of the manifest in bytes."""
-    if verify is Verify.NONE:
-        return Choice()
-    rows = size // ROW_SIZE
-    return Choice(1 if verify is Verify.ALL else max(1, rows // SAMPLE), seed)
+    step = {Verify.NONE: 0, Verify.SAMPLE: max(1, size // ROW_SIZE // SAMPLE), Verify.ALL: 1}
+    return Choice(step[verify], seed)
 
 
 @dataclass
@@ -284,8 +272,8 @@ class Verifier:
 def _ask(rows: Rows, at: int, account: Account) -> tuple[str, bool]:
     """Return why an object cannot be imported, or ``""``, and whether it is archived."""
     address = rows.addresses[at].decode("utf-8", "surrogateescape")
-    plain, version_id = split_pin(address)
-    uri, key = split_address(plain)
+    plain, version_id = addresses.split_pin(address)
+    uri, key = addresses.split_address(plain)
     try:
         info = at_version(store_of(uri, account=account), version_id).head(key)
     except ObjectNotFound:

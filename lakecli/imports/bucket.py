@@ -57,12 +57,6 @@ class KeyRange(NamedTuple):
     keys: int | None = None
 
 
-def key_before(low: str) -> str:
-    """Return a key right before `low`, since a listing starts after a given key, not at it."""
-    last = low[-1:]
-    return low[:-1] + (chr(ord(last) - 1) + _LAST if "\0" < last <= "\x7f" else "")
-
-
 def divide(store: ObjectStore, piece: KeyRange, wanted: int) -> list[KeyRange]:
     """Divide a piece into about `wanted` pieces, in order; a piece with few keys is not divided.
 
@@ -78,11 +72,9 @@ def divide(store: ObjectStore, piece: KeyRange, wanted: int) -> list[KeyRange]:
     probes = PROBES * wanted
     found: list[str] = []
     while len(found) < wanted and depth <= MOST_CHARACTERS:
-        groups = _groups(store, first[0], depth, piece.high)
-        deeper = list(islice(groups, probes + 1))
-        if len(deeper) > probes and len(found) > 1:
-            break
-        found = deeper
+        deeper = list(islice(_groups(store, first[0], depth, piece.high), probes + 1))
+        if len(deeper) <= probes or len(found) <= 1:
+            found = deeper
         if len(deeper) > probes:
             break
         depth += 1
@@ -212,36 +204,25 @@ class ListingSource(NamedTuple):
         """List the keys; yield their objects as rows."""
         del failures
         start = key_bytes(self.uri.rstrip("/") + "/")
-        for listed in self._pages(task):
-            page = [info for info, _ in listed]
-            keys = [key_bytes(info.key) for info in page]
-            if task.pins:
-                addresses = [
-                    pinned_bytes(start + key, version)
-                    for key, (_, version) in zip(keys, listed, strict=True)
-                ]
-            else:
-                addresses = [unpinned_bytes(start + key) for key in keys]
-            yield Rows(
-                keys,
-                addresses,
-                [info.size for info in page],
-                [_checksum(info) for info in page],
-                [int(info.modified_at.timestamp()) for info in page],
-                archived=sum(bool(info.archive) for info in page),
-            )
-
-    def identity(self) -> list[Any]:
-        """Return the interval of keys, which identifies the source."""
-        return ["listing", self.uri, self.low, self.high]
-
-    def _pages(self, task: Task) -> Iterator[list[tuple[ObjectInfo, str]]]:
         store = open_by_uri(self.uri, account=task.location.account)
         found = list_between(store, self.low, self.high, pins=task.pins)
         # The prefix itself may be an object: consoles create such objects for folders.
         named = (item for item in found if item[0].key)
-        while page := list(islice(named, ROWS_AT_ONCE)):
-            yield page
+        while listed := list(islice(named, ROWS_AT_ONCE)):
+            page, versions = zip(*listed, strict=True)
+            keys = [key_bytes(info.key) for info in page]
+            if task.pins:
+                addresses = list(map(pinned_bytes, (start + key for key in keys), versions))
+            else:
+                addresses = [unpinned_bytes(start + key) for key in keys]
+            sizes, checksums = [info.size for info in page], [_checksum(info) for info in page]
+            seconds = [int(info.modified_at.timestamp()) for info in page]
+            archived = sum(bool(info.archive) for info in page)
+            yield Rows(keys, addresses, sizes, checksums, seconds, archived=archived)
+
+    def identity(self) -> list[Any]:
+        """Return the interval of keys, which identifies the source."""
+        return ["listing", self.uri, self.low, self.high]
 
 
 def list_between(
@@ -255,7 +236,9 @@ def list_between(
         pins: request the version IDs; otherwise each version ID is ``""``.
     """
     first, end = key_bytes(low), key_bytes(high)
-    before = key_before(low)
+    # A listing starts after a key, so this one sorts right before `low`.
+    last = low[-1:]
+    before = low[:-1] + (chr(ord(last) - 1) + _LAST if "\0" < last <= "\x7f" else "")
     if pins:
         listed = versions_of(store).list_versions(after=before)
     else:

@@ -11,6 +11,7 @@ import json
 import os
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ from lakecli.repository.transfer.plan import PathAction, PathStep
 
 PIECE_STEPS: Final = 16_384
 """Number of paths that a part keeps in memory."""
+
+_path_of: Final = attrgetter("path")
 
 
 class Lister:
@@ -75,10 +78,6 @@ class Lister:
         elif self._held:
             self._pieces.append(keep_value(self._scratch, self._held))
         self._held = []
-
-
-def _path_of(step: PathStep) -> bytes:
-    return step.path
 
 
 def part_file(directory: str, number: int) -> str:

@@ -27,19 +27,9 @@ from lakecli.committed.metaranges import Metarange
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import Columns, encode_entry, encode_external, is_same
 from lakecli.errors import IntegrityError, LakeError
+from lakecli.imports import model
 from lakecli.imports.address_checks import Addresses, Verifier, names_version, store_of
 from lakecli.imports.dry_run import Lister
-from lakecli.imports.model import (
-    Failures,
-    ImportedPart,
-    ImportPart,
-    ImportTally,
-    NotSorted,
-    NumberedPart,
-    Rows,
-    Task,
-    check_paths,
-)
 from lakecli.imports.sources import FilesSource
 from lakecli.imports.tree_parts import EMPTY, BaseSlice, PartWriter, Records, Whole
 from lakecli.repository.reading.addresses import split_address, split_pin
@@ -60,7 +50,7 @@ AT_ONCE: Final = 16
 _open = threading.local()
 
 
-def open_base(task: Task) -> tuple[TreeStore, Metarange]:
+def open_base(task: model.Task) -> tuple[TreeStore, Metarange]:
     """Return the trees of the repository, and the parsed base tree; opened once per thread."""
     key = task.location, task.base
     if getattr(_open, "key", None) != key:
@@ -72,8 +62,11 @@ def open_base(task: Task) -> tuple[TreeStore, Metarange]:
 
 
 def import_item(
-    task: Task, item: NumberedPart, *, tell: Callable[[int, int], None] = lambda _items, _size: None
-) -> ImportedPart | None:
+    task: model.Task,
+    item: model.NumberedPart,
+    *,
+    tell: Callable[[int, int], None] = lambda _items, _size: None,
+) -> model.ImportedPart | None:
     """Import one part; return ``None`` if the result of an earlier run is still valid.
 
     Args:
@@ -86,58 +79,48 @@ def import_item(
     """
     part = item.part
     if item.known:
-        said = ListingDigest()
-        for _ in said.noted(part.source.rows(task, Failures())):
+        hasher = blake3()
+        for _ in _noted(part.source.rows(task, model.Failures()), hasher):
             pass
-        if said.digest() == item.known:
+        if hasher.hexdigest() == item.known:
             return None
-    failures, said = Failures(), ListingDigest()
-    lister = None if task.listing is None else Lister(failures, task.listing, item.number)
+    failures, hasher = model.Failures(), blake3()
     rows = part.source.rows(task, failures)
     if part.is_live:
-        rows = said.noted(rows)
-    result = import_rows(task, part, rows, failures, lister=lister, tell=tell)
-    return replace(result, listed=said.digest()) if part.is_live else result
+        rows = _noted(rows, hasher)
+    result = import_rows(task, item, rows, failures, tell=tell)
+    return replace(result, listed=hasher.hexdigest()) if part.is_live else result
 
 
-class ListingDigest:
-    """A digest of a source's objects, computed while they are read."""
-
-    def __init__(self) -> None:
-        self._hasher = blake3()
-
-    def noted(self, rows: Iterator[Rows]) -> Iterator[Rows]:
-        """Yield rows unchanged, and add them to the digest."""
-        for piece in rows:
-            fields = [piece.sizes, piece.seconds, list(map(len, piece.keys))]
-            self._hasher.update(json.dumps(fields).encode())
-            self._hasher.update(b"".join(piece.keys))
-            self._hasher.update(b" ".join(piece.checksums))
-            self._hasher.update(b" ".join(piece.addresses))
-            yield piece
-
-    def digest(self) -> str:
-        """Return the digest of all rows so far."""
-        return self._hasher.hexdigest()
+def _noted(rows: Iterator[model.Rows], hasher: blake3) -> Iterator[model.Rows]:
+    """Yield rows unchanged, and add them to a hash of all that a source lists."""
+    for piece in rows:
+        fields = [piece.sizes, piece.seconds, list(map(len, piece.keys))]
+        hasher.update(json.dumps(fields).encode())
+        hasher.update(b"".join(piece.keys))
+        hasher.update(b" ".join(piece.checksums))
+        hasher.update(b" ".join(piece.addresses))
+        yield piece
 
 
 def import_rows(
-    task: Task,
-    part: ImportPart,
-    rows: Iterator[Rows],
-    failures: Failures,
+    task: model.Task,
+    item: model.NumberedPart,
+    rows: Iterator[model.Rows],
+    failures: model.Failures,
     *,
-    lister: Lister | None = None,
     tell: Callable[[int, int], None] = lambda _items, _size: None,
-) -> ImportedPart:
+) -> model.ImportedPart:
     """Import the objects of an interval of paths.
 
     Args:
-        rows: the objects, sorted by key; keys are relative to the prefix.
-        failures: has the failures found while `rows` was read; the import adds its own.
-        lister: lists what would be done with each path; created with the same `failures`.
+        rows: the objects, sorted by key, read while they are imported; keys are relative to the
+            prefix.
+        failures: has the failures found while `rows` is read; the import adds its own.
         tell: see `import_item`.
     """
+    part = item.part
+    lister = None if task.listing is None else Lister(failures, task.listing, item.number)
     trees, base = open_base(task)
     written_before = trees.counts.ranges_written
     sink = PartWriter(trees, base) if task.writes else None
@@ -156,24 +139,17 @@ def import_rows(
         merging.tally.archived += piece.archived
         if piece.keys:
             merging.list_before(prefix + piece.keys[0])
-        chunk = check_paths(piece, prefix, failures) if piece.keys else piece
-        if not chunk.keys:
-            continue
-        chunk = _without_duplicates(chunk, last, prefix, duplicates)
+        chunk = model.check_paths(piece, prefix, failures) if piece.keys else piece
+        chunk = _without_duplicates(chunk, last, prefix, duplicates) if chunk.keys else chunk
         if not chunk.keys:
             continue
         last = chunk.keys[-1]
         chunk = verifier.checked(addresses.checked(chunk))
         if copier is None:
-            values = encode_external(
-                Columns(
-                    chunk.addresses,
-                    chunk.sizes,
-                    chunk.checksums,
-                    chunk.seconds,
-                    chunk.content_types,
-                )
+            columns = Columns(
+                chunk.addresses, chunk.sizes, chunk.checksums, chunk.seconds, chunk.content_types
             )
+            values = encode_external(columns)
             tell(len(chunk), 0)
         else:
             chunk, values = copier.copy(chunk)
@@ -183,9 +159,9 @@ def import_rows(
         merging.tally.size += sum(chunk.sizes)
         keys = [prefix + key for key in chunk.keys] if prefix else chunk.keys
         merging.add(keys, values)
-    merging.finish()
+    merging.keep_or_remove(None)
     merging.tally.archived += verifier.archived
-    return ImportedPart(
+    return model.ImportedPart(
         task.base,
         EMPTY if sink is None else sink.finish(),
         merging.tally,
@@ -200,8 +176,8 @@ def import_rows(
 
 
 def _without_duplicates(
-    rows: Rows, last: bytes | None, prefix: bytes, duplicates: list[bytes]
-) -> Rows:
+    rows: model.Rows, last: bytes | None, prefix: bytes, duplicates: list[bytes]
+) -> model.Rows:
     """Leave out and record repeated keys; raise `NotSorted` for a key below the previous key."""
     keys = rows.keys
     if (last is None or last < keys[0]) and all(map(lt, keys, islice(keys, 1, None))):
@@ -212,7 +188,7 @@ def _without_duplicates(
             kept.append(at)
             last = key
         elif key < last:
-            raise NotSorted("the listing is not sorted by key")
+            raise model.NotSorted("the listing is not sorted by key")
         elif len(duplicates) < SHOWN_DUPLICATES and prefix + key not in duplicates[-1:]:
             duplicates.append(prefix + key)
     return rows.take(kept)
@@ -231,12 +207,12 @@ class Copier:
             ``None``: another kind of source.
     """
 
-    _task: Task
-    _failures: Failures
+    _task: model.Task
+    _failures: model.Failures
     _tell: Callable[[int, int], None]
     _files: FilesSource | None
 
-    def copy(self, rows: Rows) -> tuple[Rows, list[bytes]]:
+    def copy(self, rows: model.Rows) -> tuple[model.Rows, list[bytes]]:
         """Copy objects; leave out objects that cannot be copied, and record why."""
         location, files = self._task.location, self._files
         ingest = Ingest(location.store(), location.guard()) if self._task.writes else None
@@ -260,28 +236,19 @@ class Copier:
         if ingest is not None:
             ingest.flush([each[0] for each in outcomes if not isinstance(each, str)])
         bad = {at: each for at, each in enumerate(outcomes) if isinstance(each, str)}
-        values = []
-        for at, outcome in enumerate(outcomes):
+        now, values = datetime.fromtimestamp(self._task.seconds, UTC), []
+        for key, seconds, outcome in zip(rows.keys, rows.seconds, outcomes, strict=True):
             if isinstance(outcome, str):
                 continue
             done, source = outcome
-            path = self._task.prefix + rows.keys[at]
-            values.append(
-                encode_entry(
-                    Entry(
-                        data_key(done.digest),
-                        done.size,
-                        done.digest,
-                        datetime.fromtimestamp(self._task.seconds, UTC),
-                        source.content_type or content_type_of(path),
-                        {CLIENT_MTIME: str(rows.seconds[at]), **source.metadata},
-                    )
-                )
-            )
+            kind = source.content_type or content_type_of(self._task.prefix + key)
+            metadata = {CLIENT_MTIME: str(seconds), **source.metadata}
+            entry = Entry(data_key(done.digest), done.size, done.digest, now, kind, metadata)
+            values.append(encode_entry(entry))
         return self._failures.leave_out(rows, self._task.prefix, bad), values
 
     def _copy(
-        self, ingest: Ingest | None, opener: FileOpener, rows: Rows, at: int
+        self, ingest: Ingest | None, opener: FileOpener, rows: model.Rows, at: int
     ) -> tuple[Ingested, Entry]:
         """Copy one object, or in a dry run only read it; return the copy, and the original's entry.
 
@@ -332,46 +299,40 @@ class Merging:
     _replaces: bool
     _sink: PartWriter | None
     _lister: Lister | None
-    tally: ImportTally = field(default_factory=ImportTally)
+    tally: model.ImportTally = field(default_factory=model.ImportTally)
 
     def add(self, keys: list[bytes], values: list[bytes]) -> None:
         """Add objects of the source."""
         start = 0
         while start < len(keys):
-            self._pass(keys[start])
+            self.keep_or_remove(keys[start])
             horizon = self._base.horizon(keys[start])
             end = len(keys) if horizon is None else bisect_left(keys, horizon, start)
             self._merge(keys[start:end], values[start:end])
             start = end
 
-    def finish(self) -> None:
-        """Keep or remove the records of the branch after the source's last object."""
-        self._pass(None)
-
     def list_before(self, path: bytes) -> None:
         """List all paths before `path`, which is the path of the source's next objects."""
         if self._lister is not None:
-            self._pass(path)
+            self.keep_or_remove(path)
             self._lister.list_failures(before=path)
 
-    def _pass(self, limit: bytes | None) -> None:
-        """Keep or remove the records of the branch before a path."""
+    def keep_or_remove(self, limit: bytes | None) -> None:
+        """Keep or remove the records of the branch before a path; ``None``: all that are left."""
         sink = self._sink
         for piece in self._base.before(limit):
             if self._replaces:
                 self.tally.removed += piece.records if isinstance(piece, Whole) else len(piece.keys)
                 if self._lister is not None:
                     self._list_removed(self._lister, piece)
-            elif sink is None:
-                continue
             elif isinstance(piece, Whole):
-                sink.add_range(self._base, piece)
-            else:
+                if sink is not None:
+                    sink.add_range(self._base, piece)
+            elif sink is not None:
                 sink.add(piece.keys, piece.values)
 
     def _list_removed(self, lister: Lister, piece: Whole | Records) -> None:
-        found = self._base.read(piece.position) if isinstance(piece, Whole) else [piece]
-        for each in found:
+        for each in self._base.read(piece.position) if isinstance(piece, Whole) else [piece]:
             rows = zip(each.keys, each.values, strict=True)
             lister.add((key, PathAction.DELETED, value) for key, value in rows)
 

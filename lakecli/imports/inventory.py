@@ -70,21 +70,13 @@ def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Manifest:
         check_arrow(uri)
     columns = [name.strip() for name in names.split(",")] if is_csv else []
     layout = _layout(columns if is_csv else _parquet_columns(names), is_csv=is_csv)
-    return Manifest(
-        tuple(
-            ManifestFile(
-                _place(uri, bucket, file["key"]),
-                CSV if is_csv else PARQUET,
-                file["MD5checksum"],
-                file["size"],
-                is_gzip=is_csv and file["key"].endswith(".gz"),
-                names=tuple(columns),
-                account=account,
-            )
-            for file in found["files"]
-        ),
-        layout,
-    )
+    form = CSV if is_csv else PARQUET
+    files = []
+    for file in found["files"]:
+        place, version, size = _place(uri, bucket, file["key"]), file["MD5checksum"], file["size"]
+        is_gzip = is_csv and file["key"].endswith(".gz")
+        files.append(ManifestFile(place, form, version, size, is_gzip, tuple(columns), account))
+    return Manifest(tuple(files), layout)
 
 
 def _parquet_columns(schema: str) -> list[str]:
@@ -110,17 +102,10 @@ def _layout(fields: Sequence[str], *, is_csv: bool) -> Layout:
         return field if is_csv else _IN_PARQUET[field]
 
     return Layout(
-        path=name("Key"),
-        address="",
-        size=name("Size"),
-        checksum=name("ETag"),
-        mtime=name("LastModifiedDate"),
-        bucket=name("Bucket"),
-        latest=name("IsLatest"),
-        deleted=name("IsDeleteMarker"),
-        is_quoted=is_csv,
-        scheme="s3",
-    )
+        path=name("Key"), address="", size=name("Size"), checksum=name("ETag"),
+        mtime=name("LastModifiedDate"), bucket=name("Bucket"), latest=name("IsLatest"),
+        deleted=name("IsDeleteMarker"), is_quoted=is_csv, scheme="s3",
+    )  # fmt: skip
 
 
 def _place(manifest: str, bucket: str, key: str) -> str:

@@ -15,6 +15,7 @@ from lakecli.committed.scan import scan
 from lakecli.engine.runner import LocalRunner, Runner, StoreLocation, account_of
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import ConflictError, NothingToDo, Refused, UsageError
+from lakecli.imports import report, sorting
 from lakecli.imports.address_checks import choose, names_version
 from lakecli.imports.bucket import BucketSource
 from lakecli.imports.dry_run import iter_steps
@@ -29,14 +30,6 @@ from lakecli.imports.model import (
     NumberedPart,
     Task,
 )
-from lakecli.imports.report import (
-    FinishedParts,
-    ImportOptions,
-    ImportReport,
-    Journal,
-    ShownProgress,
-)
-from lakecli.imports.sorting import import_shuffled, plan_intervals, portions_of, sort_here
 from lakecli.imports.sources import DirectorySource, ImportSource, check_pinnable, roots_of
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
@@ -100,8 +93,8 @@ def import_objects(
     source: ImportSource,
     runner: Runner,
     committer: str,
-    options: ImportOptions,
-) -> ImportReport:
+    options: report.ImportOptions,
+) -> report.ImportReport:
     """Import a source below a path of a branch, in one commit or not at all.
 
     If an object fails, nothing is committed and the report lists the failures.
@@ -162,8 +155,8 @@ def preview(
     *,
     source: ImportSource,
     runner: Runner,
-    options: ImportOptions,
-) -> Iterator[tuple[ImportReport, Iterator[PathStep]]]:
+    options: report.ImportOptions,
+) -> Iterator[tuple[report.ImportReport, Iterator[PathStep]]]:
     """Yield the report that `import_objects` would return, and what it would do with each path.
 
     Only temporary files are written. The paths are in order, whichever runner ran the parts.
@@ -175,8 +168,8 @@ def preview(
     make_private(parent := Path(repository.lake.home.cache) / IMPORTS)
     with ExitStack() as stack, TemporaryDirectory(prefix="listed-", dir=parent) as directory:
         run = _Run(repository, branch, path, source, runner, options, stack)
-        report = run.all_parts(base, lists_to=directory).report
-        yield report, iter_steps(Path(directory))
+        done = run.all_parts(base, lists_to=directory)
+        yield done.report, iter_steps(Path(directory))
 
 
 def _check_branch(repository: Repository, branch: str) -> MetarangeId:
@@ -205,7 +198,7 @@ class _Run:
     _path: bytes | None
     _source: ImportSource
     _runner: Runner
-    _options: ImportOptions
+    _options: report.ImportOptions
     _stack: ExitStack
 
     def __post_init__(self) -> None:
@@ -220,39 +213,35 @@ class _Run:
                 hint="copy the files into the repository: `copies=True`",
             )
 
-    def all_parts(self, base: MetarangeId, *, lists_to: str = "") -> FinishedParts:
+    def all_parts(self, base: MetarangeId, *, lists_to: str = "") -> report.FinishedParts:
         """Import all parts on top of the tree `base`.
 
         Args:
             lists_to: the directory in which a dry run lists its paths; ``""``: not a dry run.
         """
+        source, runner = self._source, self._runner
         options, writes = self._options, not lists_to
         pins = options.pins or (options.pins is None and self._has_pins(base))
         if pins:
-            check_pinnable(self._source, account_of(self._repository))
-        if isinstance(self._source, Manifest) and (rows := self._source.known_rows()):
-            options.progress.expect(items=rows)
-        now = self._repository.lake.runtime.now()
+            check_pinnable(source, account_of(self._repository))
+        runtime, choice = self._repository.lake.runtime, Choice()
+        if isinstance(source, Manifest):
+            if rows := source.known_rows():
+                options.progress.expect(items=rows)
+            if not options.copies:
+                choice = choose(options.verify, source.size, runtime.new_id())
+        now = runtime.now()
         task = Task(
-            location=StoreLocation.of(self._repository),
-            base=base,
-            prefix=self._prefix,
-            replaces=options.replaces,
-            copies=options.copies,
-            writes=writes,
-            seconds=int(now.timestamp()),
-            roots=roots_of(self._source),
-            walks=isinstance(self._source, DirectorySource),
-            pins=pins,
-            choice=self._choice(),
+            location=StoreLocation.of(self._repository), base=base, prefix=self._prefix,
+            replaces=options.replaces, copies=options.copies, writes=writes,
+            seconds=int(now.timestamp()), roots=roots_of(source),
+            walks=isinstance(source, DirectorySource), pins=pins, choice=choice,
             listing=self._listing(lists_to) if lists_to else None,
-        )
+        )  # fmt: skip
         identity: list[object] = [*task.location[:3], self._branch, self._prefix.hex()]
         identity += [options.replaces, options.copies, pins, writes, options.verify]
-        journal = Journal(Path(self._repository.lake.home.cache) / IMPORTS, identity)
-        journal.open(now)
-        done = FinishedParts(self._repository, task, self._high, journal, lists_to)
-        source, runner = self._source, self._runner
+        journal = report.Journal(Path(self._repository.lake.home.cache) / IMPORTS, identity, now)
+        done = report.FinishedParts(self._repository, task, self._high, journal, lists_to)
         try:
             self._run(done, source.plan(task, runner, self._high))
         except NotSorted:
@@ -282,7 +271,7 @@ class _Run:
         )
         return True
 
-    def rebase(self, done: FinishedParts, base: MetarangeId) -> FinishedParts:
+    def rebase(self, done: report.FinishedParts, base: MetarangeId) -> report.FinishedParts:
         """Adapt a finished import to another tree of the branch.
 
         Only parts in whose intervals the trees differ are imported again.
@@ -300,7 +289,7 @@ class _Run:
         self._check(done)
         return done
 
-    def _check(self, done: FinishedParts) -> None:
+    def _check(self, done: report.FinishedParts) -> None:
         """Check conditions that depend on the results of all parts.
 
         Raises:
@@ -319,16 +308,15 @@ class _Run:
             )
         self._list_again(done)
         if done.duplicates:
-            shown = done.duplicates[:_SHOWN]
             count = len(done.duplicates)
             which = "one path" if count == 1 else f"each of {count} paths"
             raise ConflictError(
                 f"two sources for {which}",
                 hint="nothing was imported; list each path exactly once",
-                paths=shown,
+                paths=done.duplicates[:_SHOWN],
             )
 
-    def _list_again(self, done: FinishedParts) -> None:
+    def _list_again(self, done: report.FinishedParts) -> None:
         """List a source again if it lacks much of the branch.
 
         Raises:
@@ -359,14 +347,7 @@ class _Run:
         runner = self._runner
         return DryRunOutput("", runner.scratch) if _is_cluster(runner) else DryRunOutput(directory)
 
-    def _choice(self) -> Choice:
-        """Return which objects to verify: objects of a manifest, unless they are copied."""
-        source, options = self._source, self._options
-        if options.copies or not isinstance(source, Manifest):
-            return Choice()
-        return choose(options.verify, source.size, self._repository.lake.runtime.new_id())
-
-    def _run(self, done: FinishedParts, parts: Iterator[ImportPart]) -> None:
+    def _run(self, done: report.FinishedParts, parts: Iterator[ImportPart]) -> None:
         """Have the runner import the parts of a sorted source."""
         runner = self._runner
         total = 0
@@ -374,42 +355,40 @@ class _Run:
         if not isinstance(self._source, DirectorySource):
             self._planned = list(parts)
             total, parts = len(self._planned), iter(self._planned)
-        shown = ShownProgress(self._options.progress)
+        shown = report.ShownProgress(self._options.progress)
         task = partial(import_item, done.task)
         if isinstance(runner, LocalRunner):
             task = partial(import_item, done.task, tell=shown.tell)
         self._take(done, runner.run(task, done.items(parts)), total, shown)
 
-    def _sort(self, done: FinishedParts, source: Manifest) -> None:
+    def _sort(self, done: report.FinishedParts, source: Manifest) -> None:
         """Sort a manifest on this machine, and have the runner import its parts."""
         journal = done.journal.directory
         place = TemporaryDirectory(prefix="sorted-", dir=journal, ignore_cleanup_errors=True)
         path = Path(self._stack.enter_context(place), "rows")
-        self._run(done, sort_here(source, path, done.task, self._high))
+        self._run(done, sorting.sort_here(source, path, done.task, self._high))
 
-    def _shuffle(self, done: FinishedParts, source: Manifest, runner: SparkRunner) -> None:
+    def _shuffle(self, done: report.FinishedParts, source: Manifest, runner: SparkRunner) -> None:
         """Have Spark sort a manifest and import its objects."""
         task = done.task
-        portions = portions_of(source)
-        parts = plan_intervals(
-            runner,
-            source,
-            portions,
-            directory=done.journal.directory,
-            prefix=task.prefix,
-            high=self._high,
+        portions = sorting.portions_of(source)
+        bounds = sorting.find_bounds(
+            runner, source, portions, kept=done.journal.directory / sorting.INTERVALS
         )
+        parts = list(sorting.intervals_of(source, bounds, task.prefix, self._high))
         self._planned = parts
         items = list(done.items(iter(parts)))
-        self._import = lambda task, items: import_shuffled(runner, task, portions, parts, items)
+        self._import = lambda task, items: sorting.import_shuffled(
+            runner, task, portions, parts, items
+        )
         results = self._import(task, items)
-        self._take(done, results, len(parts), ShownProgress(self._options.progress))
+        self._take(done, results, len(parts), report.ShownProgress(self._options.progress))
 
     def _import_again(self, task: Task, items: list[NumberedPart]) -> Results:
         return self._runner.run(partial(import_item, task), iter(items))
 
     def _take(
-        self, done: FinishedParts, results: Results, total: int, shown: ShownProgress
+        self, done: report.FinishedParts, results: Results, total: int, shown: report.ShownProgress
     ) -> None:
         """Record results of parts, and show the progress.
 

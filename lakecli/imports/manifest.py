@@ -30,6 +30,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.engine.runner import Runner, open_by_uri
 from lakecli.errors import IntegrityError, NotFound, Unsupported, UsageError, install_command
+from lakecli.imports import model
 from lakecli.imports.manifest_rows import (
     MAX_TEXT_SIZE,
     BadValue,
@@ -42,15 +43,6 @@ from lakecli.imports.manifest_rows import (
     keys_of,
     rows_of_parquet,
     rows_of_records,
-)
-from lakecli.imports.model import (
-    ROWS_AT_ONCE,
-    Failures,
-    ImportPart,
-    NotSorted,
-    Rows,
-    Task,
-    digest_of,
 )
 from lakecli.repository.reading.addresses import split_address
 from lakecli.stores.contract import ObjectInfo, ObjectStore
@@ -111,7 +103,7 @@ class ManifestPiece(NamedTuple):
     layout: Layout
     groups: tuple[int, ...] = ()
 
-    def rows(self, now: int) -> Iterator[Rows]:
+    def rows(self, now: int) -> Iterator[model.Rows]:
         """Yield the objects, in the order of the file.
 
         Args:
@@ -156,7 +148,7 @@ class ManifestPiece(NamedTuple):
             )
             for number, name in product(self.groups, flat):
                 _check_dictionary(looked, number, name, self.file.uri)
-            yield from plain.iter_batches(ROWS_AT_ONCE, list(self.groups), columns)
+            yield from plain.iter_batches(model.ROWS_AT_ONCE, list(self.groups), columns)
 
     def identity(self) -> list[Any]:
         """Return JSON values that change whenever the rows change."""
@@ -186,7 +178,7 @@ class PiecesSource(NamedTuple):
 
     pieces: tuple[ManifestPiece, ...]
 
-    def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
+    def rows(self, task: model.Task, failures: model.Failures) -> Iterator[model.Rows]:
         """Yield the objects, without checking their order."""
         del failures
         return chain.from_iterable(piece.rows(task.seconds) for piece in self.pieces)
@@ -212,7 +204,7 @@ class Manifest(NamedTuple):
         """Total size of the files in bytes."""
         return sum(file.size for file in self.files)
 
-    def estimate(self) -> int | None:
+    def estimate(self) -> int:
         """Return the number of rows of Parquet files; for text files, estimate it from their size.
 
         If a Parquet file claims more rows than it has bytes, the number of bytes is used.
@@ -230,7 +222,9 @@ class Manifest(NamedTuple):
             return [(group.piece, group.rows) for group in groups_of(self.files, self.layout)]
         return [(ManifestPiece(file, self.layout), file.rows) for file in self.files]
 
-    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
+    def plan(
+        self, task: model.Task, runner: Runner, high: bytes | None
+    ) -> Iterator[model.ImportPart]:
         """Yield the parts that cover all keys from the prefix up to `high`, in order.
 
         Raises:
@@ -238,12 +232,12 @@ class Manifest(NamedTuple):
         """
         del runner
         if not self.is_parquet:
-            raise NotSorted("the manifest may not be sorted by key")
+            raise model.NotSorted("the manifest may not be sorted by key")
         return plan_groups(groups_of(self.files, self.layout), task.prefix, high)
 
     def origin(self) -> str:
         """Return a digest that changes whenever the objects change."""
-        return digest_of([[list(file) for file in self.files], list(self.layout)])
+        return model.digest_of([[list(file) for file in self.files], list(self.layout)])
 
 
 class RowGroup(NamedTuple):
@@ -292,16 +286,11 @@ def _groups_of_file(layout: Layout, file: ManifestFile) -> list[RowGroup]:
                         f"{leaf.total_uncompressed_size:,} bytes for {group.num_rows:,} rows",
                         hint=f"a text of a manifest has at most {MAX_TEXT_SIZE:,} bytes",
                     )
+            piece, first, last = ManifestPiece(file, layout, (number,)), None, None
             statistics = group.column(column).statistics
-            has_both = statistics is not None and statistics.has_min_max
-            groups.append(
-                RowGroup(
-                    ManifestPiece(file, layout, (number,)),
-                    group.num_rows,
-                    _bytes(statistics.min) if has_both else None,
-                    _bytes(statistics.max) if has_both else None,
-                )
-            )
+            if statistics is not None and statistics.has_min_max:
+                first, last = _bytes(statistics.min), _bytes(statistics.max)
+            groups.append(RowGroup(piece, group.num_rows, first, last))
     return groups
 
 
@@ -311,23 +300,23 @@ def _bytes(value: str | bytes) -> bytes:
 
 def plan_groups(
     groups: Sequence[RowGroup], prefix: bytes, high: bytes | None
-) -> Iterator[ImportPart]:
+) -> Iterator[model.ImportPart]:
     """Yield parts of consecutive row groups; raise `NotSorted` if the groups are not in order."""
     groups = [group for group in groups if group.rows]
     for group, following in pairwise(groups):
         if group.last is None or following.first is None or group.last >= following.first:
-            raise NotSorted("the row groups are not sorted by key")
+            raise model.NotSorted("the row groups are not sorted by key")
     low = prefix
     taken: list[ManifestPiece] = []
     count = 0
     for group in groups:
         if count and count + group.rows > ROWS_PER_PART:
             assert group.first is not None  # there are several groups
-            yield ImportPart(low, prefix + group.first, PiecesSource(tuple(taken)))
+            yield model.ImportPart(low, prefix + group.first, PiecesSource(tuple(taken)))
             low, taken, count = prefix + group.first, [], 0
         taken.append(group.piece)
         count += group.rows
-    yield ImportPart(low, high, PiecesSource(tuple(taken)))
+    yield model.ImportPart(low, high, PiecesSource(tuple(taken)))
 
 
 def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:

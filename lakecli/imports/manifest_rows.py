@@ -268,9 +268,8 @@ def _row(
 def rows_of_tuples(tuples: Sequence[tuple[Any, ...]]) -> Rows:
     """Return tuples as rows; the values of each tuple are in the order of `COLUMNS`."""
     keys, addresses, sizes, checksums, seconds, types = map(list, zip(*tuples, strict=True))
-    has_types = any(types)
-    types = [each or b"" for each in types]
-    return Rows(keys, addresses, sizes, checksums, seconds, types if has_types else None)
+    given = [each or b"" for each in types] if any(types) else None
+    return Rows(keys, addresses, sizes, checksums, seconds, given)
 
 
 def rows_of_parquet(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: ANN401 - of pyarrow
@@ -299,14 +298,12 @@ def rows_of_parquet(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: A
         if column.null_count and not pa.types.is_nested(column.type):
             column = _as_binary(column).fill_null(b"")
         types = _texts(column, layout.content_type)
-    return Rows(
-        keys,
-        addresses,
-        _sizes(batch.column(layout.size), layout.size),
-        _without_quotes(_texts(batch.column(layout.checksum), layout.checksum)),
-        _times(batch.column(layout.mtime), layout.mtime) if layout.mtime else [now] * len(keys),
-        types,
-    )
+    sizes = _sizes(batch.column(layout.size), layout.size)
+    checksums = _without_quotes(_texts(batch.column(layout.checksum), layout.checksum))
+    times = [now] * len(keys)
+    if layout.mtime:
+        times = _times(batch.column(layout.mtime), layout.mtime)
+    return Rows(keys, addresses, sizes, checksums, times, types)
 
 
 def keys_of(batch: Any, layout: Layout) -> list[bytes]:  # noqa: ANN401 - of pyarrow
@@ -324,9 +321,8 @@ def check_dictionaries(batch: Any) -> None:  # noqa: ANN401 - of pyarrow
     import pyarrow.compute as pc
 
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if pa.types.is_dictionary(column.type) and not pa.types.is_primitive(
-            column.dictionary.type
-        ):
+        kind = column.type
+        if pa.types.is_dictionary(kind) and not pa.types.is_primitive(kind.value_type):
             longest = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
             if longest > MAX_TEXT_SIZE:
                 raise _too_long(longest, name)
@@ -422,12 +418,7 @@ def batch_of(rows: Rows) -> Any:  # noqa: ANN401
 
 def rows_of_batch(batch: Any) -> Rows:  # noqa: ANN401
     """Return the rows of a batch with `COLUMNS`."""
-    path, address, size, checksum, seconds, types = batch.columns[:6]
-    return Rows(
-        path.to_pylist(),
-        address.to_pylist(),
-        size.to_pylist(),
-        checksum.to_pylist(),
-        seconds.to_pylist(),
-        None if types.null_count == len(types) else types.fill_null(b"").to_pylist(),
-    )
+    paths, addresses, sizes, checksums, seconds = (each.to_pylist() for each in batch.columns[:5])
+    types = batch.column(5)
+    given = None if types.null_count == len(types) else types.fill_null(b"").to_pylist()
+    return Rows(paths, addresses, sizes, checksums, seconds, given)

@@ -57,8 +57,9 @@ class Rows:
         """Return the rows at some positions, in that order."""
         columns: list[Any] = [[column[at] for at in positions] for column in self.columns()]
         keys, addresses, sizes, checksums, seconds, types = columns
-        types = None if self.content_types is None else types
-        return Rows(keys, addresses, sizes, checksums, seconds, types)
+        return Rows(
+            keys, addresses, sizes, checksums, seconds, types if self.content_types else None
+        )
 
 
 class ImportFailure(NamedTuple):

@@ -20,6 +20,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from itertools import accumulate, pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
@@ -32,18 +33,9 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.temporary_files import replacing
 from lakecli.committed.diff import diff
 from lakecli.errors import IntegrityError, LostRace
+from lakecli.imports import model
 from lakecli.imports.address_checks import Verify
 from lakecli.imports.dry_run import take_pieces
-from lakecli.imports.model import (
-    SHOWN_FAILURES,
-    ImportedPart,
-    ImportFailure,
-    ImportPart,
-    ImportTally,
-    NumberedPart,
-    Task,
-    digest_of,
-)
 from lakecli.imports.tree_parts import Cut, join_parts
 from lakecli.repository.contract import Repository
 
@@ -87,10 +79,10 @@ class ImportReport:
         verified: number of objects of a manifest that were found at their addresses.
     """
 
-    tally: ImportTally = field(default_factory=ImportTally)
+    tally: model.ImportTally = field(default_factory=model.ImportTally)
     commit: Commit | None = None
     failed: int = 0
-    failures: list[ImportFailure] = field(default_factory=list)
+    failures: list[model.ImportFailure] = field(default_factory=list)
     parts: int = 0
     resumed: int = 0
     ranges_written: int = 0
@@ -145,7 +137,7 @@ class FinishedParts:
     """
 
     _repository: Repository
-    task: Task
+    task: model.Task
     _high: bytes | None
     journal: Journal
     _lists_to: str = ""
@@ -164,21 +156,21 @@ class FinishedParts:
         for listed in Path(self._lists_to).iterdir() if self._lists_to else ():
             listed.unlink()
 
-    def items(self, parts: Iterator[ImportPart]) -> Iterator[NumberedPart]:
+    def items(self, parts: Iterator[model.ImportPart]) -> Iterator[model.NumberedPart]:
         """Yield the parts that a runner has to import; reuse finished results of an earlier run."""
         for number, part in enumerate(parts):
             self.report.parts += 1
             stored = self.journal.stored(part)
             found = self._find(stored) if self.task.writes else None
             if found is None:
-                yield NumberedPart(number, part)
+                yield model.NumberedPart(number, part)
             elif part.is_live:
-                yield NumberedPart(number, part, found.listed)
+                yield model.NumberedPart(number, part, found.listed)
             else:
                 self._resume(number, stored, found)
                 self.skipped += 1
 
-    def take(self, item: NumberedPart, result: ImportedPart | None) -> None:
+    def take(self, item: model.NumberedPart, result: model.ImportedPart | None) -> None:
         """Record the result of a part; ``None``: the result of an earlier run is still valid."""
         if result is None:
             stored = self.journal.stored(item.part)
@@ -188,7 +180,7 @@ class FinishedParts:
         self._count(result)
         report.ranges_written += result.ranges_written
         report.failed += result.failed
-        report.failures = sorted((*report.failures, *result.failures))[:SHOWN_FAILURES]
+        report.failures = sorted((*report.failures, *result.failures))[: model.SHOWN_FAILURES]
         self.duplicates += result.duplicates
         if result.steps and self.task.listing is not None:
             scratch = self.task.listing.scratch
@@ -217,20 +209,19 @@ class FinishedParts:
                 self._stored[number] = stored
         return differing
 
-    def _find(self, stored: StoredPart) -> ImportedPart | None:
+    def _find(self, stored: StoredPart) -> model.ImportedPart | None:
         """Return the result of a part from the journal, if it is valid for the present tree."""
         found, base = self.journal.read(stored.path), self.task.base
         if found is None or found.base == base:
             return found
         try:
-            differences = diff(
-                self._repository.trees, found.base, base, start=stored.low, stop=stored.high
-            )
+            trees, low, high = self._repository.trees, stored.low, stored.high
+            differences = diff(trees, found.base, base, start=low, stop=high)
             return found if next(differences, None) is None else None
         except IntegrityError:  # the tree of a branch that was deleted meanwhile
             return None
 
-    def _get(self, stored: StoredPart) -> ImportedPart:
+    def _get(self, stored: StoredPart) -> model.ImportedPart:
         """Return the result of a part that was taken before.
 
         Raises:
@@ -241,12 +232,12 @@ class FinishedParts:
             raise JournalGone
         return found
 
-    def _resume(self, number: int, stored: StoredPart, found: ImportedPart) -> None:
+    def _resume(self, number: int, stored: StoredPart, found: model.ImportedPart) -> None:
         self.report.resumed += 1
         self._count(found)
         self._stored[number] = stored
 
-    def _count(self, result: ImportedPart) -> None:
+    def _count(self, result: model.ImportedPart) -> None:
         self.report.tally += result.tally
         self.report.places.update(result.places)
         self.report.verified += result.verified
@@ -300,20 +291,17 @@ class StoredPart(NamedTuple):
 class Journal:
     """The results of the finished parts of one import, on disk.
 
+    Opening it deletes the directories of abandoned imports.
+
     Args:
         identity: everything that the import depends on, as JSON values.
     """
 
-    def __init__(self, directory: Path, identity: Sequence[object]) -> None:
-        self._all = directory
-        self.directory = directory / digest_of([_FORMAT, *identity])
-        self._oldest = 0.0
-
-    def open(self, now: datetime) -> None:
-        """Create the directory of the import, and delete the directories of abandoned imports."""
+    def __init__(self, directory: Path, identity: Sequence[object], now: datetime) -> None:
+        self.directory = directory / model.digest_of([_FORMAT, *identity])
         self._oldest = now.timestamp() - KEPT_FOR
-        make_private(self._all)
-        for other in self._all.iterdir():
+        make_private(directory)
+        for other in directory.iterdir():
             if other != self.directory and not self._is_fresh(other):
                 shutil.rmtree(other, ignore_errors=True)
         make_private(self.directory)
@@ -324,29 +312,27 @@ class Journal:
         except OSError:
             return False
 
-    def put(self, part: ImportPart, result: ImportedPart) -> StoredPart:
+    def put(self, part: model.ImportPart, result: model.ImportedPart) -> StoredPart:
         """Store the result of a part, and return its location.
 
         Raises:
             JournalGone: another process finished the same import meanwhile.
         """
-        stored = self.stored(part)
-        path = stored.path
-        data = pack_result(result)
+        stored, data = self.stored(part), pack_result(result)
         try:
-            with replacing(path, is_durable=False) as file:
+            with replacing(stored.path, is_durable=False) as file:
                 file.write(blake3(data).digest() + data)
         except FileNotFoundError:
             raise JournalGone from None
         return stored
 
-    def stored(self, part: ImportPart) -> StoredPart:
+    def stored(self, part: model.ImportPart) -> StoredPart:
         """Return the location of a part's result, which may not exist."""
         ends = None if part.high is None else part.high.hex()
-        name = digest_of([part.low.hex(), ends, part.source.identity()])
+        name = model.digest_of([part.low.hex(), ends, part.source.identity()])
         return StoredPart(part.low, part.high, self.directory / name)
 
-    def read(self, path: Path) -> ImportedPart | None:
+    def read(self, path: Path) -> model.ImportedPart | None:
         """Return the result in a file; ``None`` if the result is missing, too old or damaged."""
         if not self._is_fresh(path):
             return None
@@ -355,9 +341,7 @@ class Journal:
         except FileNotFoundError:
             return None
         check, body = data[:_CHECK_SIZE], data[_CHECK_SIZE:]
-        if blake3(body).digest() != check:
-            return None
-        return unpack_result(body)
+        return unpack_result(body) if blake3(body).digest() == check else None
 
     def close(self) -> None:
         """Delete the journal of the import."""
@@ -368,7 +352,7 @@ _AS_THEY_ARE: Final = ("base", "failed", "ranges_written", "listed", "verified")
 """Fields of a result that are stored in JSON unchanged."""
 
 
-def pack_result(result: ImportedPart) -> bytes:
+def pack_result(result: model.ImportedPart) -> bytes:
     """Encode a result as bytes, without `steps`: the results of dry runs are not stored."""
     pieces: list[bytes] = []
     sizes = []
@@ -386,25 +370,23 @@ def pack_result(result: ImportedPart) -> bytes:
     return b"".join([json.dumps(header).encode(), b"\n", *pieces])
 
 
-def unpack_result(data: bytes) -> ImportedPart:
+def unpack_result(data: bytes) -> model.ImportedPart:
     """Return the result that `pack_result` encoded."""
     line, _, body = data.partition(b"\n")
     header = json.loads(line)
     columns = []
     at = 0
     for count, size in header["columns"]:
-        lengths = array("Q", body[at : at + 8 * count])
         start = at + 8 * count
-        column = []
-        for length in lengths:
-            column.append(body[start : start + length])
-            start += length
-        columns.append(column)
+        ends = accumulate(array("Q", body[at:start]), initial=start)
+        columns.append([body[begin:end] for begin, end in pairwise(ends)])
         at += size
-    return ImportedPart(
+    return model.ImportedPart(
         cut=Cut(*columns),
-        tally=ImportTally(**header["tally"]),
-        failures=tuple(ImportFailure(os.fsencode(path), why) for path, why in header["failures"]),
+        tally=model.ImportTally(**header["tally"]),
+        failures=tuple(
+            model.ImportFailure(os.fsencode(path), why) for path, why in header["failures"]
+        ),
         duplicates=tuple(map(os.fsencode, header["duplicates"])),
         places=tuple(header["places"]),
         **{name: header[name] for name in _AS_THEY_ARE},

@@ -19,7 +19,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -30,7 +30,6 @@ from lakecli.engine.scratch import Scratch, dump_value, load_value, take_value
 from lakecli.engine.spark_joins import RESULT, frame_by_number
 from lakecli.engine.spark_runner import SparkRunner, apply, opened, raise_translated
 from lakecli.errors import LakeError
-from lakecli.imports.dry_run import Lister
 from lakecli.imports.import_part import import_rows
 from lakecli.imports.manifest import Manifest, ManifestPiece
 from lakecli.imports.manifest_rows import batch_of, rows_of_batch, rows_of_tuples, schema
@@ -184,34 +183,35 @@ def portions_of(source: Manifest) -> list[Portion]:
     return [*portions, Portion(len(portions), tuple(taken))] if taken else portions
 
 
-def plan_intervals(
-    runner: Runner,
-    source: Manifest,
-    portions: Sequence[Portion],
-    *,
-    directory: Path,
-    prefix: bytes,
-    high: bytes | None,
-) -> list[ImportPart]:
-    """Return the intervals of a manifest, in order; an import that continues gets the same ones."""
-    kept = directory / INTERVALS
+def find_bounds(
+    runner: Runner, source: Manifest, portions: Sequence[Portion], *, kept: Path
+) -> list[bytes]:
+    """Return the keys at which intervals of a manifest begin, except for the first interval.
+
+    Args:
+        kept: the file with the keys; an import that continues gets the same ones.
+    """
     try:
-        bounds = list(map(bytes.fromhex, json.loads(kept.read_bytes())))
+        return list(map(bytes.fromhex, json.loads(kept.read_bytes())))
     except (FileNotFoundError, ValueError, TypeError):
-        rows = max(1, source.estimate() or 0)
+        rows = max(1, source.estimate())
         # If the manifest is small, the sample has all of its keys.
         share = min(1.0, SAMPLES * max(LEAST_TASKS / rows, 1 / ROWS_PER_INTERVAL))
         found = runner.run(partial(sample_keys, share=share), portions)
         bounds = bounds_of(sorted(chain.from_iterable(keys for _, keys in found)), share=share)
         with replacing(kept, is_durable=False) as file:
             file.write(json.dumps([bound.hex() for bound in bounds]).encode())
+        return bounds
+
+
+def intervals_of(
+    source: Manifest, bounds: Sequence[bytes], prefix: bytes, high: bytes | None
+) -> Iterator[ImportPart]:
+    """Yield the intervals of a manifest, in order."""
     origin = source.origin()
-    parts = []
-    for low, following in pairwise([b"", *bounds, None]):
-        assert low is not None  # only the last one is
+    for low, following in zip([b"", *bounds], [*bounds, None], strict=True):
         ends = high if following is None else prefix + following
-        parts.append(ImportPart(prefix + low, ends, IntervalSource(low, following, origin)))
-    return parts
+        yield ImportPart(prefix + low, ends, IntervalSource(low, following, origin))
 
 
 def sample_keys(portion: Portion, *, share: float) -> list[bytes]:
@@ -325,9 +325,7 @@ def _import(
 
     def import_interval(part: ImportPart) -> ImportedPart:
         rows = (rows_of_batch(batch) for batch in batches if batch.num_rows)
-        failures = Failures()
-        lister = None if task.listing is None else Lister(failures, task.listing, number)
-        return import_rows(task, part, rows, failures, lister=lister)
+        return import_rows(task, NumberedPart(number, part), rows, Failures())
 
     _, result = apply(import_interval, scratch, (number, parts[number]))
     body = dump_value(result)

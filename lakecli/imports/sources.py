@@ -149,9 +149,8 @@ class DirectorySource(NamedTuple):
                 f"no directory {os.fsdecode(self.root)}",
                 hint="name a directory, a bucket prefix or a manifest",
             )
-        if not self.may_be_empty and all(
-            is_own(each.relative) for each in walk(self.root, self.links)
-        ):
+        walked = walk(self.root, self.links)
+        if not self.may_be_empty and all(is_own(each.relative) for each in walked):
             raise EmptySource(
                 f"no file below {os.fsdecode(self.root)}",
                 hint="check that the disk is mounted, or allow an empty source: "
@@ -210,9 +209,8 @@ class FilesSource(NamedTuple):
                 failures.add(task.prefix + file.name, problem)
                 continue
             rows.keys.append(file.name)
-            rows.addresses.append(
-                unpinned_bytes(start + file.name) if task.copies else self._real(start, file)
-            )
+            plain = unpinned_bytes(start + file.name)
+            rows.addresses.append(plain if task.copies else self._real(start, file))
             rows.sizes.append(size)
             rows.checksums.append(checksum.encode())
             rows.seconds.append(file.mtime_ns // 1_000_000_000)

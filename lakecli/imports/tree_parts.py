@@ -192,19 +192,11 @@ class PartWriter:
 
     def finish(self) -> Cut:
         """Make the ranges durable and return the result of the part."""
-        range_keys, range_values = self._writer.finish_ranges()
-        open_entries = self._writer.open_entries
-        tail_keys = [key for keys, _ in self._recent for key in keys]
-        tail_values = [value for _, values in self._recent for value in values]
-        start = len(tail_keys) - open_entries
-        return Cut(
-            self._head_keys,
-            self._head_values,
-            range_keys,
-            range_values,
-            tail_keys[start:],
-            tail_values[start:],
-        )
+        ranges = self._writer.finish_ranges()
+        keys = [key for keys, _ in self._recent for key in keys]
+        values = [value for _, values in self._recent for value in values]
+        start = len(keys) - self._writer.open_entries
+        return Cut(self._head_keys, self._head_values, *ranges, keys[start:], values[start:])
 
     def _find_cut(self, keys: list[bytes]) -> int:
         """Return the position after the first key that always ends a range, or after all keys."""
@@ -250,11 +242,9 @@ def _copy_before(trees: TreeStore, writer: TreeWriter, base: Metarange, low: byt
     position = base.find(low)
     if position:
         writer.copy_ranges(base, 0, position, more=True)
-    if position == len(base):
+    if position == len(base) or base.record(position).min_key >= low:
         return
     record = base.record(position)
-    if record.min_key >= low:
-        return
     table = trees.table(record)
     verbatim = is_ours(table)
     for run in iter_runs(table, record):
@@ -299,7 +289,11 @@ def rebuild_heads(repository: Repository, runner: Runner) -> int:
         IntegrityError: a table of a tree is missing or damaged.
     """
     trees = repository.trees
-    foreign = [tree for tree in _heads(repository) if not trees.cuts_as(tree)]
+    with repository.lake.kv.read() as txn:
+        refs = repository.refs(txn)
+        heads = {refs.get_commit(each.commit_id).metarange_id for each in refs.iter_branches()}
+    found = map(trees.metarange, sorted(heads))
+    foreign = [tree for tree in found if not trees.cuts_as(tree)]
     if runner.name == "local":
         for tree in foreign:
             canonical(trees, tree.id)
@@ -316,14 +310,6 @@ def rebuild_heads(repository: Repository, runner: Runner) -> int:
         if not trees.cuts_as(find_canonical(trees, tree.id)):
             _rebuild(repository, tree, runner, remembered)
     return len(foreign)
-
-
-def _heads(repository: Repository) -> list[Metarange]:
-    with repository.lake.kv.read() as txn:
-        refs = repository.refs(txn)
-        heads = [refs.get_commit(branch.commit_id) for branch in refs.iter_branches()]
-    ids = sorted({commit.metarange_id for commit in heads})
-    return [repository.trees.metarange(each) for each in ids]
 
 
 def _rebuild(

@@ -106,13 +106,7 @@ def interval_sizes(source: Listing, directory: Path) -> list[int]:
     """Plan a listing as an import on a cluster does; return the rows of each interval."""
     rows = sum(each.size for each in source.listed)
     portions = sorting.portions_of(source)  # type: ignore[arg-type]
-    parts = sorting.plan_intervals(
-        LocalRunner(),
-        source,  # type: ignore[arg-type]
-        portions,
-        directory=directory,
-        prefix=b"",
-        high=None,
-    )
-    numbers = [int(part.low[-12:]) for part in parts[1:]]
+    kept = directory / "kept"
+    bounds = sorting.find_bounds(LocalRunner(), source, portions, kept=kept)  # type: ignore[arg-type]
+    numbers = [int(bound[-12:]) for bound in bounds]
     return [high - low for low, high in pairwise([0, *numbers, rows])]

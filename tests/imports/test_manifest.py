@@ -632,8 +632,8 @@ def test_portions_of_a_cluster_have_all_rows_once(
     assert [key.decode() for piece in pieces for keys in piece.iter_keys() for key in keys] == KEYS
 
     def plan() -> list[ImportPart]:
-        interval = {"prefix": b"p/", "high": b"p0"}
-        return sorting.plan_intervals(runner, source, portions, directory=tmp_path, **interval)
+        bounds = sorting.find_bounds(runner, source, portions, kept=tmp_path / "kept")
+        return list(sorting.intervals_of(source, bounds, b"p/", b"p0"))
 
     parts = plan()
     assert len(parts) == sorting.LEAST_TASKS
