@@ -10,6 +10,7 @@ from posixpath import normpath
 from threading import Lock
 from typing import Final, NamedTuple
 
+from lakecli import errors
 from lakecli.base.model import ChangeType, Difference, Entry, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.diff import diff
@@ -18,16 +19,6 @@ from lakecli.committed.scan import scan, type_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of, is_same
 from lakecli.engine.runner import StoreLocation
-from lakecli.errors import (
-    IntegrityError,
-    LakeError,
-    NotFound,
-    PermissionDenied,
-    Refused,
-    Unreachable,
-    Unsupported,
-    UsageError,
-)
 from lakecli.exports.target import WHOLE, BucketTarget, DirectoryTarget, ExportItem, open_target
 from lakecli.repository.contract import AddressResolver
 from lakecli.repository.reading.contents import read_located, with_attributes
@@ -244,12 +235,8 @@ class _Export:
         self._job = job
         self._hands = hands
         self._workers = Workers(job.threads)
-        self.target = open_target(
-            job.destination,
-            region=job.region,
-            account=job.location.account,
-            check=self._workers.check,
-        )
+        account, check = job.location.account, self._workers.check
+        self.target = open_target(job.destination, job.region, account, check)
         self._own = job.location.uri.removeprefix(job.destination + "/").encode() + b"/"
         self._is_local = is_local(job.destination)
         self._in_a_row = 0
@@ -280,7 +267,7 @@ class _Export:
             try:
                 item = self._item(difference)
                 found = self._find(item)
-            except (IntegrityError, UsageError) as error:
+            except (errors.IntegrityError, errors.UsageError) as error:
                 self._fail(path, error)
                 continue
             yield item, found
@@ -290,7 +277,7 @@ class _Export:
             return None
         try:
             return self.target.find(item.name)
-        except UsageError:
+        except errors.UsageError:
             if item.entry is None:
                 return None  # there is nothing to delete by a name that the bucket refuses
             raise
@@ -347,15 +334,8 @@ class _Export:
         name = path[len(self._job.prefix) :]
         if not name or name.startswith(self._own):
             what = "is the destination itself" if not name else "lies in the repository's namespace"
-            raise UsageError(f"its path at the destination {what}")
-        return ExportItem(
-            path,
-            name,
-            None if new is None else decode_entry(new),
-            "" if new is None else identity_of(new).hex(),
-            None if old is None else decode_entry(old),
-            "" if old is None else identity_of(old).hex(),
-        )
+            raise errors.UsageError(f"its path at the destination {what}")
+        return ExportItem(path, name, *_decoded(new), *_decoded(old))
 
     def _one(self, item: ExportItem, found: ObjectInfo | None) -> None:
         try:
@@ -368,10 +348,10 @@ class _Export:
                 self._export(item, item.entry, found)
         except ENDS_ALL:
             raise
-        except (NotFound, IntegrityError, UsageError, Refused) as error:
+        except (errors.NotFound, errors.IntegrityError, errors.UsageError, errors.Refused) as error:
             self._fail(item.path, error)
             return
-        except (PermissionDenied, Unreachable) as error:
+        except (errors.PermissionDenied, errors.Unreachable) as error:
             self._fail(item.path, error)
             self._count_failure(error)
             return
@@ -440,7 +420,7 @@ class _Export:
         try:
             for _ in read_located(self._job.uri, target.store, key, entry):
                 self._workers.check()
-        except (NotFound, IntegrityError):
+        except (errors.NotFound, errors.IntegrityError):
             return False
         return True
 
@@ -477,7 +457,7 @@ class _Export:
                     if isinstance(store, AsRecorded):
                         _check_copied(store, key, item, target)
                     return True, True
-            except (PermissionDenied, Unsupported):
+            except (errors.PermissionDenied, errors.Unsupported):
                 pass  # the destination's credentials may not read the source, the repository's may
             self._can_copy = False
         with self._memory.held(min(entry.size, STREAM_MEMORY)):
@@ -489,28 +469,32 @@ class _Export:
             yield piece
             self._hands.progress.advance(size=len(piece))
 
-    def _count_failure(self, error: LakeError) -> None:
+    def _count_failure(self, error: errors.LakeError) -> None:
         """Count a failure; after too many failures in a row, raise the error to end the export."""
         with self._lock:
             self._in_a_row += 1
-            limit = MAX_FAILURES if isinstance(error, Unreachable) else MAX_DENIED
+            limit = MAX_FAILURES if isinstance(error, errors.Unreachable) else MAX_DENIED
             if self._in_a_row >= limit:
                 raise error
 
-    def _fail(self, path: bytes, error: LakeError) -> None:
-        may_pass = isinstance(error, Unreachable) or (
-            bool(self._job.since_tree) and isinstance(error, UnsafeName)
-        )
-        is_of_name = isinstance(error, UsageError) and not isinstance(error, ObstructedFile)
+    def _fail(self, path: bytes, error: errors.LakeError) -> None:
+        may_pass = isinstance(error, UnsafeName) and bool(self._job.since_tree)
+        may_pass |= isinstance(error, errors.Unreachable)
+        is_of_name = isinstance(error, errors.UsageError) and not isinstance(error, ObstructedFile)
         with self._lock:
             self.outcome.fail(ExportFailure(path, error.message, may_pass, is_of_name))
         self._list(PathAction.FAILED, path, error=error.message)
+
+
+def _decoded(value: bytes | None) -> tuple[Entry | None, str]:
+    """Return an entry and its identity in hex; ``None`` and ``""`` for no entry."""
+    return (None, "") if value is None else (decode_entry(value), identity_of(value).hex())
 
 
 def _check_copied(store: AsRecorded, key: str, item: ExportItem, target: BucketTarget) -> None:
     """After copying from outside the namespace, delete the copy and fail if the source changed."""
     try:
         store.check(key)
-    except LakeError:
+    except errors.LakeError:
         target.delete(item)
         raise

@@ -64,12 +64,7 @@ def check_can_write() -> None:
 
 
 def write_manifest(
-    repository: Repository,
-    ref: str,
-    prefix: bytes,
-    file: BinaryIO,
-    *,
-    progress: Progress = NO_PROGRESS,
+    repository: Repository, ref: str, prefix: bytes, file: BinaryIO, *, progress: Progress
 ) -> WrittenManifest:
     """Write a manifest of the committed objects of a ref below a directory.
 
@@ -162,14 +157,6 @@ class WrittenSymlinks(NamedTuple):
     uncommitted: bool
 
 
-class _Manifest(NamedTuple):
-    """A symlink manifest: its directory in the table, the listed URIs, the size of the objects."""
-
-    directory: str
-    uris: list[str]
-    size: int
-
-
 def write_symlinks(
     repository: Repository,
     ref: str,
@@ -198,44 +185,35 @@ def write_symlinks(
     region = "" if is_local(uri) else repository.lake.runtime.prepare_namespace(uri)
     files = OwnFiles(uri, region=region, account=account_of(repository))
     commit, has_changes = committed_at(repository, ref)
-    manifests = objects = size = 0
+    objects = size = 0
     below = as_directory(prefix)
     if not dry_run:  # nothing is replaced if one of the manifests cannot be written
-        for _ in _named_manifests(repository, commit.metarange_id, below):
+        for _ in _manifests(repository, commit.metarange_id, below):
             pass
     written: set[str] = set()
-    for name, manifest in _named_manifests(repository, commit.metarange_id, below):
+    for name, uris, total in _manifests(repository, commit.metarange_id, below):
         written.add(name)
         if not dry_run:
-            files.put(name, "".join(f"{uri}\n" for uri in manifest.uris).encode(), _TEXT)
-        manifests += 1
-        objects += len(manifest.uris)
-        size += manifest.size
-        progress.advance(items=len(manifest.uris))
-    if not manifests:
+            files.put(name, "".join(f"{uri}\n" for uri in uris).encode(), _TEXT)
+        objects += len(uris)
+        size += total
+        progress.advance(items=len(uris))
+    if not written:
         raise no_such_path(repository, ref, prefix, is_prefix=False)
     found = {name for name in files.names(f"{DIRECTORY}/") if name.endswith(f"/{NAME}")}
     removed = sorted(found - written)
     if removed and not dry_run:
         files.delete(removed)
-    return WrittenSymlinks(commit.id, manifests, objects, size, len(removed), has_changes)
+    return WrittenSymlinks(commit.id, len(written), objects, size, len(removed), has_changes)
 
 
-def _named_manifests(
+def _manifests(
     repository: Repository, tree: MetarangeId, below: bytes
-) -> Iterator[tuple[str, _Manifest]]:
-    """Yield the manifests of a table, each with its name."""
-    seen: set[str] = set()
-    for manifest in _manifests(repository, tree, below):
-        name = "/".join(filter(None, (DIRECTORY, manifest.directory, NAME)))
-        if name in seen:
-            raise _not_a_table(manifest.uris[0])
-        seen.add(name)
-        yield name, manifest
+) -> Iterator[tuple[str, list[str], int]]:
+    """Yield the name, the listed URIs and the size of the objects of each partition's manifest.
 
-
-def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Iterator[_Manifest]:
-    """Yield the manifest of each partition; refuse files beside the directories of partitions."""
+    Files beside the directories of partitions are refused.
+    """
     scanned = scan(repository.trees, tree, prefix=below)
     files = ((path[len(below) :], value) for path, value in scanned)
     data = (
@@ -244,6 +222,7 @@ def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Itera
         if name[-1:] not in {b"", b"/"} and is_read(os.fsdecode(name))
     )
     last: str | None = None
+    seen: set[str] = set()
     for directory, members in groupby(data, lambda member: _partition(member[0])):
         uris: list[str] = []
         size = 0
@@ -252,7 +231,10 @@ def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Itera
                 raise _not_a_table(os.fsdecode(below + name))
             uris.append(_uri_of(repository, name, entry))
             size += entry.size
-        yield _Manifest(directory, uris, size)
+        if directory in seen:
+            raise _not_a_table(uris[0])
+        seen.add(directory)
+        yield "/".join(filter(None, (DIRECTORY, directory, NAME))), uris, size
         last = directory
 
 

@@ -136,18 +136,12 @@ def export(
         "" if options.dry_run and is_local(uri) else repository.lake.runtime.prepare_namespace(uri)
     )
     job = Job(
-        location=StoreLocation.of(repository),
-        uri=repository.uri,
-        tree=commit.metarange_id,
+        location=StoreLocation.of(repository), uri=repository.uri, tree=commit.metarange_id,
         since_tree=EMPTY_TREE if since is None else since.metarange_id,
-        prefix=as_directory(prefix),
-        destination=uri,
-        region=region,
-        threads=options.threads,
-        verify=options.verify,
-        dry_run=options.dry_run,
+        prefix=as_directory(prefix), destination=uri, region=region, threads=options.threads,
+        verify=options.verify, dry_run=options.dry_run,
         lists=options.dry_run and options.on_steps is not None,
-    )
+    )  # fmt: skip
     since_id = None if since is None else since.id
     started_at = repository.lake.runtime.now()
     was_there = None if since_id is None else was_exported(job, since_id)
@@ -260,12 +254,10 @@ def checked_destination(repository: Repository, destination: str) -> str:
     """
     uri = normalise(destination)
     own = repository.record.storage_namespace
-    places = {uri}
+    places, own_places = {uri}, {own}
     if is_local(uri) and is_local(own):
         places.add("local://" + os.path.realpath(parse(uri).path))
-        own_places = {own, "local://" + os.path.realpath(parse(own).path)}
-    else:
-        own_places = {own}
+        own_places.add("local://" + os.path.realpath(parse(own).path))
     if any(f"{place}/".startswith(f"{mine}/") for place in places for mine in own_places):
         raise Refused(
             f"the destination lies in the repository's own storage namespace: {uri}",
@@ -360,17 +352,12 @@ class _Rounds:
                 if on_steps is not None:
                     for steps in waiting.ready(numbers[part], done.steps):
                         on_steps(iter(steps))
-                if self._hands is None:
-                    self._tell(done)
+                if self._hands is None:  # an executor ran the part
+                    written = (done.new, done.changed, done.unchanged)
+                    items = sum(each.count for each in written) + done.deleted.count
+                    size = sum(each.size for each in written)
+                    self._options.progress.advance(items=items, size=size)
         return outcome
-
-    def _tell(self, done: ExportOutcome) -> None:
-        """Report the progress of a part that an executor ran."""
-        written = (done.new, done.changed, done.unchanged)
-        self._options.progress.advance(
-            items=sum(each.count for each in written) + done.deleted.count,
-            size=sum(each.size for each in written),
-        )
 
 
 def holds_success(repository: Repository, job: Job) -> bool:

@@ -20,15 +20,8 @@ from lakecli.repository.transfer.destination import (
     UnsafeName,
     is_marker,
 )
+from lakecli.stores import contract
 from lakecli.stores.capabilities import can_copy, copy_across
-from lakecli.stores.contract import (
-    ANY,
-    Attributes,
-    ObjectInfo,
-    ObjectNotFound,
-    ObjectStore,
-    Version,
-)
 from lakecli.stores.streams import PieceReader
 from lakecli.stores.uri import is_local, parse
 from lakecli.worktree.obstacles import obstacle_at
@@ -68,7 +61,7 @@ class Changed(Refused):
 
 
 def open_target(
-    uri: str, *, region: str, account: Account, check: Callable[[], None]
+    uri: str, region: str, account: Account, check: Callable[[], None]
 ) -> "DirectoryTarget | BucketTarget":
     """Return the target of an export.
 
@@ -88,7 +81,7 @@ class OwnFiles:
         self._open = partial(open_by_uri, uri, region=region, account=account)
 
     @cached_property
-    def _store(self) -> ObjectStore:
+    def _store(self) -> contract.ObjectStore:
         return self._open()
 
     def names(self, prefix: str) -> Iterator[str]:
@@ -99,13 +92,13 @@ class OwnFiles:
             if not self._directory:
                 raise
 
-    def put(self, name: str, body: bytes, attributes: Attributes) -> None:
+    def put(self, name: str, body: bytes, attributes: contract.Attributes) -> None:
         """Write one of lakecli's own files at the destination."""
         if self._directory:
             with Destination(self._directory) as target:
                 target.write(name.encode(), [body])
         else:
-            self._store.put(name, body, ANY, attributes)
+            self._store.put(name, body, contract.ANY, attributes)
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete files of lakecli at the destination; missing files are ignored."""
@@ -125,7 +118,7 @@ class DirectoryTarget:
         self._destination = Destination(root)
         self._check = check
 
-    def state_of(self, item: ExportItem, found: ObjectInfo | None) -> FileComparison:
+    def state_of(self, item: ExportItem, found: contract.ObjectInfo | None) -> FileComparison:
         """Compare a file with its object: by bytes if the entry has a digest of the bytes."""
         del found
         assert item.entry is not None
@@ -142,7 +135,7 @@ class DirectoryTarget:
             self._destination.write(item.name, pieces, mtime=item.entry.file_mtime)
         return True
 
-    def is_there(self, item: ExportItem, found: ObjectInfo | None) -> bool:
+    def is_there(self, item: ExportItem, found: contract.ObjectInfo | None) -> bool:
         """Return whether the file that the earlier export wrote still exists, by its contents.
 
         The file does not exist if a directory now has its name, or if one of its directories is
@@ -188,14 +181,14 @@ class BucketTarget:
     Only one thread at a time may call `find`; it is fastest in path order.
     """
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: contract.ObjectStore) -> None:
         self.store = store
         parsed = parse(store.uri)
         self._room = _MAX_KEY - (len(os.fsencode(parsed.path)) + 1 if parsed.path else 0)
         self._is_strict = parsed.scheme != "gs"
         self._listed = _Listed(store)
 
-    def find(self, name: bytes) -> ObjectInfo | None:
+    def find(self, name: bytes) -> contract.ObjectInfo | None:
         """Return the entry of an object in a listing of the bucket; ``None`` if it is not listed.
 
         Raises:
@@ -211,14 +204,14 @@ class BucketTarget:
             next(self.store.list(), None)  # raises if it refuses more than this name
             raise UsageError(error.message) from error
 
-    def versions_of(self, name: bytes) -> set[Version]:
+    def versions_of(self, name: bytes) -> set[contract.Version]:
         """Return the version of an object, listed or not; an empty set if it is missing."""
         try:
             return {self.store.head(os.fsdecode(name)).version}
         except (NotFound, Refused, UsageError):
             return set()
 
-    def state_of(self, item: ExportItem, found: ObjectInfo | None) -> FileComparison:
+    def state_of(self, item: ExportItem, found: contract.ObjectInfo | None) -> FileComparison:
         """Compare an object by size and by the identity in its metadata."""
         assert item.entry is not None
         if found is None:
@@ -227,7 +220,7 @@ class BucketTarget:
             return FileComparison.DIFFERENT
         try:
             carried = self.store.head(found.key).metadata.get(IDENTITY)
-        except ObjectNotFound:
+        except contract.ObjectNotFound:
             return FileComparison.MISSING
         return FileComparison.SAME if carried == item.identity else FileComparison.DIFFERENT
 
@@ -244,19 +237,19 @@ class BucketTarget:
         is_small = item.entry.size <= WHOLE
         body = b"".join(pieces) if is_small else cast("BinaryIO", PieceReader(pieces))
         attributes, is_whole = self._attributes(item)
-        self.store.put(self._key(item), body, ANY, attributes)
+        self.store.put(self._key(item), body, contract.ANY, attributes)
         return is_whole
 
-    def may_copy(self, source: ObjectStore) -> bool:
+    def may_copy(self, source: contract.ObjectStore) -> bool:
         """Return whether the store itself can copy objects from `source` to the destination."""
         return can_copy(source, self.store)
 
-    def copy(self, item: ExportItem, source: ObjectStore, key: str) -> bool:
+    def copy(self, item: ExportItem, source: contract.ObjectStore, key: str) -> bool:
         """Have the store copy an object on its side; return whether it did."""
         attributes, _ = self._attributes(item)
         return copy_across(source, key, self.store, self._key(item), attributes)
 
-    def is_there(self, item: ExportItem, found: ObjectInfo | None) -> bool:
+    def is_there(self, item: ExportItem, found: contract.ObjectInfo | None) -> bool:
         """Return whether the object that the earlier export wrote still exists, without reading it.
 
         Raises:
@@ -267,7 +260,7 @@ class BucketTarget:
             return False
         try:
             carried = self.store.head(found.key).metadata.get(IDENTITY, item.old_identity)
-        except ObjectNotFound:
+        except contract.ObjectNotFound:
             return False
         if found.size != item.old.size or carried != item.old_identity:
             raise Changed
@@ -282,7 +275,7 @@ class BucketTarget:
             raise UsageError(f"its key would be longer than {_MAX_KEY} bytes")
         return os.fsdecode(item.name)
 
-    def _attributes(self, item: ExportItem) -> tuple[Attributes, bool]:
+    def _attributes(self, item: ExportItem) -> tuple[contract.Attributes, bool]:
         """Return the attributes to write, and whether they include all of the entry's metadata."""
         entry = item.entry
         assert entry is not None
@@ -302,19 +295,19 @@ class BucketTarget:
             )
         )
         metadata = {**users, IDENTITY: item.identity} if fits else {IDENTITY: item.identity}
-        return Attributes(entry.content_type, metadata, entry.content_encoding), fits
+        return contract.Attributes(entry.content_type, metadata, entry.content_encoding), fits
 
 
 class _Listed:
     """Looks up names in a listing; starts a new listing if the next name is far ahead or behind."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: contract.ObjectStore) -> None:
         self._store = store
-        self._items: Iterator[ObjectInfo] | None = None
-        self._ahead: ObjectInfo | None = None
+        self._items: Iterator[contract.ObjectInfo] | None = None
+        self._ahead: contract.ObjectInfo | None = None
         self._last = b""
 
-    def find(self, name: bytes) -> ObjectInfo | None:
+    def find(self, name: bytes) -> contract.ObjectInfo | None:
         jumps = self._items is None or name < self._last
         passed = 0
         while not jumps and self._ahead is not None and os.fsencode(self._ahead.key) < name:
