@@ -36,6 +36,7 @@ from lakecli.repository.handoff.incoming import take_in
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.rm import rm
+from lakecli.repository.staged.stager import UNCHANGED
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.take_back import GONE
@@ -131,7 +132,7 @@ class Way(NamedTuple):
 
 def _take_in(setting: Setting) -> None:
     setting.shared.store.put(incoming_key(LINK), OLD, ANY)
-    take_in(setting.ada, "main", b"x", LINK, content_type=None, metadata={})
+    take_in(setting.ada, "main", b"x", LINK, UNCHANGED)
 
 
 def _import(setting: Setting) -> None:

@@ -92,17 +92,15 @@ def fs_stage(
     surplus = [option for option, value in of_location.items() if value is not None]
     if surplus and location is None:
         raise UsageError(f"{surplus[0]} needs --location")
+    attributes = NewAttributes(content_type, metadata)
     if arrived:
-        attributes = NewAttributes(content_type, metadata)
         _stage_arrived(context, path, attributes, dry_run=dry_run)
         return
 
     name = _path_for(path, location, size=size)
     repository, branch = context.synced_repository(path), ref_of(path)
     if incoming is not None:
-        entry, has_more = take_in(
-            repository, branch, name, incoming, content_type=content_type, metadata=metadata
-        )
+        entry, has_more = take_in(repository, branch, name, incoming, attributes)
         if has_more:
             context.out.warn("another object was sent to the same link meanwhile; it is kept there")
     else:

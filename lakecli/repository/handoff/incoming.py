@@ -30,17 +30,11 @@ from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, Refused, Unsupported, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import (
-    bucket_of,
-    check_host,
-    place_of,
-    remember,
-    split_address,
-)
+from lakecli.repository.reading import addresses
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.recorded import Hasher
 from lakecli.repository.reading.view import check_branch, view_of_branch
-from lakecli.repository.staged.stager import stage_entry
+from lakecli.repository.staged.stager import NewAttributes, stage_entry
 from lakecli.stores.capabilities import copy_across, uploads_of
 from lakecli.stores.contract import ANY, ObjectStore, Version, find_info, size_of
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedPart, PresignedUrl, PresignRequest
@@ -133,18 +127,13 @@ def with_parts(
 
 
 def take_in(
-    repository: Repository,
-    branch: str,
-    path: bytes,
-    incoming_id: str,
-    *,
-    content_type: str | None,
-    metadata: Mapping[str, str],
+    repository: Repository, branch: str, path: bytes, incoming_id: str, attributes: NewAttributes
 ) -> tuple[Entry, bool]:
     """Stage the object that was sent to a link.
 
     Args:
-        content_type: replaces the content type that the suffix of the path implies.
+        attributes: user metadata, and a content type that replaces the type that the suffix of the
+            path implies.
 
     Returns:
         The staged entry, and whether another object was meanwhile sent to the same link. The other
@@ -165,7 +154,7 @@ def take_in(
     came = find_info(store, key)
     if came is None:
         return _taken_before(repository, branch, path, incoming_id), False
-    entry = bring_in(repository, path, incoming_id, content_type=content_type, metadata=metadata)
+    entry = bring_in(repository, path, incoming_id, attributes)
     repository.lake.runtime.on_step("incoming:stage")
     stage_entry(repository, branch, path, entry)
     return entry, clear(repository, incoming_id, came.version)
@@ -175,9 +164,8 @@ def bring_in(
     repository: Repository,
     path: bytes,
     incoming_id: str,
+    attributes: NewAttributes,
     *,
-    content_type: str | None,
-    metadata: Mapping[str, str],
     size: int | None = None,
     digest: tuple[Hasher, str] | None = None,
 ) -> Entry:
@@ -187,8 +175,8 @@ def bring_in(
         repository: the repository of the link.
         path: the path at which the entry will be staged.
         incoming_id: the ID of the link.
-        content_type: replaces the content type that the suffix of the path implies.
-        metadata: user metadata.
+        attributes: user metadata, and a content type that replaces the type that the suffix of the
+            path implies.
         size: the size in bytes that the object must have; ``None``: any size.
         digest: a hasher for the sender's algorithm, and the digest that the sender stated.
 
@@ -213,23 +201,16 @@ def bring_in(
     address = data_key(hasher.hexdigest())
     runtime.on_step("incoming:copy")
     claimed = repository.guard.claim([address])  # garbage that this takes into use stays
-    if claimed is None:
-        is_there = size_of(store, address) == copied.size
-    else:
-        is_there = claimed.get(address) == copied.size
+    size_there = size_of(store, address) if claimed is None else claimed.get(address)
     # Other paths may refer to it, so it does not get what the sender's request said of it.
-    if not (is_there or copy_across(store, aside, store, address)):
+    if size_there != copied.size and not copy_across(store, aside, store, address):
         with store.open(aside) as body:
             store.put(address, body, ANY)
     own = {CONTENT_ENCODING: copied.content_encoding} if copied.content_encoding else {}
-    return Entry(
-        physical_address=address,
-        size=copied.size,
-        checksum=hasher.hexdigest(),
-        modified_at=runtime.now(),
-        content_type=content_type_of(path) if content_type is None else content_type,
-        metadata={**own, **metadata, CLIENT_INCOMING: incoming_id},
-    )
+    recorded = {**own, **(attributes.metadata or {}), CLIENT_INCOMING: incoming_id}
+    kind = attributes.content_type
+    kind = content_type_of(path) if kind is None else kind
+    return Entry(address, copied.size, hasher.hexdigest(), runtime.now(), kind, recorded)
 
 
 def _refused(store: ObjectStore, aside: str, why: str) -> IntegrityError:
@@ -304,7 +285,7 @@ def record_object(
     """
     check_path(path)
     check_plain(location)
-    bucket, key = split_address(location)
+    bucket, key = addresses.split_address(location)
     if not key:
         raise UsageError(f"no object in the location {location!r}", hint="s3://BUCKET/KEY")
     address = f"{bucket}/{key}"
@@ -319,22 +300,17 @@ def record_object(
             f"a file of this machine cannot be part of a namespace in a bucket: {address}",
             hint="upload it: `fs upload FILE PATH`",
         )
-    check_host(bucket)
-    place = place_of(namespace, bucket, key)
-    if place == bucket_of(namespace):
+    addresses.check_host(bucket)
+    place = addresses.place_of(namespace, bucket, key)
+    if place == addresses.bucket_of(namespace):
         raise Refused(
             f"only the whole bucket of the storage namespace covers the location: {address}",
             hint="upload a copy of the object: `fs upload FILE PATH`",
         )
-    entry = Entry(
-        physical_address=address,
-        size=size,
-        checksum=checksum,
-        modified_at=repository.lake.runtime.now() if modified_at is None else modified_at,
-        content_type=content_type_of(path) if content_type is None else content_type,
-        metadata=metadata,
-    )
-    remember(repository, [place])
+    kind = content_type_of(path) if content_type is None else content_type
+    when = repository.lake.runtime.now() if modified_at is None else modified_at
+    entry = Entry(address, size, checksum, when, kind, metadata)
+    addresses.remember(repository, [place])
     stage_entry(repository, branch, path, entry)
     return entry
 

@@ -41,48 +41,26 @@ from hashlib import sha256
 from shlex import quote
 from typing import Any, Final, NamedTuple, TypeVar
 
+from lakecli import errors
 from lakecli.base import validation
 from lakecli.base.identity import blake3_of
 from lakecli.base.ids import IncomingId
 from lakecli.base.layout import INCOMING, LINKS, SENT, incoming_key
-from lakecli.base.model import MAX_PATH_SIZE, NO_METADATA, Entry
+from lakecli.base.model import MAX_PATH_SIZE, Entry
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.values import decode_entry, encode_entry
-from lakecli.errors import (
-    IntegrityError,
-    LakeError,
-    NotFound,
-    PermissionDenied,
-    Unsupported,
-    UsageError,
-)
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_values
-from lakecli.repository.handoff.incoming import (
-    CLIENT_INCOMING,
-    UploadLink,
-    bring_in,
-    clear,
-    new_links,
-    with_parts,
-)
+from lakecli.repository.handoff import incoming
 from lakecli.repository.handoff.links import THREADS, problem_of
 from lakecli.repository.reading.lakefs_digests import PartedHasher
 from lakecli.repository.reading.recorded import Hasher
 from lakecli.repository.reading.view import check_branch
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, new_on, values_on
+from lakecli.stores import contract
 from lakecli.stores.capabilities import UploadId, UploadNotFound, uploads_of
-from lakecli.stores.contract import (
-    ABSENT,
-    ANY,
-    JSON,
-    ObjectInfo,
-    ObjectNotFound,
-    Version,
-    get_bounded,
-)
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
 
 MAX_LINKS: Final = 1_000
@@ -124,7 +102,7 @@ class LinkSet(NamedTuple):
             0: every object is sent whole.
     """
 
-    links: Sequence[UploadLink]
+    links: Sequence[incoming.UploadLink]
     names: Sequence[bytes] | None
     sent: PresignedUrl
     was_sent: PresignedUrl
@@ -163,17 +141,17 @@ def new_set(
     below = as_directory(prefix)
     count = count if names is None else len(names)
     if not 0 < count <= MAX_LINKS:
-        raise UsageError(
+        raise errors.UsageError(
             f"{count:,} links of one page or script", hint=f"1 to {MAX_LINKS:,} are possible"
         )
     for name in names or ():
         problem = _problem_of(below, name)
         if problem:
-            raise UsageError(f"no file can be sent as {os.fsdecode(name)!r}: {problem}")
+            raise errors.UsageError(f"no file can be sent as {os.fsdecode(name)!r}: {problem}")
     runtime, store = repository.lake.runtime, repository.store
     stem = _destination(branch, below) + runtime.new_id().hex()[: _STEM // 2]
     now = runtime.clock()
-    made = partial(new_links, repository, branch, count=count, stem=stem)
+    made = partial(incoming.new_links, repository, branch, count=count, stem=stem)
     links = list(made(expires_in=expires_in, max_size=max_size))
     sent, was_sent = (
         store.presign(f"{INCOMING}{stem}{SENT}", PresignRequest(method, expires_in), now=now)
@@ -182,7 +160,7 @@ def new_set(
     part_size = _part_size(max_size, count)
     if part_size:
         begin = partial(
-            with_parts,
+            incoming.with_parts,
             repository,
             expires_in=expires_in,
             part_size=part_size,
@@ -190,7 +168,7 @@ def new_set(
         )
         try:
             links = _each(begin, links)
-        except (PermissionDenied, Unsupported):
+        except (errors.PermissionDenied, errors.Unsupported):
             part_size = 0
     record = {
         "links": _VERSION,
@@ -202,7 +180,9 @@ def new_set(
         "part_size": part_size,
         "uploads": [link.upload for link in links],
     }
-    store.put(f"{INCOMING}{stem}{LINKS}", json.dumps(record).encode(), ABSENT, JSON)
+    store.put(
+        f"{INCOMING}{stem}{LINKS}", json.dumps(record).encode(), contract.ABSENT, contract.JSON
+    )
     ends = (signed.expires_at for signed in (sent, was_sent, *(link.signed for link in links)))
     return LinkSet(links, names, sent, was_sent, now, min(ends), max_size, part_size)
 
@@ -227,7 +207,7 @@ def _problem_of(below: bytes, name: bytes) -> str:
         return "it has a line break"
     try:
         check_path(below + name)
-    except UsageError as error:
+    except errors.UsageError as error:
         return error.message
     return problem_of(name, size=1) or ""
 
@@ -275,7 +255,7 @@ class Arrival:
     arrived_at: datetime | None
     state: ArrivalState
     listed: Listed | None
-    version: Version | None = None
+    version: contract.Version | None = None
     reason: str = ""
 
 
@@ -287,7 +267,7 @@ class _Set:
     part_size: int
     uploads: Mapping[str, str]
     names: Mapping[str, bytes | None]
-    came: dict[str, ObjectInfo]
+    came: dict[str, contract.ObjectInfo]
     listed: Mapping[str, Listed]
     damage: str = ""
 
@@ -346,7 +326,7 @@ def stage_arrived(
     sets = _sets(repository, branch, below)
     if not sets:
         place = repository.at(branch, os.fsdecode(below))
-        raise NotFound(
+        raise errors.NotFound(
             f"no page or script sends to {place}",
             hint=f"make one: `fs presign --put {quote(place)} -n 20 --page put.html`",
         )
@@ -377,7 +357,7 @@ def _sets(repository: Repository, branch: str, below: bytes) -> list[_Set]:
         name = info.key.removeprefix(INCOMING)
         stem, rest = name[:_STEM], name[_STEM:]
         if rest == LINKS and _SET.fullmatch(stem):
-            record = _read_links(get_bounded(store, info.key, _MAX_RECORD), info.key)
+            record = _read_links(contract.get_bounded(store, info.key, _MAX_RECORD), info.key)
             if (record["branch"], os.fsencode(record["prefix"])) == (branch, below):
                 names = record["names"] or [None] * len(record["ids"])
                 given = (None if each is None else os.fsencode(each) for each in names)
@@ -387,9 +367,9 @@ def _sets(repository: Repository, branch: str, below: bytes) -> list[_Set]:
         elif stem in sets and rest == SENT:
             each = sets[stem]
             try:
-                lines = get_bounded(store, info.key, len(each.names) * _MAX_LINE)
+                lines = contract.get_bounded(store, info.key, len(each.names) * _MAX_LINE)
                 each.listed = _read_sent(lines, each.names)
-            except LakeError as error:
+            except errors.LakeError as error:
                 each.damage = error.message
         elif stem in sets and name in sets[stem].names:
             sets[stem].came[name] = info
@@ -402,7 +382,7 @@ def _find_parts(repository: Repository, links: _Set, *, may_join: bool) -> None:
     if uploads is None or not links.part_size:
         return  # nothing is sent in parts
 
-    def find(link: str) -> ObjectInfo | None:
+    def find(link: str) -> contract.ObjectInfo | None:
         key, upload = incoming_key(link), UploadId(links.uploads[link])
         size = links.listed[link].size
         count = size // links.part_size
@@ -414,10 +394,10 @@ def _find_parts(repository: Repository, links: _Set, *, may_join: bool) -> None:
             if arrived_at is None or {each.number: each.size for each in parts} != sizes:
                 return None
             if not may_join:
-                return ObjectInfo(key, size, arrived_at, Version(""))
-            uploads.complete(key, upload, parts, ANY)
+                return contract.ObjectInfo(key, size, arrived_at, contract.Version(""))
+            uploads.complete(key, upload, parts, contract.ANY)
             return store.head(key)
-        except (UploadNotFound, ObjectNotFound):
+        except (UploadNotFound, contract.ObjectNotFound):
             return None
 
     sent = [
@@ -435,7 +415,7 @@ def _read_links(data: bytes, key: str) -> dict[str, Any]:
     try:
         return _LINKS.read(parse_json(data, max_size=_MAX_RECORD))
     except (Unparsable, validation.Invalid) as error:
-        raise IntegrityError(
+        raise errors.IntegrityError(
             f"damaged record of links: {key}: {error}",
             hint="something else writes into this namespace: delete the record",
         ) from None
@@ -452,7 +432,7 @@ def _read_sent(data: bytes, names: Mapping[str, bytes | None]) -> dict[str, List
         found = _LINE.fullmatch(line)
         link = found[1].decode() if found else ""
         if found is None or link not in names or link in listed:
-            raise IntegrityError(f"line {number} is none of a list of sent files")
+            raise errors.IntegrityError(f"line {number} is none of a list of sent files")
         algorithm, digest = (each.decode() if each else "" for each in found.group(3, 4))
         listed[link] = Listed(int(found[2]), algorithm, digest, found[5] == b"+", found[6])
     return listed
@@ -490,7 +470,7 @@ def _mark_staged(repository: Repository, branch: str, found: Sequence[Arrival]) 
     values = values_on(repository, branch, [each.path or b"" for each in awaited])
     for each, value in zip(awaited, values, strict=True):
         entry = None if value is None else decode_entry(value)
-        if entry is not None and entry.metadata.get(CLIENT_INCOMING) == each.id:
+        if entry is not None and entry.metadata.get(incoming.CLIENT_INCOMING) == each.id:
             each.state, each.size = ArrivalState.STAGED_BEFORE, entry.size
         elif each.listed is not None and each.listed.is_sent:
             each.reason = (
@@ -510,22 +490,16 @@ def _stage(
     progress.expect(items=len(arrivals), size=sum(each.size or 0 for each in arrivals))
 
     def bring(arrival: Arrival) -> Entry | None:
-        line = arrival.listed
+        line, path = arrival.listed, arrival.path or b""
         digest = None if line is None or not line.algorithm else (_hasher(line), line.digest)
         try:
-            entry = bring_in(
-                repository,
-                arrival.path or b"",
-                arrival.id,
-                content_type=attributes.content_type,
-                metadata=attributes.metadata or NO_METADATA,
-                size=arrival.size,
-                digest=digest,
+            entry = incoming.bring_in(
+                repository, path, arrival.id, attributes, size=arrival.size, digest=digest
             )
-        except IntegrityError as error:
+        except errors.IntegrityError as error:
             _refuse(arrival, error.message)
             return None
-        except ObjectNotFound:
+        except contract.ObjectNotFound:
             _refuse(arrival, "it is gone: another command has staged it meanwhile")
             return None
         if digest is None:
@@ -544,7 +518,7 @@ def _stage(
     if changes:
         Stager(repository, branch).write(changes, kind="stage")
     staged = [each for each in arrivals if each.state is ArrivalState.ARRIVED]
-    again = _each(lambda each: clear(repository, each.id, each.version), staged)
+    again = _each(lambda each: incoming.clear(repository, each.id, each.version), staged)
     for each, has_more in zip(staged, again, strict=True):
         each.state = ArrivalState.STAGED
         if has_more:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from itertools import chain, islice, starmap
@@ -126,6 +126,7 @@ def is_shown(content_type: str) -> bool:
     return _SHOWN.fullmatch(content_type) is not None
 
 
+@dataclass
 class ObjectLinks:
     """Links that are signed while the caller iterates; `open_handoff` returns them. Iterate once.
 
@@ -136,19 +137,12 @@ class ObjectLinks:
         failures: (path, reason) of each object whose URL could not be signed, in path order.
     """
 
-    def __init__(
-        self,
-        header: Header,
-        view: View,
-        presign: Callable[[Entry, bytes], PresignedUrl],
-        names: Sequence[bytes] | None,
-    ) -> None:
-        self.header = header
-        self.totals = Totals()
-        self.failures: list[tuple[bytes, str]] = []
-        self._view = view
-        self._presign = presign
-        self._names = names
+    header: Header
+    _view: View
+    _presign: Callable[[Entry, bytes], PresignedUrl]
+    _names: Sequence[bytes] | None
+    totals: Totals = field(default_factory=Totals)
+    failures: list[tuple[bytes, str]] = field(default_factory=list)
 
     @contextmanager
     def signing(self) -> Iterator[None]:
@@ -179,15 +173,9 @@ class ObjectLinks:
             if is_external(entry):
                 etag = entry.checksum.strip('"')
                 self.totals.outside += may_change(entry)
+            name, ends, encoding = path[len(below) :], signed.expires_at, entry.content_encoding
             link = ObjectLink(
-                path,
-                path[len(below) :],
-                entry.size,
-                entry.checksum,
-                signed.url,
-                signed.expires_at,
-                etag,
-                entry.content_encoding,
+                path, name, entry.size, entry.checksum, signed.url, ends, etag, encoding
             )
             self.totals.add(link)
             yield link
@@ -242,23 +230,12 @@ def open_handoff(
     """
     below = as_directory(prefix)
     with open_view(repository, ref) as view:
-        header = Header(
-            repository=repository.uri,
-            uuid=repository.record.uuid,
-            ref=ref,
-            commit_id=view.commit.id,
-            uncommitted=next(view.staged(prefix=below), None) is not None,
-            prefix=below,
-            created_at=repository.lake.runtime.now().astimezone(UTC),
-        )
-        presign = partial(
-            presign_entry,
-            repository,
-            expires_in=expires_in,
-            now=header.created_at,
-            inline=inline,
-            may_be_unsigned=True,
-        )
+        uncommitted = next(view.staged(prefix=below), None) is not None
+        now = repository.lake.runtime.now().astimezone(UTC)
+        where = repository.uri, repository.record.uuid, ref, view.commit.id
+        header = Header(*where, uncommitted, below, now)
+        presign = partial(presign_entry, repository, expires_in=expires_in, now=now)
+        presign = partial(presign, inline=inline, may_be_unsigned=True)
         handoff = ObjectLinks(header, view, presign, names)
         with handoff.signing():
             yield handoff
@@ -291,17 +268,13 @@ def _signed(items: Iterator[SigningItem], pool: ThreadPoolExecutor) -> Iterator[
     size = THREADS
     while window := list(islice(items, size)):
         size = min(2 * size, WINDOW)
-        if not any(map(_lacks_signature, window)):
+        if not any(isinstance(url, PresignedUrl) and url.unsigned for _, _, url in window):
             yield from window
             continue
         share = ceil(len(window) / THREADS)
         shares = [window[start : start + share] for start in range(0, len(window), share)]
         signed = pool.map(lambda each: list(map(_sign, each)), shares)
         yield from chain.from_iterable(list(signed))
-
-
-def _lacks_signature(item: SigningItem) -> bool:
-    return isinstance(item[2], PresignedUrl) and item[2].unsigned is not None
 
 
 def _sign(item: SigningItem) -> SigningItem:
@@ -433,14 +406,9 @@ def presign_entry(
         LakeError: the entry's address cannot be resolved; see `AddressResolver`.
     """
     store, key = repository.addresses.locate(entry.physical_address)
-    name = path[path.rfind(b"/") + 1 :]
+    name, kind = os.fsdecode(path[path.rfind(b"/") + 1 :]), entry.content_type
+    is_saved, encoding = not (inline or is_shown(kind)), entry.content_encoding
     request = PresignRequest(
-        "GET",
-        expires_in,
-        entry.content_type,
-        name.decode("ascii") if name.isascii() else os.fsdecode(name),
-        not (inline or is_shown(entry.content_type)),
-        may_be_unsigned,
-        content_encoding=entry.content_encoding,
+        "GET", expires_in, kind, name, is_saved, may_be_unsigned, content_encoding=encoding
     )
     return store.presign(key, request, now=now or repository.lake.runtime.clock())

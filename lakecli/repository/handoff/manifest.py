@@ -45,15 +45,7 @@ from lakecli.base.parsing import RecordLines, Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, identifier, moment, text, whole
 from lakecli.errors import IntegrityError, Refused, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.handoff import page
-from lakecli.repository.handoff.links import (
-    Header,
-    ObjectLink,
-    Totals,
-    is_blake3,
-    readable,
-    url_text,
-)
+from lakecli.repository.handoff import links, page
 from lakecli.repository.reading.reader import open_reader
 
 VERSION: Final = 1
@@ -72,7 +64,7 @@ def time_text(when: datetime) -> str:
     return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _header_fields(header: Header, totals: Totals) -> dict[str, object]:
+def _header_fields(header: links.Header, totals: links.Totals) -> dict[str, object]:
     return {
         "manifest": VERSION,
         "repository": header.repository,
@@ -117,22 +109,22 @@ class Document:
         """Delete the temporary file."""
         self._links.close()
 
-    def add(self, link: ObjectLink) -> None:
+    def add(self, link: links.ObjectLink) -> None:
         """Add one link; call this for each link, in path order."""
         self._links.write(self.link(link))
 
-    def write(self, target: BinaryIO, header: Header, totals: Totals) -> None:
+    def write(self, target: BinaryIO, header: links.Header, totals: links.Totals) -> None:
         """Write the whole document; call this once, after all links were added."""
         target.write(self.head(header, totals))
         self._links.seek(0)
         shutil.copyfileobj(self._links, target, 1 << 20)
         target.write(self.tail())
 
-    def link(self, link: ObjectLink) -> bytes:
+    def link(self, link: links.ObjectLink) -> bytes:
         """Return the text of one link."""
         raise NotImplementedError
 
-    def head(self, header: Header, totals: Totals) -> bytes:
+    def head(self, header: links.Header, totals: links.Totals) -> bytes:
         """Return the beginning of the document; called after all links were added."""
         raise NotImplementedError
 
@@ -150,12 +142,12 @@ class JsonManifest(Document):
         super().__init__()
         self._separator = ""
 
-    def link(self, link: ObjectLink) -> bytes:
+    def link(self, link: links.ObjectLink) -> bytes:
         """Return one object's line, preceded by the separator from the previous line."""
         separator, self._separator = self._separator, ",\n"
         return f"{separator}{json.dumps(_fields(link))}".encode()
 
-    def head(self, header: Header, totals: Totals) -> bytes:
+    def head(self, header: links.Header, totals: links.Totals) -> bytes:
         """Return everything before the list."""
         fields = _header_fields(header, totals).items()
         lines = [f"{json.dumps(name)}: {json.dumps(value)},\n" for name, value in fields]
@@ -166,7 +158,7 @@ class JsonManifest(Document):
         return b"\n]}\n"
 
 
-def _fields(link: ObjectLink) -> dict[str, object]:
+def _fields(link: links.ObjectLink) -> dict[str, object]:
     return {
         "path": os.fsdecode(link.path),
         "size": link.size,
@@ -181,11 +173,11 @@ class CsvManifest(Document):
 
     suffixes = (".csv",)
 
-    def link(self, link: ObjectLink) -> bytes:
+    def link(self, link: links.ObjectLink) -> bytes:
         """Return one row."""
         return _row(_fields(link).values())
 
-    def head(self, header: Header, totals: Totals) -> bytes:
+    def head(self, header: links.Header, totals: links.Totals) -> bytes:
         """Return the comment and the names of the columns."""
         comment = json.dumps(_header_fields(header, totals))
         return f"{_COMMENT}{comment}\r\n".encode() + _row(COLUMNS)
@@ -369,24 +361,24 @@ class HtmlManifest(Document):
         super().__init__()
         self._origins: set[str] = set()
 
-    def link(self, link: ObjectLink) -> bytes:
+    def link(self, link: links.ObjectLink) -> bytes:
         """Return one row."""
         self._origins.add(page.origin_of(link.url))
-        name = escape(readable(link.name or link.path))
+        name = escape(links.readable(link.name or link.path))
         encoded = " data-encoded" if link.encoding else ""
-        kind = "" if is_blake3(link.checksum) else "ETag "
+        kind = "" if links.is_blake3(link.checksum) else "ETag "
         if link.encoding:  # a browser saves the object decoded
             kind = f"{kind}of the {page.escaped(link.encoding)} form: "
         return (
-            f'<tr><td><a href="{escape(url_text(link.url))}" download="{_file_name(link.name)}" '
-            f'data-size="{link.size}"{encoded}>'
+            f'<tr><td><a href="{escape(links.url_text(link.url))}" '
+            f'download="{_file_name(link.name)}" data-size="{link.size}"{encoded}>'
             f"<bdi>{name}</bdi></a></td>"
             f'<td class="n" title="{link.size} bytes">{page.shown_size(link.size)}</td>'
             f'<td class="n u">{page.utc(link.expires_at)}</td>'
             f'<td class="c">{kind}{page.escaped(link.checksum)}</td></tr>\n'
         ).encode()
 
-    def head(self, header: Header, totals: Totals) -> bytes:
+    def head(self, header: links.Header, totals: links.Totals) -> bytes:
         """Return everything before the first row."""
         title = page.escaped(
             header.title or f"{header.repository}/{header.ref}/{os.fsdecode(header.prefix)}"
@@ -423,7 +415,7 @@ _PROGRAM: Final = page.program("download_all.js")
 
 def _file_name(name: bytes) -> str:
     """Return the file name to suggest for a download; directories are removed from it."""
-    shown = readable(name.removesuffix(b"/").rpartition(b"/")[2])
+    shown = links.readable(name.removesuffix(b"/").rpartition(b"/")[2])
     return escape(shown.replace("\\", "_"))
 
 

@@ -34,18 +34,13 @@ def compress(
         message = iter(words)
         for i, j, k, m in COLUMNS + DIAGONALS:
             a, b, c, d = state[i], state[j], state[k], state[m]
-            a = a + b + next(message) & mask
-            d ^= a
-            d = (d >> 16 | d << 16) & mask
-            c = c + d & mask
-            b ^= c
-            b = (b >> 12 | b << 20) & mask
-            a = a + b + next(message) & mask
-            d ^= a
-            d = (d >> 8 | d << 24) & mask
-            c = c + d & mask
-            b ^= c
-            b = (b >> 7 | b << 25) & mask
+            for turn, twist in ((16, 12), (8, 7)):
+                a = a + b + next(message) & mask
+                d ^= a
+                d = (d >> turn | d << 32 - turn) & mask
+                c = c + d & mask
+                b ^= c
+                b = (b >> twist | b << 32 - twist) & mask
             state[i], state[j], state[k], state[m] = a, b, c, d
         words = [words[i] for i in PERMUTATION]
     return [low ^ high for low, high in zip(state[:8], state[8:])]

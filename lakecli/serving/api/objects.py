@@ -356,10 +356,9 @@ def link_physical_address(call: ApiCall) -> Mapping[str, Any]:
     found = wanted["staging"]["physical_address"].removeprefix(_place(repository) + INCOMING)
     try:
         version = repository.store.head(incoming_key(found)).version
-        entry = incoming.bring_in(
-            repository, path, found, content_type=wanted["content_type"],
-            metadata=wanted["user_metadata"], size=wanted["size_bytes"],
-        )  # fmt: skip
+        attributes = NewAttributes(wanted["content_type"], wanted["user_metadata"])
+        size = wanted["size_bytes"]
+        entry = incoming.bring_in(repository, path, found, attributes, size=size)
     except MalformedId:
         raise ApiError(400, "not a staging address of this repository") from None
     except IntegrityError as error:

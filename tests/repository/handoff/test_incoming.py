@@ -13,6 +13,7 @@ from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.repository import repo
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff.incoming import CLIENT_INCOMING, new_links, take_in
+from lakecli.repository.staged.stager import UNCHANGED, NewAttributes
 from lakecli.repository.stat import stat
 from lakecli.stores.contract import ANY, Attributes, ObjectNotFound
 from lakecli.stores.s3.store import S3Store
@@ -39,8 +40,7 @@ class StopError(Exception):
 
 
 def take(repository: Repository, path: bytes = b"in/a.csv", **options: Any) -> tuple[Entry, bool]:
-    given = {"content_type": None, "metadata": {}, **options}
-    return take_in(repository, "main", path, ID, **given)
+    return take_in(repository, "main", path, ID, NewAttributes(**options))
 
 
 def send(repository: Repository, data: bytes = SENT) -> None:
@@ -137,7 +137,7 @@ def test_an_unused_link_is_not_found(repository: Repository) -> None:
     with pytest.raises(NotFound, match="nothing was sent"):
         take(repository)
     with pytest.raises(NotFound, match="nowhere"):
-        take_in(repository, "nowhere", b"a", ID, content_type=None, metadata={})
+        take_in(repository, "nowhere", b"a", ID, UNCHANGED)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_an_unused_link_is_not_found(repository: Repository) -> None:
 )
 def test_a_malformed_id_is_refused(repository: Repository, wrong: str) -> None:
     with pytest.raises(UsageError, match="not the ID"):
-        take_in(repository, "main", b"a", wrong, content_type=None, metadata={})
+        take_in(repository, "main", b"a", wrong, UNCHANGED)
 
 
 def test_staging_again_reports_that_it_is_done(repository: Repository) -> None:
