@@ -15,20 +15,10 @@ from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple
 
-from lakecli.base import layout
+from lakecli.base import layout, validation
 from lakecli.base.ids import CommitId, MetarangeId
 from lakecli.base.model import EMPTY_TREE, Commit, RefKind
 from lakecli.base.parsing import Unparsable, parse_json_object
-from lakecli.base.validation import (
-    EARLIEST,
-    LATEST,
-    Invalid,
-    Record,
-    identifier,
-    nullable,
-    optional,
-    text_that,
-)
 from lakecli.committed.metaranges import decode_range_record
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry
@@ -105,7 +95,10 @@ class Dump(NamedTuple):
     def created_at(self) -> datetime | None:
         """The oldest valid date of a commit without parents; ``None`` if there is none."""
         roots = (commit.created_at for commit in self.commits.values() if not commit.parents)
-        return min((date for date in roots if EARLIEST <= date <= LATEST), default=None)
+        return min(
+            (date for date in roots if validation.EARLIEST <= date <= validation.LATEST),
+            default=None,
+        )
 
 
 def read_dump(trees: TreeStore, manifest: "RefsManifest") -> Dump:
@@ -277,7 +270,7 @@ MAX_SIZE: Final = 64 << 10
 
 _HINT: Final = "make one with: lakectl refs-dump lakefs://REPOSITORY"
 
-_branch = text_that(is_branch_name, "a name that a branch can have")
+_branch = validation.text_that(is_branch_name, "a name that a branch can have")
 _LISTS: Final = {
     "commits": "commits_meta_range_id",
     "tags": "tags_meta_range_id",
@@ -285,8 +278,12 @@ _LISTS: Final = {
 }
 """The fields of the manifest document, in lakeFS's order, by the fields of `RefsManifest`."""
 
-_FIELDS: Final = Record({name: identifier(MetarangeId) for name in _LISTS.values()})
-_REPOSITORY: Final = Record({"default_branch": optional(nullable(_branch), None)})
+_FIELDS: Final = validation.Record(
+    {name: validation.identifier(MetarangeId) for name in _LISTS.values()}
+)
+_REPOSITORY: Final = validation.Record(
+    {"default_branch": validation.optional(validation.nullable(_branch), None)}
+)
 
 
 class RefsManifest(NamedTuple):
@@ -318,7 +315,7 @@ def parse_manifest(data: bytes) -> RefsManifest:
             default_branch = _REPOSITORY.read(found.get("repository", {}))["default_branch"]
             found = found["refs"]
         manifest = read_lists(found)
-    except (Unparsable, Invalid) as error:
+    except (Unparsable, validation.Invalid) as error:
         raise UsageError(f"not the manifest of a refs dump: {error}", hint=_HINT) from None
     return manifest._replace(default_branch=default_branch)
 

@@ -36,25 +36,8 @@ from lakecli.base.validation import Invalid, Record, boolean, moment, optional, 
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.remote.gc_protocol import store_now
 from lakecli.repository.handle.namespace import origin_of
-from lakecli.repository.lakefs.dump import (
-    MANIFEST_KEY,
-    MAX_SIZE,
-    RefsManifest,
-    manifest_fields,
-    parse_manifest,
-    read_lists,
-)
-from lakecli.stores.contract import (
-    ABSENT,
-    ANY,
-    ObjectInfo,
-    ObjectNotFound,
-    ObjectStore,
-    TooLarge,
-    exists,
-    find_info,
-    get_bounded,
-)
+from lakecli.repository.lakefs import dump as dumps
+from lakecli.stores import contract
 
 DUMPS: Final = GC + "dumps/"
 KEPT_FOR: Final = timedelta(days=30)
@@ -67,6 +50,7 @@ _RECORD: Final = Record(
         "system": optional(text_that(_LAKEFS.__eq__, "the name of a system"), ""),
     }
 )
+_Times = Mapping[str, datetime | None]
 _TIMES: Final = Record({name: optional(moment, None) for name in ("made_at", "recorded_at")})
 
 
@@ -83,7 +67,7 @@ class KeptDump(NamedTuple):
     """
 
     key: str
-    manifest: RefsManifest
+    manifest: dumps.RefsManifest
     since: datetime
     by_lakefs: bool = False
     made_at: datetime | None = None
@@ -115,7 +99,7 @@ class LostDump(IntegrityError):
 
     def __init__(self, dump: KeptDump, error: IntegrityError) -> None:
         until = f"until {dump.until:%Y-%m-%dT%H:%M:%SZ} "
-        is_left = dump.key == MANIFEST_KEY
+        is_left = dump.key == dumps.MANIFEST_KEY
         super().__init__(
             f"the refs dump of {dump.since:%Y-%m-%d} is kept {'' if is_left else until}and cannot "
             f"be read: {error.message}",
@@ -126,8 +110,8 @@ class LostDump(IntegrityError):
 
 
 def keep_dump(
-    store: ObjectStore,
-    manifest: RefsManifest,
+    store: contract.ObjectStore,
+    manifest: dumps.RefsManifest,
     record_id: str,
     *,
     lakefs_made_at: datetime | None = None,
@@ -142,8 +126,8 @@ def keep_dump(
     made_at = lakefs_made_at or now
     system = {"system": _LAKEFS} if by_lakefs else {}
     times = recorded_times(made_at, now)
-    fields = {"format": _FORMAT, **system, **times, **manifest_fields(manifest)}
-    store.put(key, json.dumps(fields, indent=2).encode("ascii") + b"\n", ABSENT)
+    fields = {"format": _FORMAT, **system, **times, **dumps.manifest_fields(manifest)}
+    store.put(key, json.dumps(fields, indent=2).encode("ascii") + b"\n", contract.ABSENT)
     return KeptDump(key, manifest, store.head(key).modified_at, by_lakefs, made_at)
 
 
@@ -152,34 +136,32 @@ def recorded_times(made_at: datetime, now: datetime) -> dict[str, str]:
     return {"made_at": made_at.isoformat(), "recorded_at": now.isoformat()}
 
 
-def iter_kept(store: ObjectStore, now: datetime) -> Iterator[KeptDump]:
+def iter_kept(store: contract.ObjectStore, now: datetime) -> Iterator[KeptDump]:
     """Yield the dumps that are kept at the time `now`."""
     yield from _read(store, (info for info in store.list(DUMPS) if not _is_expired(info, now)))
 
 
-def _is_expired(info: ObjectInfo, now: datetime) -> bool:
+def _is_expired(info: contract.ObjectInfo, now: datetime) -> bool:
     return info.modified_at + KEPT_FOR <= now
 
 
-def _read(store: ObjectStore, infos: Iterable[ObjectInfo]) -> Iterator[KeptDump]:
+def _read(store: contract.ObjectStore, infos: Iterable[contract.ObjectInfo]) -> Iterator[KeptDump]:
     for info in infos:
         try:
-            found = parse_json_object(get_bounded(store, info.key, MAX_SIZE), max_size=MAX_SIZE)
+            found = parse_json_object(
+                contract.get_bounded(store, info.key, dumps.MAX_SIZE), max_size=dumps.MAX_SIZE
+            )
             by_lakefs = _RECORD.read(found)["system"] == _LAKEFS
-            manifest, times = read_lists(found), _TIMES.read(found)
-        except (TooLarge, Unparsable, Invalid) as error:
+            manifest, times = dumps.read_lists(found), _TIMES.read(found)
+        except (contract.TooLarge, Unparsable, Invalid) as error:
             raise BadRecord(info.key, str(error)) from None
-        except ObjectNotFound:
+        except contract.ObjectNotFound:
             continue  # deleted since the listing
         yield _kept(info, manifest, times, by_lakefs=by_lakefs)
 
 
 def _kept(
-    info: ObjectInfo,
-    manifest: RefsManifest,
-    times: Mapping[str, datetime | None],
-    *,
-    by_lakefs: bool,
+    info: contract.ObjectInfo, manifest: dumps.RefsManifest, times: _Times, *, by_lakefs: bool
 ) -> KeptDump:
     """Return the kept dump that a record describes.
 
@@ -192,22 +174,26 @@ def _kept(
     return KeptDump(info.key, manifest, info.modified_at, by_lakefs, times["made_at"], is_copy)
 
 
-def iter_expired_records(store: ObjectStore, now: datetime) -> Iterator[ObjectInfo]:
+def iter_expired_records(
+    store: contract.ObjectStore, now: datetime
+) -> Iterator[contract.ObjectInfo]:
     """Yield the records of dumps that are no longer kept, except the newest record."""
     found = sorted(store.list(DUMPS), key=attrgetter("modified_at"))
     yield from (info for info in found[:-1] if _is_expired(info, now))
 
 
-def find_left(store: ObjectStore) -> KeptDump | None:
+def find_left(store: contract.ObjectStore) -> KeptDump | None:
     """Return the dump whose manifest a lakeFS server has left in a namespace, or ``None``."""
     try:
-        manifest = parse_manifest(get_bounded(store, MANIFEST_KEY, MAX_SIZE))
-        since = store.head(MANIFEST_KEY).modified_at
-        return KeptDump(MANIFEST_KEY, manifest, since, by_lakefs=True)
-    except ObjectNotFound:
+        manifest = dumps.parse_manifest(
+            contract.get_bounded(store, dumps.MANIFEST_KEY, dumps.MAX_SIZE)
+        )
+        since = store.head(dumps.MANIFEST_KEY).modified_at
+        return KeptDump(dumps.MANIFEST_KEY, manifest, since, by_lakefs=True)
+    except contract.ObjectNotFound:
         return None
-    except (TooLarge, UsageError) as error:
-        raise BadRecord(MANIFEST_KEY, error.message) from None
+    except (contract.TooLarge, UsageError) as error:
+        raise BadRecord(dumps.MANIFEST_KEY, error.message) from None
 
 
 class LastDump(NamedTuple):
@@ -241,30 +227,30 @@ class LastDump(NamedTuple):
         return is_redated and (not self.is_known or named_at > self.at - CLOCKS)
 
 
-def find_last_dump(store: ObjectStore, first: KeptDump) -> LastDump:
+def find_last_dump(store: contract.ObjectStore, first: KeptDump) -> LastDump:
     """Return the time of the latest dump that lakecli wrote or took from lakeFS.
 
     Args:
         first: the dump from which the repository was made.
     """
-    dumps = [first, *_read(store, store.list(DUMPS))]
-    is_copy = any(each.is_copy for each in dumps)
+    known = [first, *_read(store, store.list(DUMPS))]
+    is_copy = any(each.is_copy for each in known)
     left = None if is_copy else find_left(store)
     found = [
         LastDump(_made_at(store, each, left), each.made_at is not None, each.is_copy)
-        for each in dumps
+        for each in known
         if each.made_at is not None or not is_copy  # of the others, the dates say nothing
     ]
     return max(found, key=attrgetter("at"))
 
 
-def lakefs_made_at(store: ObjectStore, manifest: RefsManifest) -> datetime:
+def lakefs_made_at(store: contract.ObjectStore, manifest: dumps.RefsManifest) -> datetime:
     """Return when lakeFS made a dump that lakecli is taking, by the dates of the dump's objects."""
     now = KeptDump("", manifest, store.head(sstable_key(manifest.commits)).modified_at, True)  # noqa: FBT003
     return _made_at(store, now, find_left(store))
 
 
-def _made_at(store: ObjectStore, dump: KeptDump, left: KeptDump | None) -> datetime:
+def _made_at(store: contract.ObjectStore, dump: KeptDump, left: KeptDump | None) -> datetime:
     """Return when a dump was made.
 
     lakeFS may have written more objects after it made a dump and before lakecli took the dump. So
@@ -277,7 +263,7 @@ def _made_at(store: ObjectStore, dump: KeptDump, left: KeptDump | None) -> datet
     dates = [left.since] if left is not None and left.lists == dump.lists else []
     if dump.made_at is not None:
         return max([dump.made_at, *dates])
-    commits = find_info(store, sstable_key(dump.manifest.commits))
+    commits = contract.find_info(store, sstable_key(dump.manifest.commits))
     return max([dump.since if commits is None else commits.modified_at, *dates])
 
 
@@ -314,7 +300,7 @@ class TakenOver(NamedTuple):
     old_layout: bool
 
 
-def find_take_over(store: ObjectStore) -> TakenOver | None:
+def find_take_over(store: contract.ObjectStore) -> TakenOver | None:
     """Return the facts of a namespace's take-over; ``None`` if it was not taken over.
 
     Raises:
@@ -324,7 +310,7 @@ def find_take_over(store: ObjectStore) -> TakenOver | None:
     if origin is None:
         return None
     try:
-        manifest, times = read_lists(origin), _TIMES.read(origin)
+        manifest, times = dumps.read_lists(origin), _TIMES.read(origin)
     except Invalid as error:
         raise IntegrityError(
             f"{store.uri}/{REPOSITORY} does not say which refs dump it was made of: {error}",
@@ -334,11 +320,11 @@ def find_take_over(store: ObjectStore) -> TakenOver | None:
     return TakenOver(
         _kept(info, manifest, times, by_lakefs=True),
         _stopped_at(store),
-        exists(store, LEGACY_LAKEFS_MARKER),
+        contract.exists(store, LEGACY_LAKEFS_MARKER),
     )
 
 
-def all_kept(store: ObjectStore, taken: TakenOver | None, now: datetime) -> list[KeptDump]:
+def all_kept(store: contract.ObjectStore, taken: TakenOver | None, now: datetime) -> list[KeptDump]:
     """Return the dumps that are kept at the time `now`, including the dump of the take-over."""
     kept = list(iter_kept(store, now))
     if taken is not None and taken.dump.until > now:
@@ -346,28 +332,30 @@ def all_kept(store: ObjectStore, taken: TakenOver | None, now: datetime) -> list
     return kept
 
 
-def _stopped_at(store: ObjectStore) -> datetime | None:
+def _stopped_at(store: contract.ObjectStore) -> datetime | None:
     try:
-        found = parse_json_object(get_bounded(store, STOPPED, _MAX_SIZE), max_size=_MAX_SIZE)
+        found = parse_json_object(
+            contract.get_bounded(store, STOPPED, _MAX_SIZE), max_size=_MAX_SIZE
+        )
         has_stopped = _CONFIRMATION.read(found)["stopped"]
         return store.head(STOPPED).modified_at if has_stopped else None
-    except ObjectNotFound:
+    except contract.ObjectNotFound:
         return None
-    except (Unparsable, Invalid, TooLarge) as error:
+    except (Unparsable, Invalid, contract.TooLarge) as error:
         raise IntegrityError(
             f"{store.uri}/{STOPPED} does not say whether lakeFS has stopped: {error}",
             hint="delete that object, and confirm it again: `gc run REPOSITORY --lakefs-stopped`",
         ) from None
 
 
-def confirm_stopped(store: ObjectStore, *, stopped: bool = True) -> None:
+def confirm_stopped(store: contract.ObjectStore, *, stopped: bool = True) -> None:
     """Record whether lakeFS has stopped working in a namespace.
 
     Args:
         stopped: ``False`` withdraws a confirmation, since lakeFS may work in the namespace again.
     """
     body = json.dumps({"format": _FORMAT, "stopped": stopped}).encode("ascii") + b"\n"
-    store.put(STOPPED, body, ANY)
+    store.put(STOPPED, body, contract.ANY)
 
 
 def written_at(lakefs_object: str) -> datetime | None:

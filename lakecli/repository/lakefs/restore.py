@@ -54,16 +54,7 @@ from lakecli.repository.handle import namespace
 from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
 from lakecli.repository.journal.operation_log import follow_head
-from lakecli.repository.lakefs.dump import (
-    Dump,
-    LeftOut,
-    RefsManifest,
-    find_manifest,
-    is_part_of,
-    manifest_fields,
-    read_dump,
-    trees_missing,
-)
+from lakecli.repository.lakefs import dump as dumps
 from lakecli.repository.lakefs.kept_dumps import (
     all_kept,
     find_take_over,
@@ -142,7 +133,7 @@ class Restored(NamedTuple):
     branches: int
     tags: int
     commits: int
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[dumps.LeftOut, ...]
     updated: tuple[RefOutcome, ...] = ()
     is_older: bool = False
 
@@ -156,7 +147,7 @@ def clone_from_lakefs(
     lake: OwnLake,
     storage_namespace: str,
     name: str,
-    manifest: RefsManifest | None,
+    manifest: dumps.RefsManifest | None,
     *,
     default_branch: str | None = None,
     take_over: bool = False,
@@ -190,7 +181,7 @@ def clone_from_lakefs(
             hint="clone it, and bring what lakeFS committed since: `clone --from-lakefs "
             f"{uri} lakefs://{name}`",
         )
-    manifest = manifest or find_manifest(store)
+    manifest = manifest or dumps.find_manifest(store)
     record = RepositoryRecord(
         name=name,
         uuid=RepositoryUuid.of_bytes(lake.runtime.new_id()) if owner is None else owner,
@@ -230,7 +221,7 @@ def clone_from_lakefs(
 
 
 def _claim(
-    lake: OwnLake, store: ObjectStore, record: RepositoryRecord, manifest: RefsManifest
+    lake: OwnLake, store: ObjectStore, record: RepositoryRecord, manifest: dumps.RefsManifest
 ) -> RepositoryRecord:
     """Claim a lakeFS namespace for lakecli; return the record with the UUID that the claim names.
 
@@ -246,7 +237,7 @@ def _claim(
     lake.runtime.on_step("claim")
     try:
         times = recorded_times(lakefs_made_at(store, manifest), lake.runtime.now())
-        namespace.take_over(store, record, {**times, **manifest_fields(manifest)})
+        namespace.take_over(store, record, {**times, **dumps.manifest_fields(manifest)})
     except PermissionDenied:
         with lake.kv.write() as txn:  # nothing was claimed, so the namespace can be borrowed
             lakes.delete_intention(txn, record)
@@ -254,7 +245,7 @@ def _claim(
     return record
 
 
-def restore_refs(repository: Repository, manifest: RefsManifest) -> Restored:
+def restore_refs(repository: Repository, manifest: dumps.RefsManifest) -> Restored:
     """Write the commits, branches and tags of a dump into an empty repository of its namespace.
 
     Raises:
@@ -276,7 +267,7 @@ def restore_refs(repository: Repository, manifest: RefsManifest) -> Restored:
     return _restored(repository, dump, len(dump.commits))
 
 
-def update_refs(repository: Repository, manifest: RefsManifest | None) -> Restored:
+def update_refs(repository: Repository, manifest: dumps.RefsManifest | None) -> Restored:
     """Take the commits, branches and tags of a newer dump in a repository's own namespace.
 
     Args:
@@ -292,12 +283,12 @@ def update_refs(repository: Repository, manifest: RefsManifest | None) -> Restor
         CommitUnderWay: another process is sending a commit of a branch that has to move.
     """
     lake = repository.lake
-    manifest = manifest or find_manifest(repository.store)
+    manifest = manifest or dumps.find_manifest(repository.store)
     with lake.kv.read() as txn:
         known = {commit.id for commit in repository.refs(txn).iter_commits()}
     dump = _verified(repository, manifest, known=known)
     new = [commit for commit in dump.commits.values() if commit.id not in known]
-    if any(is_part_of(repository.trees, dump, each) for each in _seen_lists(repository)):
+    if any(dumps.is_part_of(repository.trees, dump, each) for each in _seen_lists(repository)):
         return _restored(repository, dump, 0)._replace(is_older=True)
     made_at = lakefs_made_at(repository.store, manifest)  # a claim may renew the dates
     with lake.kv.read() as txn:
@@ -330,7 +321,7 @@ def _note_row(repository: Repository) -> bytes:
     return b"lakefs-dump/" + repository.key
 
 
-def _note_dump(txn: WriteTransaction, repository: Repository, manifest: RefsManifest) -> None:
+def _note_dump(txn: WriteTransaction, repository: Repository, manifest: dumps.RefsManifest) -> None:
     """Record in the local store which dump was taken last."""
     txn.put(Table.META, _note_row(repository), manifest.commits.encode())
 
@@ -348,7 +339,9 @@ def _seen_lists(repository: Repository) -> Iterator[MetarangeId]:
         yield from (each.manifest.commits for each in kept if each.by_lakefs)
 
 
-def _heads_of_moves(txn: ReadTransaction, repository: Repository, dump: Dump) -> set[CommitId]:
+def _heads_of_moves(
+    txn: ReadTransaction, repository: Repository, dump: dumps.Dump
+) -> set[CommitId]:
     """Return the commits of a dump's refs that differ here: a ref may move to each of them."""
     refs = repository.refs(txn)
     named = [(RefKind.BRANCH, *each) for each in dump.branches.items()]
@@ -362,7 +355,7 @@ def _is_behind(txn: ReadTransaction, repository: Repository, name: str, there: C
     return here is not None and is_ancestor(refs, here.commit_id, there)
 
 
-def _record(repository: Repository, manifest: RefsManifest, made_at: datetime) -> None:
+def _record(repository: Repository, manifest: dumps.RefsManifest, made_at: datetime) -> None:
     """Record in the bucket that a dump was taken, unless the bucket has a record of this dump."""
     lake = repository.lake
     lake.runtime.on_step("keep-dump")
@@ -373,16 +366,16 @@ def _record(repository: Repository, manifest: RefsManifest, made_at: datetime) -
 
 
 def _verified(
-    repository: Repository, manifest: RefsManifest, *, known: Collection[CommitId] = ()
-) -> Dump:
+    repository: Repository, manifest: dumps.RefsManifest, *, known: Collection[CommitId] = ()
+) -> dumps.Dump:
     """Read and verify a whole dump, and check that the namespace has the trees of its commits.
 
     Args:
         known: commits that this clone has already; their trees may be missing.
     """
-    dump = read_dump(repository.trees, manifest)
+    dump = dumps.read_dump(repository.trees, manifest)
     trees = (each.metarange_id for each in dump.commits.values() if each.id not in known)
-    missing = sorted(trees_missing(repository.store, trees))
+    missing = sorted(dumps.trees_missing(repository.store, trees))
     if missing:
         raise IntegrityError(
             f"{repository.store.uri} lacks the trees of {len(missing)} commits of the dump, "
@@ -393,7 +386,7 @@ def _verified(
     return dump
 
 
-def _default_branch(dump: Dump, wanted: str | None) -> str:
+def _default_branch(dump: dumps.Dump, wanted: str | None) -> str:
     if wanted is None:
         if "main" in dump.branches:
             return "main"
@@ -445,10 +438,10 @@ def _put_commits(txn: WriteTransaction, repository: Repository, commits: Iterabl
 
 
 def _restored(
-    repository: Repository, dump: Dump, commits: int, updated: tuple[RefOutcome, ...] = ()
+    repository: Repository, dump: dumps.Dump, commits: int, updated: tuple[RefOutcome, ...] = ()
 ) -> Restored:
-    counts = len(dump.branches), len(dump.tags), commits
-    return Restored(repository, *counts, dump.left_out, updated)
+    branches, tags = len(dump.branches), len(dump.tags)
+    return Restored(repository, branches, tags, commits, dump.left_out, updated)
 
 
 class _TakingDump:
@@ -465,7 +458,7 @@ class _TakingDump:
         self._outcomes: list[RefOutcome] = []
         self._in_lakefs: Collection[CommitId] = ()
 
-    def run(self, dump: Dump, *, kind: str) -> tuple[RefOutcome, ...]:
+    def run(self, dump: dumps.Dump, *, kind: str) -> tuple[RefOutcome, ...]:
         """Move all refs that differ, in one operation; return the outcome for each of them."""
         self._in_lakefs = dump.commits.keys()
         for name, there in dump.branches.items():
@@ -478,17 +471,21 @@ class _TakingDump:
 
     def _update_branch(self, name: str, there: CommitId) -> None:
         here = self._refs.find_branch(name)
-        if here is None or self._leads_to(here, there):
-            self._move(name, here, there, RefState.NEW if here is None else RefState.MOVED)
+        if here is None:
+            self._move(None, RefOutcome(RefKind.BRANCH, name, None, there, RefState.NEW))
+            return
+        outcome = RefOutcome(RefKind.BRANCH, name, here.commit_id, there, RefState.MOVED)
+        if self._leads_to(here, there):
+            self._move(here, outcome)
             return
         own, base = self._split(here)
         is_taken_back = base is not None and not is_ancestor(self._refs, base, there)
         if is_taken_back and own is None:
-            self._report(RefKind.BRANCH, name, here, there, RefState.MOVED_BACK)
+            self._outcomes.append(outcome._replace(change=RefState.MOVED_BACK))
         elif is_taken_back:
-            self._put_aside(name, there, RefState.REBASED, own)
+            self._put_aside(outcome._replace(change=RefState.REBASED, own=own))
         elif not is_ancestor(self._refs, there, here.commit_id):
-            self._put_aside(name, there, RefState.DIVERGED)
+            self._put_aside(outcome._replace(change=RefState.DIVERGED))
 
     def _split(self, here: Branch) -> tuple[CommitId | None, CommitId | None]:
         """Return a branch's oldest commit that lakeFS lacks, and its parent, which lakeFS has.
@@ -503,18 +500,17 @@ class _TakingDump:
             commit = self._refs.find_commit(commit.parents[0]) if commit.parents else None
         return own, None if commit is None else commit.id
 
-    def _put_aside(
-        self, name: str, there: CommitId, change: RefState, own: CommitId | None = None
-    ) -> None:
+    def _put_aside(self, outcome: RefOutcome) -> None:
         """Create or move ``lakefs:NAME``, the local name of a lakeFS branch that has diverged."""
-        aside = ASIDE + name
+        aside, there = ASIDE + outcome.name, outcome.after
         here = self._refs.find_branch(aside)
+        outcome = outcome._replace(before=None if here is None else here.commit_id)
         if not is_branch_name(aside):
-            self._report(RefKind.BRANCH, name, here, there, RefState.DIFFERS)
+            self._differs(outcome)
         elif here is None or here.commit_id in self._in_lakefs or self._leads_to(here, there):
-            self._move(aside, here, there, change, own=own)
+            self._move(here, outcome._replace(name=aside))
         elif not is_ancestor(self._refs, there, here.commit_id):
-            self._report(RefKind.BRANCH, aside, here, there, RefState.DIFFERS)
+            self._differs(outcome._replace(name=aside))
 
     def _leads_to(self, here: Branch, there: CommitId) -> bool:
         """Return whether lakeFS's branch has all commits of a local branch, and more commits."""
@@ -522,24 +518,17 @@ class _TakingDump:
             return False
         return here.commit_id == self._first or is_ancestor(self._refs, here.commit_id, there)
 
-    def _move(
-        self,
-        name: str,
-        here: Branch | None,
-        there: CommitId,
-        change: RefState,
-        *,
-        own: CommitId | None = None,
-    ) -> None:
+    def _move(self, here: Branch | None, outcome: RefOutcome) -> None:
         """Move or create a branch, unless it is at the commit already, or a tag has its name."""
+        name, there = outcome.name, outcome.after
         if here is None:
             if self._refs.find_tag(name) is not None:
-                self._report(RefKind.BRANCH, name, None, there, RefState.DIFFERS)
+                self._differs(outcome)
                 return
             after = operation_log.new_branch(self._txn, self._repository, name, there)
         else:
             after = here._replace(commit_id=there)
-        self._report(RefKind.BRANCH, name, here, there, change, own=own)
+        self._outcomes.append(outcome)
         if after == here:
             return
         if here is not None:
@@ -552,25 +541,17 @@ class _TakingDump:
         here = self._refs.find_tag(tag.name)
         if here == tag:
             return
+        before = None if here is None else here.commit_id
+        outcome = RefOutcome(RefKind.TAG, tag.name, before, tag.commit_id, RefState.NEW)
         is_free = here is None and self._refs.find_branch(tag.name) is None
         # A tag that was deleted here, which is still to be sent, does not come back.
         is_noted = unsent_moves.find_unsent(self._txn, self._repository, RefKind.TAG, tag.name)
         if not is_free or is_noted is not None:
-            self._report(RefKind.TAG, tag.name, here, tag.commit_id, RefState.DIFFERS)
+            self._differs(outcome)
             return
-        self._report(RefKind.TAG, tag.name, None, tag.commit_id, RefState.NEW)
+        self._outcomes.append(outcome)
         self._refs.put_tag(tag)
         self._changes.append(operation_log.ref_change(None, tag))
 
-    def _report(
-        self,
-        kind: RefKind,
-        name: str,
-        here: Branch | Tag | None,
-        there: CommitId,
-        change: RefState,
-        *,
-        own: CommitId | None = None,
-    ) -> None:
-        before = None if here is None else here.commit_id
-        self._outcomes.append(RefOutcome(kind, name, before, there, change, own))
+    def _differs(self, outcome: RefOutcome) -> None:
+        self._outcomes.append(outcome._replace(change=RefState.DIFFERS, own=None))
