@@ -174,13 +174,12 @@ class StoreLocation(NamedTuple):
     @lru_cache(maxsize=16)  # noqa: B019
     def addresses(self) -> Resolver:
         """Return the resolver of entries' addresses, created once per process."""
-        return Resolver(
-            self.store(),
-            self.trust(),
-            open_store=lambda uri, region: open_by_uri(uri, region=region, account=self.account),
-            find_region=partial(prepare_namespace, account=self.account),
-            region=self.region,
-        )
+        finds = partial(prepare_namespace, account=self.account)
+
+        def opens(uri: str, region: str) -> ObjectStore:
+            return open_by_uri(uri, region=region, account=self.account)
+
+        return Resolver(self.store(), self.trust(), opens, finds, self.region)
 
     @lru_cache(maxsize=16)  # noqa: B019
     def guard(self) -> GcGuard:

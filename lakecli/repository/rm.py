@@ -110,7 +110,7 @@ def _stager(repository: Repository, branch: str, listed: Listed | None) -> Stage
 def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> NotFound:
     if len(paths) == 1:
         return no_such_path(
-            repository, branch, paths[0], nearest=find_nearest(repository, branch, paths[0])
+            repository, branch, paths[0], near=find_nearest(repository, branch, paths[0])
         )
     return NotFound(
         f"no objects at {len(paths)} paths of {repository.uri}/{branch}; nothing was removed",

@@ -261,13 +261,8 @@ class LocalRepository:
         """Resolves the physical addresses of entries."""
         from lakecli.repository.reading.addresses import Resolver
 
-        return Resolver(
-            self.store,
-            self,
-            open_store=self.lake.runtime.open_store,
-            find_region=self.lake.runtime.prepare_namespace,
-            region=self.record.region,
-        )
+        opens, finds = self.lake.runtime.open_store, self.lake.runtime.prepare_namespace
+        return Resolver(self.store, self, opens, finds, self.record.region)
 
     @cached_property
     def trees(self) -> TreeStore:

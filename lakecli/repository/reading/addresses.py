@@ -32,6 +32,7 @@ import shlex
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -70,6 +71,7 @@ def is_outside(address: str) -> bool:
     return "://" in address
 
 
+@dataclass(eq=False)
 class Resolver:
     """Opens the stores that entries' addresses name; threads can share a resolver.
 
@@ -77,29 +79,25 @@ class Resolver:
         trusting: the places outside the namespace that may be read; or the repository. With a
             repository, its allowed places are read again before an address is refused, since
             another command may have allowed the place meanwhile.
+        open_store: opens the store of a bucket in a region.
+        find_region: returns the region of a bucket.
+        region: the region of the namespace.
 
     Attributes:
         compared: see `AddressResolver`.
     """
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        trusting: "Trust | Repository",
-        *,
-        open_store: Callable[[str, str], ObjectStore],
-        find_region: Callable[[str], str],
-        region: str,
-    ) -> None:
-        self._store = store
-        self._trusting = trusting
-        self._trust = trusting if isinstance(trusting, Trust) else None
-        self._open_store = open_store
-        self._find_region = find_region
-        self._region = region
-        self.compared: dict[Any, str] = {}
-        self._stores: OrderedDict[str, ObjectStore] = OrderedDict()
-        self._lock = Lock()
+    _store: ObjectStore
+    _trusting: "Trust | Repository"
+    _open_store: Callable[[str, str], ObjectStore]
+    _find_region: Callable[[str], str]
+    _region: str
+    compared: dict[Any, str] = field(default_factory=dict)
+    _stores: OrderedDict[str, ObjectStore] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        self._trust = self._trusting if isinstance(self._trusting, Trust) else None
 
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of the bytes at an address.
@@ -380,9 +378,7 @@ class Trust(NamedTuple):
 
     def allowing(self, *places: str) -> str:
         """Return the command line that allows some places for this repository only."""
-        has_settings = (
-            self.repository and "/" not in self.repository
-        )  # no namespace in place of a name
+        has_settings = self.repository and "/" not in self.repository  # a name, no namespace
         key = f"repo.{self.repository}.{SETTING}" if has_settings else SETTING
         # Spaces and commas separate a list: a place that contains one is replaced by its parent.
         cut = [re.split(r"(?=/[^/]*[,\s])", place)[0] for place in places]

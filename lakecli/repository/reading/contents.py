@@ -19,17 +19,8 @@ from lakecli.base.layout import data_digest
 from lakecli.base.model import CONTENT_ENCODING, Entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, Unreachable
 from lakecli.repository.contract import AddressResolver, Repository
+from lakecli.repository.reading import recorded
 from lakecli.repository.reading.addresses import OutsideAddress, is_external
-from lakecli.repository.reading.recorded import (
-    PIECE,
-    UNCERTAIN,
-    AsRecorded,
-    Recorded,
-    compare,
-    hasher_of,
-    is_lakefs_file,
-    locate,
-)
 from lakecli.stores.contract import ConditionFailed, ObjectNotFound, ObjectStore, find_info
 from lakecli.stores.uri import is_local
 
@@ -54,7 +45,7 @@ def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
         IntegrityError: the bytes are not the uploaded bytes. A small object is verified before its
             bytes are yielded, a larger object after its last piece.
     """
-    store, key = locate(repository, entry)
+    store, key = recorded.locate(repository, entry)
     return read_located(repository.uri, store, key, entry)
 
 
@@ -67,12 +58,12 @@ def read_located(uri: str, store: ObjectStore, key: str, entry: Entry) -> Iterat
             bytes are yielded, a larger object after its last piece. No more bytes are yielded than
             the entry records.
     """
-    digest = _proof_of(entry)
-    if 0 < entry.size <= PIECE:
+    digest = content_digest(entry) if is_external(entry) else digest_of(entry)
+    if 0 < entry.size <= recorded.PIECE:
         yield read_small(uri, store, key, size=entry.size, digest=digest)
         return
     source = _source(store, digest)
-    hasher = None if digest is None else hasher_of(digest)
+    hasher = None if digest is None else recorded.hasher_of(digest)
     size = 0
     try:
         for piece in _pieces(source, key):
@@ -85,7 +76,7 @@ def read_located(uri: str, store: ObjectStore, key: str, entry: Entry) -> Iterat
     except ObjectNotFound as error:
         raise gone(uri, store, key) from error
     except ConditionFailed:  # as the next pieces come of the same object only
-        if isinstance(store, AsRecorded):
+        if isinstance(store, recorded.AsRecorded):
             raise store.changed() from None
         raise
     if size != entry.size or (hasher is not None and hasher.hexdigest() != digest):
@@ -105,7 +96,7 @@ def read_small(uri: str, store: ObjectStore, key: str, *, size: int, digest: str
         raise gone(uri, store, key) from error
     is_same = len(data) == size
     if is_same and digest is not None:
-        hasher = hasher_of(digest)
+        hasher = recorded.hasher_of(digest)
         hasher.update(data)
         is_same = hasher.hexdigest() == digest
     if not is_same:
@@ -118,12 +109,9 @@ def _source(store: ObjectStore, digest: str | None) -> ObjectStore:
 
     If the digest is known, the caller compares it, so the store need not check the object.
     """
-    return store.unverified if digest is not None and isinstance(store, AsRecorded) else store
-
-
-def _proof_of(entry: Entry) -> str | None:
-    """Return the digest that undamaged bytes must have; ``None`` if it is not known."""
-    return content_digest(entry) if is_external(entry) else digest_of(entry)
+    return (
+        store.unverified if digest is not None and isinstance(store, recorded.AsRecorded) else store
+    )
 
 
 def content_digest(entry: Entry) -> str | None:
@@ -139,7 +127,7 @@ def content_digest(entry: Entry) -> str | None:
         return digest
     kind = evidence_of(entry.checksum)
     address = entry.physical_address
-    is_file = is_local(address) and not is_lakefs_file(address, entry.checksum)
+    is_file = is_local(address) and not recorded.is_lakefs_file(address, entry.checksum)
     is_md5_known = kind is Evidence.MD5 and (is_file or not is_external(entry))
     return entry.checksum if is_md5_known or (kind is Evidence.BLAKE3 and is_file) else None
 
@@ -172,7 +160,7 @@ def with_attributes(entry: Entry, store: ObjectStore, key: str) -> Entry:
 
 def gone(uri: str, store: ObjectStore, key: str) -> NotFound:
     """Return the error for a missing data object."""
-    outside = " --external" * isinstance(store, AsRecorded)
+    outside = " --external" * isinstance(store, recorded.AsRecorded)
     return NotFound(
         f"the data object is gone: {store.uri}/{key}",
         hint=f"see what else is missing: `fsck {uri}{outside}`",
@@ -181,7 +169,7 @@ def gone(uri: str, store: ObjectStore, key: str) -> NotFound:
 
 def damaged(uri: str, store: ObjectStore, key: str) -> IntegrityError:
     """Return the error for a data object with wrong bytes."""
-    if isinstance(store, AsRecorded):
+    if isinstance(store, recorded.AsRecorded):
         return store.changed()
     return IntegrityError(
         f"the data object is damaged: {store.uri}/{key}",
@@ -194,7 +182,7 @@ def _pieces(store: ObjectStore, key: str) -> Iterator[bytes]:
     position = 0
     try:
         with store.open(key) as source:
-            while piece := source.read(PIECE):
+            while piece := source.read(recorded.PIECE):
                 position += len(piece)
                 yield piece
             return
@@ -221,7 +209,7 @@ class ExternalCheck(NamedTuple):
 
 
 def ask_all(
-    addresses: AddressResolver, objects: Sequence[Recorded], *, reads: bool = False
+    addresses: AddressResolver, objects: Sequence[recorded.Recorded], *, reads: bool = False
 ) -> Iterator[ExternalCheck]:
     """Compare objects with their records, several at a time; yield the results in order.
 
@@ -234,23 +222,25 @@ def ask_all(
         yield from pool.map(lambda each: ask(addresses, each, reads=reads), objects)
 
 
-def ask(addresses: AddressResolver, recorded: Recorded, *, reads: bool = False) -> ExternalCheck:
+def ask(
+    addresses: AddressResolver, record: recorded.Recorded, *, reads: bool = False
+) -> ExternalCheck:
     """Compare an object with its record; errors of the store are reported in the result."""
     try:
-        store, key = addresses.locate(recorded.address)
-        info, problem = compare(store, key, recorded, reads=reads)
+        store, key = addresses.locate(record.address)
+        info, problem = recorded.compare(store, key, record, reads=reads)
         return ExternalCheck(problem, archived=bool(info.archive))
     except OutsideAddress:
         return ExternalCheck(None, asked=False)
     except NotFound:
         return ExternalCheck("it is missing")
     except LakeError as error:
-        return ExternalCheck(f"{UNCERTAIN}: {error.message}")
+        return ExternalCheck(f"{recorded.UNCERTAIN}: {error.message}")
 
 
 def hash_rest(descriptor: int) -> str:
     """Return the BLAKE3 of an open file, 64 hex digits, from its position to its end."""
     hasher = blake3()
-    while piece := os.read(descriptor, PIECE):
+    while piece := os.read(descriptor, recorded.PIECE):
         hasher.update(piece)
     return hasher.hexdigest()

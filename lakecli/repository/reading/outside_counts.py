@@ -6,13 +6,7 @@ from typing import Final, NamedTuple
 from lakecli.committed.check import Problem, check_metarange, check_range
 from lakecli.errors import LakeError, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import (
-    Trust,
-    is_outside,
-    split_address,
-    split_pin,
-    trust_of,
-)
+from lakecli.repository.reading import addresses
 
 SAMPLED_RANGES: Final = 16
 """The number of ranges of the newest tree that are read as a sample."""
@@ -51,10 +45,10 @@ class Outside(NamedTuple):
     ranges: int
 
 
-def place_of_address(trust: Trust, address: str) -> str:
+def place_of_address(trust: addresses.Trust, address: str) -> str:
     """Return the place of an address that is a full URI; see `Trust.place_to_allow`."""
     try:
-        return trust.place_to_allow(*split_address(split_pin(address).uri))
+        return trust.place_to_allow(*addresses.split_address(addresses.split_pin(address).uri))
     except UsageError:
         return NO_STORE
 
@@ -68,7 +62,7 @@ def count_place(counts: dict[str, int], place: str, objects: int = 1) -> None:
 
 def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[CountedPlace, ...]:
     """Return the counted places except the namespace, those with most objects first."""
-    trust = trust_of(repository)
+    trust = addresses.trust_of(repository)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
         CountedPlace(uri, objects, _is_allowed(trust, uri))
@@ -77,7 +71,7 @@ def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[Counte
     )
 
 
-def allowable(places: Iterable[CountedPlace], trust: Trust) -> list[str]:
+def allowable(places: Iterable[CountedPlace], trust: addresses.Trust) -> list[str]:
     """Return the places that are not allowed but that a user can allow."""
     return [
         place.uri
@@ -101,16 +95,16 @@ def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:
     records, _ = check_metarange(repository.trees, commit.metarange_id)
     step = max(1, -(-len(records) // ranges))
     counts: dict[str, int] = {}
-    trust = trust_of(repository)
+    trust = addresses.trust_of(repository)
     chosen = records[::step]
     for record in chosen:
         for item in check_range(repository.trees, record):
-            if not isinstance(item, Problem) and is_outside(item.physical_address):
+            if not isinstance(item, Problem) and addresses.is_outside(item.physical_address):
                 count_place(counts, place_of_address(trust, item.physical_address))
     return Outside(places_in(repository, counts), len(chosen), len(records))
 
 
-def _is_allowed(trust: Trust, uri: str) -> bool:
+def _is_allowed(trust: addresses.Trust, uri: str) -> bool:
     if uri in (OTHERS, NO_STORE):
         return False
     try:

@@ -92,9 +92,9 @@ class Past:
             Unreachable: older moves are in the bucket, but the store does not answer.
         """
         shared = self._iter_shared(kind, name)
-        until = self._until()
-        if until is not None:
-            shared = (move for move in shared if move.at <= until)
+        if self._txn.past is not None:  # nothing later than the last operation of the past state
+            latest = next(iter_operations(self._txn, self._repository.key), None)
+            shared = (move for move in shared if latest is None or move.at <= latest.at)
         first = next(shared, None)
         if first is None:
             yield from self._iter_own(kind, name)
@@ -112,13 +112,6 @@ class Past:
             yield _logged(oldest)
             return
         yield from _first(oldest, list(islice(self._iter_own(kind, name), len(own), None)))
-
-    def _until(self) -> datetime | None:
-        """If a past state is read, return the date of its last operation, else ``None``."""
-        if self._txn.past is None:
-            return None
-        latest = next(iter_operations(self._txn, self._repository.key), None)
-        return None if latest is None else latest.at
 
     def _iter_shared(self, kind: RefKind, name: str) -> Iterator[RecordedMove]:
         """Yield a ref's moves in the bucket, newest first: first kept moves, then moves to read."""
@@ -146,11 +139,8 @@ class Past:
 
     def _keep(self, kind: RefKind, name: str, moves: list[RecordedMove]) -> None:
         kv = self._repository.lake.kv
-        if (
-            self._txn.past is None
-            and not kv.read_only
-            and not isinstance(self._txn, WriteTransaction)
-        ):
+        may_write = not kv.read_only and not isinstance(self._txn, WriteTransaction)
+        if may_write and self._txn.past is None:
             with kv.write() as txn:
                 put_known_moves(txn, self._repository, kind, name, moves)
 
@@ -163,8 +153,11 @@ class Past:
         if since is not None:
             operations = _since(since, operations)
         for operation in operations:
-            for move in _moves_of(operation, kind, name):
-                yield move._replace(who=_who(refs, move))
+            for change in reversed(operation.refs):  # staging does not move a ref
+                before, after = change.commits
+                if (change.kind, change.name) == (kind, name) and before != after:
+                    who = _who(refs, before, after, operation.kind)
+                    yield LoggedMove(before, after, operation.at, who, operation.kind, shared=False)
 
 
 def _since(since: datetime, operations: Iterable[Operation]) -> Iterator[Operation]:
@@ -230,22 +223,12 @@ def _first(first: RecordedMove, own: list[LoggedMove]) -> list[LoggedMove]:
     return [_logged(first), *earlier]
 
 
-def _moves_of(operation: Operation, kind: RefKind, name: str) -> Iterator[LoggedMove]:
-    """Yield the moves of a ref in one operation, the last first; staging does not move a ref."""
-    for change in reversed(operation.refs):
-        if (change.kind, change.name) != (kind, name):
-            continue
-        before, after = change.commits
-        if before != after:
-            yield LoggedMove(before, after, operation.at, "", operation.kind, shared=False)
-
-
-def _who(refs: RefStore, move: LoggedMove) -> str:
+def _who(refs: RefStore, before: CommitId | None, after: CommitId | None, why: str) -> str:
     """Return the committer of the commit that a move created, or ``""`` if it created none."""
-    if move.after is None or move.why in _MAKE_NO_COMMIT:
+    if after is None or why in _MAKE_NO_COMMIT:
         return ""
-    commit = refs.find_commit(move.after)
-    return commit.committer if commit is not None and move.before in commit.parents else ""
+    commit = refs.find_commit(after)
+    return commit.committer if commit is not None and before in commit.parents else ""
 
 
 def _logged(move: RecordedMove) -> LoggedMove:

@@ -8,6 +8,7 @@ existing names; a workspace that accepts no more writes raises `WorkspaceEnded`.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import islice
 from shlex import quote
 from types import MappingProxyType
@@ -27,30 +28,23 @@ _NEIGHBOURS = 1_000
 """The number of objects of a directory that are searched for a similar name."""
 
 
+@dataclass(eq=False)
 class View:
     """The readable state of a ref; `open_view` and `view_of_branch` create it.
 
     Only one thread may use a view, since it uses a transaction.
+
+    Attributes:
+        tokens: staging areas on top of the commit, newest first.
+        above: values and tombstones by path, read on top of `tokens`; not yet in the local store.
     """
 
-    def __init__(
-        self,
-        repository: Repository,
-        txn: ReadTransaction,
-        commit: Commit,
-        tokens: tuple[StagingToken, ...],
-        name: str,
-        *,
-        above: Mapping[bytes, bytes] = MappingProxyType({}),
-    ) -> None:
-        self.repository = repository
-        self.txn = txn
-        self.commit = commit
-        self.tokens = tokens
-        """Staging areas on top of the commit, newest first."""
-        self.name = name
-        self.above = above
-        """Values and tombstones by path, read on top of `tokens`; not yet in the local store."""
+    repository: Repository
+    txn: ReadTransaction
+    commit: Commit
+    tokens: tuple[StagingToken, ...]
+    name: str
+    above: Mapping[bytes, bytes] = field(default_factory=dict)
 
     def find(self, path: bytes) -> bytes | None:
         """Return the encoded value at a path, or ``None``."""
@@ -93,13 +87,8 @@ class View:
         if value is None:
             below = path if path.endswith(b"/") else path + b"/"
             is_prefix = next(self.scan(prefix=below), None) is not None
-            raise no_such_path(
-                self.repository,
-                self.name,
-                path,
-                is_prefix=is_prefix,
-                nearest=None if is_prefix else self.nearest(path),
-            )
+            near = None if is_prefix else self.nearest(path)
+            raise no_such_path(self.repository, self.name, path, is_prefix=is_prefix, near=near)
         return decode_entry(value)
 
     def nearest(self, path: bytes) -> bytes | None:
@@ -146,24 +135,19 @@ class View:
 
 
 def no_such_path(
-    repository: Refs,
-    ref: str,
-    path: bytes,
-    *,
-    is_prefix: bool = False,
-    nearest: bytes | None = None,
+    repository: Refs, ref: str, path: bytes, *, is_prefix: bool = False, near: bytes | None = None
 ) -> NotFound:
     """Return the error for a path that a ref does not have.
 
     Args:
-        nearest: a path that the ref has, and that the user probably meant.
+        near: a path that the ref has, and that the user probably meant.
     """
     parent = path.rstrip(b"/") if is_prefix else path.rstrip(b"/").rpartition(b"/")[0]
     shown = os.fsdecode(parent + b"/") if parent else ""
     there = "below it" if is_prefix else "there"
     hint = f"list what is {there}: `fs ls {quote(repository.at(ref, shown))}`"
-    if nearest is not None:
-        hint = f"did you mean {quote(repository.at(ref, os.fsdecode(nearest)))}?"
+    if near is not None:
+        hint = f"did you mean {quote(repository.at(ref, os.fsdecode(near)))}?"
     return NotFound(f"no object at {repository.at(ref, os.fsdecode(path))}", hint=hint)
 
 
@@ -228,15 +212,8 @@ def resolve_ref(repository: Refs, txn: ReadTransaction, expression: str) -> "Res
         from lakecli.refs.resolve import Resolved
 
         commit = refs.get_commit(workspace.commit_id)
-        return Resolved(
-            commit=commit,
-            kind=RefKind.BRANCH,
-            name=expression,
-            base_id=commit.id,
-            branch=workspace,
-            staging=True,
-            steps=(),
-        )
+        where = RefKind.BRANCH, expression, commit.id, workspace
+        return Resolved(commit, *where, staging=True, steps=())
     try:
         parsed = parse_expression(expression)
         if parsed.asks_for_moves:

@@ -21,6 +21,7 @@ from lakecli.repository.reading.addresses import (
     split_pin,
     unpinned_bytes,
 )
+from lakecli.stores.contract import ObjectStore
 from lakecli.stores.memory import MemoryStore
 from lakecli.stores.read_only import AtVersion
 from lakecli.stores.registry import open_store
@@ -64,13 +65,11 @@ def test_a_version_that_no_address_can_hold_is_refused(version: str) -> None:
 
 def resolver_of(trust: Trust) -> Resolver:
     """Return a resolver that opens real stores; none of these tests sends a request."""
-    return Resolver(
-        MemoryStore(),
-        trust,
-        open_store=lambda uri, region: open_store(uri, region=region),
-        find_region=lambda _bucket: "",
-        region="",
-    )
+
+    def opens(uri: str, region: str) -> ObjectStore:
+        return open_store(uri, region=region)
+
+    return Resolver(MemoryStore(), trust, opens, lambda _bucket: "", "")
 
 
 @pytest.mark.parametrize(
