@@ -45,21 +45,13 @@ COLLECTORS: Final = "collectors"
 _WILD: Final = re.compile(r"\[!?[^][!]+\]|[*?]")
 _MARKS: Final = f"{GC}marks/"
 
-_NEVER_CHANGED: Final = tuple(
-    f"{each}*" for each in (DATA, SSTABLES, COMMITS, REFLOG, POLICIES, ATTESTATIONS)
-)
+_IMMUTABLE: Final = (DATA, SSTABLES, COMMITS, REFLOG, POLICIES, ATTESTATIONS)
+_NEVER_CHANGED: Final = tuple(f"{each}*" for each in _IMMUTABLE)
 _REPLACED: Final = (f"{REFS}*", POLICY, REPOSITORY, GC_STATE)
 _AREAS: Final = (
     *(DATA, SSTABLES, COMMITS, ATTESTATIONS, POLICIES, GC, INCOMING, SCRATCH, DOCTOR),
-    *(
-        POLICY,
-        REPOSITORY,
-        SHARING,
-        f"{REFS}branches/",
-        f"{REFS}tags/",
-        f"{REFLOG}branches/",
-        f"{REFLOG}tags/",
-    ),
+    *(POLICY, REPOSITORY, SHARING),
+    *(f"{each}{kind}/" for each in (REFS, REFLOG) for kind in ("branches", "tags")),
 )
 """Prefixes of all that lakecli writes; none is a prefix of another one."""
 
@@ -251,11 +243,8 @@ def _covers(key: str, area: str) -> bool:
 def _cel(below: str, key: str) -> str:
     """Return the test of a name; what follows its first wildcard may be anything."""
     head, wild, _ = key.partition("*")
-    return (
-        f"resource.name.startsWith('{below}{head}')"
-        if wild
-        else f"resource.name == '{below}{head}'"
-    )
+    name = f"'{below}{head}'"
+    return f"resource.name.startsWith({name})" if wild else f"resource.name == {name}"
 
 
 _BLOBS: Final = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"

@@ -23,19 +23,8 @@ from enum import StrEnum
 from fnmatch import translate
 from typing import Any, Final, NamedTuple
 
+from lakecli.base import validation
 from lakecli.base.parsing import Unparsable, parse_toml
-from lakecli.base.validation import (
-    CHECK_NAME,
-    Field,
-    Invalid,
-    Record,
-    choice,
-    list_of,
-    optional,
-    text,
-    text_that,
-    whole,
-)
 from lakecli.errors import UsageError
 
 VERSION: Final = 1
@@ -187,7 +176,7 @@ def email_of(who: str) -> str:
     return who.rpartition("<")[2].removesuffix(">").strip().lower()
 
 
-def parse_policy(text: str) -> Policy:
+def parse_policy(document: str) -> Policy:
     """Return the policy that a TOML document describes.
 
     Raises:
@@ -195,52 +184,52 @@ def parse_policy(text: str) -> Policy:
             itself, or a version that only a newer lakecli knows. The message says what and where.
     """
     try:
-        found = parse_toml(text, max_size=_MOST_CHARACTERS)
+        found = parse_toml(document, max_size=_MOST_CHARACTERS)
         policy = Policy(**_read(_POLICY, found))
         _check_people(policy)
-    except (Unparsable, Invalid) as error:
+    except (Unparsable, validation.Invalid) as error:
         raise UsageError(
             f"the policy cannot be used: {error}", hint="read about its form: `help policy`"
         ) from error
     return policy
 
 
-def _read(record: Record, found: object) -> dict[str, Any]:
+def _read(record: validation.Record, found: object) -> dict[str, Any]:
     """Return the values of a table that has known keys only, by the names of attributes."""
     values = record.read(found)
     assert isinstance(found, dict)
     if unknown := record.unknown(found):
         known = ", ".join(record.names)
-        raise Invalid(f"unknown key {min(unknown)!r}; known are {known}")
+        raise validation.Invalid(f"unknown key {min(unknown)!r}; known are {known}")
     values.pop("version", None)
     return {name.replace("-", "_"): value for name, value in values.items()}
 
 
-def _many(check: Callable[[object], Any]) -> Field:
-    as_list = list_of(check, _MOST_PATTERNS)
+def _many(check: Callable[[object], Any]) -> validation.Field:
+    as_list = validation.list_of(check, _MOST_PATTERNS)
 
     def some(value: object) -> tuple[Any, ...]:
         if not (found := as_list(value)):
-            raise Invalid("an empty list; leave the key out, which restricts nothing")
+            raise validation.Invalid("an empty list; leave the key out, which restricts nothing")
         return tuple(found)
 
-    return optional(some, ())
+    return validation.optional(some, ())
 
 
 def _pattern(value: object) -> str:
     """Check a pattern of names: lakeFS's `*`, `?` and `[…]`; braces and backslashes are refused."""
-    found: str = text(_PATTERN_SIZE, min_size=1)(value)
+    found: str = validation.text(_PATTERN_SIZE, min_size=1)(value)
     if set(_CLASS.sub("", found)) & set("[]{}\\/"):
-        raise Invalid(f"not a pattern of names, which has *, ? and [a-z]: {found!r}")
+        raise validation.Invalid(f"not a pattern of names, which has *, ? and [a-z]: {found!r}")
     return found
 
 
 def _prefix(value: object) -> str:
     """Check a prefix of paths, ``raw/**`` or ``raw/``, and return it without the wildcard."""
-    found: str = text(1024, min_size=1)(value)
+    found: str = validation.text(1024, min_size=1)(value)
     prefix = found.removesuffix("**")
     if set(prefix) & set("*?[]{}\\") or prefix.startswith("/") or (prefix and prefix[-1] != "/"):
-        raise Invalid(f"not a prefix such as 'raw/**': {found!r}")
+        raise validation.Invalid(f"not a prefix such as 'raw/**': {found!r}")
     return prefix
 
 
@@ -249,43 +238,43 @@ def _share(value: object) -> str:
         return str(value)
     found = _PERCENT.fullmatch(value) if isinstance(value, str) else None
     if found is None or float(found[1]) > 100:  # noqa: PLR2004 - a percentage
-        raise Invalid("neither a number of paths nor a share such as '1%'")
+        raise validation.Invalid("neither a number of paths nor a share such as '1%'")
     return found[0]
 
 
 def _requirement(value: object) -> RequiredCheck | RequiredApproval:
-    found: str = text(_PATTERN_SIZE)(value)
+    found: str = validation.text(_PATTERN_SIZE)(value)
     match found.split(":"):
-        case ["check", name] if re.fullmatch(CHECK_NAME, name):
+        case ["check", name] if re.fullmatch(validation.CHECK_NAME, name):
             return RequiredCheck(name)
         case ["approve", count, role] if re.fullmatch("[1-9][0-9]{0,2}", count):
             return RequiredApproval(int(count), role)
-    raise Invalid(f"neither check:NAME nor approve:COUNT:ROLE: {found!r}")
+    raise validation.Invalid(f"neither check:NAME nor approve:COUNT:ROLE: {found!r}")
 
 
 def _forbidden(value: object) -> frozenset[Ban]:
-    return frozenset(list_of(choice(*Ban), len(Ban))(value))
+    return frozenset(validation.list_of(validation.choice(*Ban), len(Ban))(value))
 
 
-_DATA: Final = Record(
+_DATA: Final = validation.Record(
     {
         "append-only": _many(_prefix),
-        "max-delete": optional(_share, ""),
+        "max-delete": validation.optional(_share, ""),
         "only-below": _many(_prefix),
     }
 )
 
-_PERSON: Final = text_that(
+_PERSON: Final = validation.text_that(
     lambda value: "@" in value or bool(_NAME.fullmatch(value)), "an e-mail address or a role"
 )
 
-_RULE: Final = Record(
+_RULE: Final = validation.Record(
     {
-        "refs": Field(_many(_pattern).check),
+        "refs": validation.Field(_many(_pattern).check),
         "who": _many(_PERSON),
-        "forbid": optional(_forbidden, frozenset()),
+        "forbid": validation.optional(_forbidden, frozenset()),
         "require": _many(_requirement),
-        "data": optional(lambda value: _read(_DATA, value), {}),
+        "data": validation.optional(lambda value: _read(_DATA, value), {}),
     }
 )
 
@@ -295,30 +284,32 @@ def _rules(value: object) -> tuple[Rule, ...]:
         values = _read(_RULE, found)
         return Rule(**values.pop("data"), **values)
 
-    return tuple(list_of(rule, _MOST)(value))
+    return tuple(validation.list_of(rule, _MOST)(value))
 
 
 def _roles(value: object) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict) or len(value) > _MOST:
-        raise Invalid("not a table of roles")
+        raise validation.Invalid("not a table of roles")
     for name in value:
         if not _NAME.fullmatch(name):
-            raise Invalid(f"not a name of letters, digits, '_', '.' and '-': {name!r}")
-    return {name: tuple(list_of(_PERSON, _MOST)(people)) for name, people in value.items()}
+            raise validation.Invalid(f"not a name of letters, digits, '_', '.' and '-': {name!r}")
+    return {
+        name: tuple(validation.list_of(_PERSON, _MOST)(people)) for name, people in value.items()
+    }
 
 
 def _version(value: object) -> int:
-    if (version := whole(1, 1 << 31)(value)) > VERSION:
-        raise Invalid(f"{version} is of a newer lakecli; this one knows {VERSION}")
+    if (version := validation.whole(1, 1 << 31)(value)) > VERSION:
+        raise validation.Invalid(f"{version} is of a newer lakecli; this one knows {VERSION}")
     return version
 
 
-_POLICY: Final = Record(
+_POLICY: Final = validation.Record(
     {
-        "version": optional(_version, VERSION),
+        "version": validation.optional(_version, VERSION),
         "owners": _many(_PERSON),
-        "roles": optional(_roles, {}),
-        "rules": optional(_rules, ()),
+        "roles": validation.optional(_roles, {}),
+        "rules": validation.optional(_rules, ()),
     }
 )
 
@@ -331,9 +322,11 @@ def _check_people(policy: Policy) -> None:
         named += (each.role for each in rule.require if isinstance(each, RequiredApproval))
     for name in named:
         if "@" not in name and name not in policy.roles:
-            raise Invalid(f"no role {name!r}, and it is no e-mail address")
+            raise validation.Invalid(f"no role {name!r}, and it is no e-mail address")
     if policy.owners and not any(map(policy.members, policy.owners)):
-        raise Invalid("owners: nobody is one of them, so nobody could set another policy")
+        raise validation.Invalid(
+            "owners: nobody is one of them, so nobody could set another policy"
+        )
     done: set[str] = set()
     while len(done) < len(policy.roles):  # each pass takes the roles that are made of known ones
         ready = {
@@ -343,5 +336,5 @@ def _check_people(policy: Policy) -> None:
         }
         if not ready:
             cycle = ", ".join(sorted(set(policy.roles) - done))
-            raise Invalid(f"roles contain each other in a cycle: {cycle}")
+            raise validation.Invalid(f"roles contain each other in a cycle: {cycle}")
         done |= ready

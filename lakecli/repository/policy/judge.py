@@ -12,6 +12,7 @@ last. Before it refuses, the bucket confirms them.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from shlex import quote
 from typing import Final
@@ -142,16 +143,14 @@ def _only_these(rule: Rule, who: str) -> Reason:
     return reason + "is not among them", "push a branch of your own, and let one of them merge it"
 
 
+@dataclass
 class _Case:
     """One move, as the rules about its ref judge it; what they compare is read once."""
 
-    def __init__(
-        self, repository: Repository, rules: RulesInForce, move: Intent, ref: RemoteRef | None
-    ) -> None:
-        self._repository = repository
-        self._rules = rules
-        self._move = move
-        self._ref = ref
+    _repository: Repository
+    _rules: RulesInForce
+    _move: Intent
+    _ref: RemoteRef | None
 
     def reasons(self, rule: Rule) -> Iterator[Reason]:
         """Yield why a rule forbids the move."""
