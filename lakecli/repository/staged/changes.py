@@ -74,34 +74,20 @@ def iter_staged_conflicts(view: View) -> Iterator[tuple[bytes, bytes | None]]:
     Paths staged identically to the head are ignored, and so are paths that were staged again after
     the head had moved.
     """
-    areas = [
-        _conflicts(view, token, base, newer=view.tokens[:place])
-        for place, token, base in _older_areas(view)
-    ]
-    # No path comes from two areas: only the newest that has it counts.
-    return merge(*areas, key=itemgetter(0))
-
-
-def _older_areas(view: View) -> Iterator[tuple[int, StagingToken, Commit]]:
-    """Yield the areas that were started on an older commit of the head's history than the head.
-
-    Yield the index of each area, its token, and the commit that it was started on.
-    """
     from lakecli.repository.journal.operation_log import started_on
 
-    refs = view.repository.refs(view.txn)
+    refs, head = view.repository.refs(view.txn), view.commit
+    areas = []
     for place, token in enumerate(view.tokens):
         started = started_on(view.txn, token)
-        if started is None or started == view.commit.id:
-            continue
-        base = refs.find_commit(started)
+        base = None if started is None else refs.find_commit(started)
         # After an undo the head may stand before the commit that the area was started on.
-        if (
-            base is not None
-            and base.metarange_id != view.commit.metarange_id
-            and is_ancestor(refs, base.id, view.commit.id)
-        ):
-            yield place, token, base
+        if base is None or base.metarange_id == head.metarange_id:
+            continue
+        if is_ancestor(refs, base.id, head.id):
+            areas.append(_conflicts(view, token, base, newer=view.tokens[:place]))
+    # No path comes from two areas: only the newest that has it counts.
+    return merge(*areas, key=itemgetter(0))
 
 
 def _conflicts(
@@ -223,10 +209,7 @@ def unstage_equal(repository: Repository, name: str, tree: MetarangeId) -> None:
 
 
 def _unstage(
-    txn: WriteTransaction,
-    repository: Repository,
-    seen: Branch,
-    unchanged: list[tuple[bytes, bytes]],
+    txn: WriteTransaction, repository: Repository, seen: Branch, equal: list[tuple[bytes, bytes]]
 ) -> bool:
     """Remove staged records unless they have changed; return ``False`` if the head has moved."""
     # `status`, which reads only, is among the commands that scripts call most.
@@ -238,7 +221,7 @@ def _unstage(
     if branch is None or branch.commit_id != seen.commit_id:
         return False
     view = view_of_branch(repository, txn, branch.name)
-    gone = [path for path, value in unchanged if view.staged_at(path) == value]
+    gone = [path for path, value in equal if view.staged_at(path) == value]
     found = [
         (token, paths)
         for token in view.tokens
@@ -249,12 +232,8 @@ def _unstage(
     covers = any(token in branch.sealed_tokens for token, _ in found)
     if covers:
         intents.check_none_sent(txn, repository, branch.name)
-    operation = operation_log.append(
-        txn,
-        repository,
-        kind=FOLLOWED,
-        staging=[StagingChange(branch.name, token) for token, _ in found],
-    )
+    staging = [StagingChange(branch.name, token) for token, _ in found]
+    operation = operation_log.append(txn, repository, kind=FOLLOWED, staging=staging)
     for token, paths in found:
         save_images(txn, operation.id, token, paths)
         for path in paths:

@@ -116,10 +116,7 @@ def _made_of(repository: Repository, txn: ReadTransaction, view: View) -> dict[s
 
 
 def _newer(
-    repository: Repository,
-    txn: ReadTransaction,
-    kept: Mapping[str, Any],
-    made_of: Mapping[str, Any],
+    repository: Repository, txn: ReadTransaction, kept: Mapping[str, Any], made_of: dict[str, Any]
 ) -> list[Operation] | None:
     """Return the operations after a kept count; ``None`` if the log does not show all changes."""
     if any(kept.get(name) != made_of[name] for name in ("tokens", "tree")):

@@ -56,16 +56,14 @@ def copy_rest(repository: Repository, branch: Branch, part: StagedPart) -> tuple
     made = []
     with repository.lake.kv.read() as txn:
         for token in branch.sealed_tokens:
-            started_on = operation_log.started_on(txn, token) or branch.commit_id
+            base = operation_log.started_on(txn, token) or branch.commit_id
             records = ((path, value) for path, value in area.scan(txn, token) if not part.has(path))
             copy: StagingToken | None = None
             while batch := list(islice(records, BATCH)):
                 repository.lake.runtime.on_step("leave")
                 with repository.lake.kv.write() as writing:
                     if copy is None:
-                        copy = operation_log.start_token(
-                            writing, repository, branch.name, started_on
-                        )
+                        copy = operation_log.start_token(writing, repository, branch.name, base)
                         operation_log.note_copies(writing, repository, [copy])
                     area.put_many(writing, copy, same_area(batch))
             if copy is not None:

@@ -10,7 +10,6 @@ batches, for `rm`, `cp` and `mv`.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from lakecli.base.model import CLIENT_METADATA_PREFIX, Branch, Entry, MetarangeId, StagingToken
@@ -27,6 +26,7 @@ from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View, branch_at, staged_on, view_of_branch
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
+from lakecli.stores.streams import batches
 
 Parts = Sequence[tuple[str, Sequence[Change]]]
 """Pairs of a branch and the changes to stage on the branch."""
@@ -185,12 +185,9 @@ class Stager:
         change = StagingChange(branch.name, branch.staging_token)
         begun = self._operation
         if begun is None or begun.sequence != log.last_sequence(txn, self._repository.key):
+            more = None if begun is None else {"continues": begun.id.hex()}
             self._operation = operation_log.append(
-                txn,
-                self._repository,
-                kind=kind,
-                staging=[change],
-                metadata=None if begun is None else {"continues": begun.id.hex()},
+                txn, self._repository, kind=kind, staging=[change], metadata=more
             )
         else:
             # There may be another area: a commit that failed has sealed the first one since.
@@ -302,9 +299,7 @@ def batches_of(view: View, path: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
         value = view.find(path)
         if value is not None:
             yield [(path, value)]
-    records = view.scan(prefix=below)
-    while batch := list(islice(records, BATCH)):
-        yield batch
+    yield from batches(view.scan(prefix=below), BATCH)
 
 
 def claimed_batches(view: View, below: bytes, target: bytes) -> Iterator[list[Change]]:
@@ -320,9 +315,7 @@ def claimed_batches(view: View, below: bytes, target: bytes) -> Iterator[list[Ch
     """
     for old, _ in view.scan(prefix=below):
         check_path(target + old[len(below) :])
-    records = claim_below(view, prefix=below)
-    while batch := list(islice(records, BATCH)):
-        yield batch
+    yield from batches(claim_below(view, prefix=below), BATCH)
 
 
 def remove_unchanged(
