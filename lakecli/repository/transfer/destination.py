@@ -206,7 +206,12 @@ class Destination:
         """
         components = _components(name)
         with translated(self._path + b"/" + name), self._directory(components[:-1]) as directory:
-            temporary, descriptor, is_shared = self._open_partial(directory, tag)
+            temporary = b".lakecli-" + tag + b".partial"
+            descriptor = open_exclusively(directory, temporary)
+            is_shared = descriptor is not None
+            if descriptor is None:
+                created, descriptor = create_temporary(mode=0o666, dir_fd=directory)
+                temporary = os.fsencode(created)
             publish = partial(self._publish, directory, temporary, components)
             file = Partial(directory, temporary, descriptor, publish, size)
             try:
@@ -217,15 +222,6 @@ class Destination:
                 raise
             finally:
                 os.close(descriptor)
-
-    def _open_partial(self, directory: int, tag: bytes) -> tuple[bytes, int, bool]:
-        """Return name and descriptor of a partial file, and whether the file can be resumed."""
-        name = b".lakecli-" + tag + b".partial"
-        descriptor = open_exclusively(directory, name)
-        if descriptor is not None:
-            return name, descriptor, True
-        temporary, descriptor = create_temporary(mode=0o666, dir_fd=directory)
-        return os.fsencode(temporary), descriptor, False
 
     def make_directory(self, name: bytes) -> None:
         """Make a directory and its parents, unless they exist."""
@@ -441,8 +437,9 @@ _KINDS: Final[dict[int, type[LakeError]]] = {
 }
 
 
-class translated:  # noqa: N801 - as in contextlib
-    """Translates the operating system's errors about a local file.
+@contextmanager
+def translated(name: bytes) -> Iterator[None]:
+    """Translate the operating system's errors about a local file.
 
     Raises:
         UnsafeName: the name is too long.
@@ -451,22 +448,14 @@ class translated:  # noqa: N801 - as in contextlib
         ReadOnlyDisk: the file system is read-only.
         NoRoom: the disk is full or fails, or too many files are open.
     """
-
-    __slots__ = ("_name",)
-
-    def __init__(self, name: bytes) -> None:
-        self._name = name
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        if not isinstance(error, OSError):
-            return
-        shown, reason = os.fsdecode(self._name), (error.strerror or str(error)).lower()
-        number = error.errno or 0
-        if number in _KINDS:
-            message, hint = f"cannot write {shown!r}: {reason}", MACHINE_HINTS.get(number)
-            raise _KINDS[number](message, hint=hint) from error
+    try:
+        yield
+    except OSError as error:
+        number, reason = error.errno or 0, (error.strerror or str(error)).lower()
+        if number not in _KINDS:
+            raise
+        message = f"cannot write {os.fsdecode(name)!r}: {reason}"
+        raise _KINDS[number](message, hint=MACHINE_HINTS.get(number)) from error
 
 
 class Partial(NamedTuple):
@@ -543,11 +532,8 @@ def open_exclusively(directory: int, name: bytes) -> int | None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Between opening and locking, another process may have renamed it.
         status, named = os.fstat(descriptor), os.stat(name, dir_fd=directory, follow_symlinks=False)
-        if (
-            os.path.samestat(status, named)
-            and stat.S_ISREG(status.st_mode)
-            and status.st_nlink == 1
-        ):
+        is_sole = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+        if is_sole and os.path.samestat(status, named):
             return descriptor
     except (BlockingIOError, FileNotFoundError):
         pass

@@ -333,14 +333,9 @@ def is_own(relative: bytes) -> bool:
     Args:
         relative: the path of a file or directory, or a single name.
     """
-    if not relative.isascii():
-        relative = _folded(relative)
+    if not relative.isascii():  # compared as case-insensitive HFS+ and ext4 do
+        from unicodedata import normalize
+
+        text = re.sub(IGNORABLE, "", relative.decode("utf-8", "surrogateescape"))
+        relative = normalize("NFD", text).casefold().encode("utf-8", "surrogateescape")
     return _OWN.search(relative) is not None
-
-
-def _folded(relative: bytes) -> bytes:
-    """Return a path in the form in which case-insensitive HFS+ and ext4 compare names."""
-    from unicodedata import normalize
-
-    text = re.sub(IGNORABLE, "", relative.decode("utf-8", "surrogateescape"))
-    return normalize("NFD", text).casefold().encode("utf-8", "surrogateescape")

@@ -81,11 +81,6 @@ class ExpectedObject(NamedTuple):
     digest: str
     size: int
 
-    @property
-    def md5(self) -> str:
-        """The MD5 that lakeFS recorded, or ``""`` if the BLAKE3 is known."""
-        return self.digest if is_md5(self.digest) else ""
-
 
 def needs_md5(expected: ExpectedObject | None, size: int | None) -> bool:
     """Return whether comparing contents with the expected object needs their MD5.
@@ -93,7 +88,7 @@ def needs_md5(expected: ExpectedObject | None, size: int | None) -> bool:
     Args:
         size: bytes of the contents; ``None`` if unknown.
     """
-    return expected is not None and bool(expected.md5) and size in {None, expected.size}
+    return expected is not None and is_md5(expected.digest) and size in {None, expected.size}
 
 
 class Digests:
@@ -400,10 +395,7 @@ class Ingest:
         size = status.st_size
         sender = self._sender
         contents = None if sender is None else sender.read(file, size, digests)
-        if contents is None:
-            digest = _hash(file, digests, self.workers, self._progress)
-        else:
-            digest = contents.digest
+        digest = contents.digest if contents else _hash(file, digests, self.workers, self._progress)
         if digests.are_expected():
             self._progress.advance(size=size)
             return Ingested(digest, size, is_kept=True)
@@ -501,15 +493,9 @@ def _remembered_digest(lake: OwnLake | None, key: FileKey) -> str | None:
 
 
 def _key_of(file: OpenFile) -> FileKey:
-    status = file.status
-    return FileKey(
-        device=status.st_dev,
-        inode=status.st_ino,
-        path=os.path.abspath(file.path),
-        size=status.st_size,
-        mtime_ns=status.st_mtime_ns,
-        ctime_ns=status.st_ctime_ns,
-    )
+    status, path = file.status, os.path.abspath(file.path)
+    times = status.st_mtime_ns, status.st_ctime_ns
+    return FileKey(status.st_dev, status.st_ino, path, status.st_size, *times)
 
 
 def _pieces_of(source: BinaryIO) -> Iterator[bytes | memoryview]:

@@ -76,7 +76,7 @@ class SectionReader(Seekable):
     """
 
     def __init__(
-        self, descriptor: int, section: Section, *, workers: Workers, progress: Progress
+        self, descriptor: int, section: Section, workers: Workers, progress: Progress
     ) -> None:
         super().__init__(section.size)
         self._descriptor = descriptor
@@ -212,9 +212,7 @@ class Sender:
         def send(section: Section) -> None:
             def put() -> UploadedPart:
                 # A reader of its own for each attempt, which hashes the part from its beginning.
-                body = SectionReader(
-                    descriptor, section, workers=self.workers, progress=self.progress
-                )
+                body = SectionReader(descriptor, section, self.workers, self.progress)
                 return self.uploads.put_part(
                     key, upload, section.number, cast("BinaryIO", body), crc32c=section.crc32c
                 )
@@ -330,7 +328,12 @@ def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
             dropped += 1
         else:
             alive.add(found.id)
-    _forget(repository, [each for upload, each in mine.items() if upload not in alive], now)
+    # The store may not list a younger upload yet.
+    gone = [each for upload, each in mine.items() if upload not in alive]
+    if old := [each.digest for each in gone if now - each.started_at > PATIENCE]:
+        with repository.lake.kv.write() as txn:
+            for digest in old:
+                unfinished_uploads.delete_transfer(txn, repository.key, digest)
     return dropped
 
 
@@ -342,17 +345,3 @@ def _is_left_over(uploads: PartUploads, found: UnfinishedUpload, before: datetim
     except UploadNotFound:
         return False
     return changed_at is None or changed_at <= before
-
-
-def _forget(
-    repository: Repository, gone: list[unfinished_uploads.UnfinishedTransfer], now: datetime
-) -> None:
-    """Delete records older than a week of uploads that the store does not list.
-
-    The store may not list a younger upload yet.
-    """
-    old = [each.digest for each in gone if now - each.started_at > PATIENCE]
-    if old:
-        with repository.lake.kv.write() as txn:
-            for digest in old:
-                unfinished_uploads.delete_transfer(txn, repository.key, digest)

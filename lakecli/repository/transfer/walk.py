@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from lakecli import native
@@ -20,6 +20,8 @@ OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 
 _OPEN_FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
+_version: Final = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size")
+
 
 class FileChanged(LostRace):
     """The file was written to while it was read; nothing was recorded."""
@@ -27,12 +29,7 @@ class FileChanged(LostRace):
 
 def has_changed(descriptor: int, before: os.stat_result) -> bool:
     """Return whether an open file has changed since its status was read."""
-    now = os.fstat(descriptor)
-    return (
-        now.st_mtime_ns != before.st_mtime_ns
-        or now.st_ctime_ns != before.st_ctime_ns
-        or now.st_size != before.st_size
-    )
+    return _version(os.fstat(descriptor)) != _version(before)
 
 
 def changed(what: str) -> FileChanged:
@@ -289,18 +286,15 @@ def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[WalkedFile | _D
     try:
         # Another process may have put a link in the place of a directory that was listed.
         descriptor = open_below(root, prefix, OPEN_DIRECTORY, follow=follow)
+        try:
+            status = os.fstat(descriptor)
+            with os.scandir(descriptor) as listing:
+                kinds = [(_kind(each, follow=follow), os.fsencode(each.name)) for each in listing]
+        finally:
+            os.close(descriptor)
     except OSError as error:
         yield WalkedFile(path, prefix, (error.strerror or str(error)).lower())
         return
-    try:
-        status = os.fstat(descriptor)
-        with os.scandir(descriptor) as listing:
-            kinds = [(_kind(entry, follow=follow), os.fsencode(entry.name)) for entry in listing]
-    except OSError as error:
-        yield WalkedFile(path, prefix, (error.strerror or str(error)).lower())
-        return
-    finally:
-        os.close(descriptor)
     here = (status.st_dev, status.st_ino)
     if here in above:
         yield WalkedFile(path, prefix, "a symbolic link that leads back into itself")

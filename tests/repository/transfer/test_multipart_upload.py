@@ -411,7 +411,7 @@ def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"before" + data + b"after")
     section = Section(1, 6, len(data), blake3_of(data), 0)
     with (tmp_path / "f").open("rb") as file:
-        reader = SectionReader(file.fileno(), section, workers=Workers(1), progress=NO_PROGRESS)
+        reader = SectionReader(file.fileno(), section, Workers(1), NO_PROGRESS)
         for _ in range(2):
             assert reader.seek(0, os.SEEK_END) == len(data)
             assert reader.read(10) == b""
@@ -422,10 +422,10 @@ def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
         assert reader.read() == data
         wrong = Section(1, 6, len(data), blake3_of(b"other"), 0)
         with pytest.raises(FileChanged):
-            SectionReader(file.fileno(), wrong, workers=Workers(1), progress=NO_PROGRESS).read()
+            SectionReader(file.fileno(), wrong, Workers(1), NO_PROGRESS).read()
         long = Section(1, 6, len(data) + 100, blake3_of(data), 0)
         with pytest.raises(FileChanged):
-            SectionReader(file.fileno(), long, workers=Workers(1), progress=NO_PROGRESS).read()
+            SectionReader(file.fileno(), long, Workers(1), NO_PROGRESS).read()
 
 
 def test_the_first_reading_refuses_another_size(
@@ -457,7 +457,7 @@ def test_both_readings_end_if_another_thread_has_failed(
             Sender.read(sender, file, len(data), Digests(None))
         section = Section(1, 0, len(data), blake3_of(data), 0)
         with pytest.raises(KeyboardInterrupt):
-            SectionReader(file.fileno(), section, workers=workers, progress=NO_PROGRESS).read()
+            SectionReader(file.fileno(), section, workers, NO_PROGRESS).read()
 
 
 def test_parts_grow_with_the_object() -> None:
