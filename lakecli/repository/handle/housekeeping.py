@@ -101,9 +101,8 @@ def tidy(repository: Repository) -> int:
     left = total = max(LEAST, PER_WRITTEN * written)
     cutoff = present - KEPT_FOR
     left -= _repeat(partial(_expire_log, repository, cutoff), left)
-    left -= _repeat(
-        partial(_drop_copies, repository, present - operation_log.ABANDONED_AFTER), left
-    )
+    abandoned = present - operation_log.ABANDONED_AFTER
+    left -= _repeat(partial(_drop_copies, repository, abandoned), left)
     for each in forgotten:
         left -= _repeat(partial(_forget, each, cutoff), left)
     return total - left

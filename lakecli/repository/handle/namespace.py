@@ -12,24 +12,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from lakecli.base import layout
+from lakecli.base import layout, validation
 from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import RepositoryRecord
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.retry import CLAIMS, Retries
-from lakecli.base.validation import (
-    MAX_COUNT,
-    Invalid,
-    Record,
-    identifier,
-    list_of,
-    moment,
-    optional,
-    power_of_two,
-    text,
-    text_that,
-    whole,
-)
 from lakecli.errors import AlreadyExists, IntegrityError, NotFound, Refused, Unreachable
 from lakecli.refs.names import is_branch_name
 from lakecli.repository.contract import Repository
@@ -110,15 +97,21 @@ def _document(record: RepositoryRecord, more: Mapping[str, object] | None = None
     return json.dumps(fields, indent=2).encode() + b"\n"
 
 
-_DESCRIPTION: Final = Record(
+_DESCRIPTION: Final = validation.Record(
     {
-        "format": whole(1, FORMAT),
-        "uuid": identifier(RepositoryUuid),
-        "range_entries": power_of_two(layout.MIN_RANGE_ENTRIES, layout.MAX_RANGE_ENTRIES),
-        "default_branch": text_that(is_branch_name, "a name that a branch can have"),
-        "created": moment,
-        "needs_read": optional(list_of(text(_NEED_SIZE, min_size=1), _MOST_NEEDS), ()),
-        "needs_write": optional(list_of(text(_NEED_SIZE, min_size=1), _MOST_NEEDS), ()),
+        "format": validation.whole(1, FORMAT),
+        "uuid": validation.identifier(RepositoryUuid),
+        "range_entries": validation.power_of_two(
+            layout.MIN_RANGE_ENTRIES, layout.MAX_RANGE_ENTRIES
+        ),
+        "default_branch": validation.text_that(is_branch_name, "a name that a branch can have"),
+        "created": validation.moment,
+        "needs_read": validation.optional(
+            validation.list_of(validation.text(_NEED_SIZE, min_size=1), _MOST_NEEDS), ()
+        ),
+        "needs_write": validation.optional(
+            validation.list_of(validation.text(_NEED_SIZE, min_size=1), _MOST_NEEDS), ()
+        ),
     }
 )
 
@@ -133,8 +126,10 @@ def owner_of(store: ObjectStore) -> RepositoryUuid | None:
     if found is None:
         return None
     try:
-        uuid: RepositoryUuid = Record({"uuid": identifier(RepositoryUuid)}).read(found)["uuid"]
-    except Invalid as error:
+        uuid: RepositoryUuid = validation.Record(
+            {"uuid": validation.identifier(RepositoryUuid)}
+        ).read(found)["uuid"]
+    except validation.Invalid as error:
         raise _damaged(store, error) from error
     return uuid
 
@@ -164,21 +159,19 @@ def describe(store: ObjectStore) -> Description | None:
     if found is None:
         return None
     try:
-        known = whole(1, MAX_COUNT)(found.get("format"))
+        known = validation.whole(1, validation.MAX_COUNT)(found.get("format"))
         if known > FORMAT:
             raise _newer(store, f"format {known}")
         fields = _DESCRIPTION.read(found)
-    except Invalid as error:
+    except validation.Invalid as error:
         raise _damaged(store, error) from error
     return Description(
-        uuid=fields["uuid"],
-        range_entries=fields["range_entries"],
-        default_branch=fields["default_branch"],
-        created_at=fields["created"],
+        uuid=fields["uuid"], range_entries=fields["range_entries"],
+        default_branch=fields["default_branch"], created_at=fields["created"],
         needs_read=tuple(fields["needs_read"]),
         needs_write=tuple(need for need in fields["needs_write"] if need != POLICY_NEED),
         is_from_lakefs=_origin_in(found) is not None,
-    )
+    )  # fmt: skip
 
 
 def _read(store: ObjectStore) -> dict[str, Any] | None:
@@ -356,15 +349,10 @@ def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, 
         )
     check_needs(store, description, writing=False)
     return store, RepositoryRecord(
-        name=name,
-        uuid=description.uuid,
-        storage_namespace=uri,
-        default_branch=description.default_branch,
-        created_at=description.created_at,
-        range_entries=description.range_entries,
-        region=region,
-        is_from_lakefs=description.is_from_lakefs,
-    )
+        name=name, uuid=description.uuid, storage_namespace=uri, region=region,
+        default_branch=description.default_branch, created_at=description.created_at,
+        range_entries=description.range_entries, is_from_lakefs=description.is_from_lakefs,
+    )  # fmt: skip
 
 
 def check_writable(repository: Repository) -> None:
