@@ -17,15 +17,8 @@ from typing import Final, NamedTuple
 from lakecli.base.identity import blake3_of, frame_int, frame_map, frame_str
 from lakecli.base.layout import SSTABLES, sstable_key
 from lakecli.base.model import Entry, MetarangeId
-from lakecli.committed.metaranges import (
-    Metarange,
-    RangeRecord,
-    check_kind,
-    decode_range_record,
-    is_ours,
-    name_of_table,
-    parse_metarange,
-)
+from lakecli.committed import metaranges
+from lakecli.committed.metaranges import Metarange, RangeRecord, is_ours, name_of_table
 from lakecli.committed.splitter import Splitter
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identify, identity_of
@@ -64,14 +57,14 @@ def check_metarange(trees: TreeStore, tree: MetarangeId) -> tuple[list[RangeReco
     key = sstable_key(tree)
     try:
         table = trees.read_object(tree)
-        metarange = parse_metarange(tree, table)
+        metarange = metaranges.parse_metarange(tree, table)
     except IntegrityError as error:
         return [], [Problem(key, error.message)]
     problems: list[Problem] = []
     records: list[RangeRecord] = []
     for value in metarange.values:
         try:
-            records.append(decode_range_record(value))
+            records.append(metaranges.decode_range_record(value))
         except IntegrityError as error:
             problems.append(Problem(key, error.message))
     problems += [Problem(key, what) for what in _check_records(metarange, records)]
@@ -92,7 +85,7 @@ def check_range(trees: TreeStore, record: RangeRecord) -> Iterator[CheckedEntry 
     key = sstable_key(record.id)
     try:
         table = trees.read_object(record.id)
-        check_kind(table, "range")
+        metaranges.check_kind(table, "range")
     except IntegrityError as error:
         yield Problem(key, error.message)
         return

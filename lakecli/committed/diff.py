@@ -13,17 +13,10 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Difference, Entry, MetarangeId, RangeId
+from lakecli.committed import scan
 from lakecli.committed.metaranges import Metarange, RangeRecord, range_id_of
 from lakecli.committed.point_reads import find
-from lakecli.committed.scan import (
-    Cursor,
-    Pair,
-    first_key,
-    iter_new,
-    iter_pairs,
-    prefix_end,
-    type_of,
-)
+from lakecli.committed.scan import Cursor, iter_pairs, prefix_end
 from lakecli.committed.segments import Segment, segments
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, find_owned, is_same
@@ -35,7 +28,6 @@ def diff(
     right: MetarangeId,
     *,
     prefix: bytes = b"",
-    after: bytes = b"",
     start: bytes = b"",
     stop: bytes | None = None,
 ) -> Iterator[Difference]:
@@ -45,18 +37,18 @@ def diff(
         start: the first path to compare.
         stop: the path before which the comparison ends; ``None``: the end of the prefix.
     """
-    start, stop = interval(prefix, after, start, stop)
+    start, stop = interval(prefix, start, stop)
     old_side, new_side = (
         Cursor(trees, trees.metarange(tree), start=start, stop=stop) for tree in (left, right)
     )
     yield from differences(iter_pairs(old_side, new_side))
 
 
-def differences(pairs: Iterable[Pair]) -> Iterator[Difference]:
+def differences(pairs: Iterable[scan.Pair]) -> Iterator[Difference]:
     """Yield a `Difference` for each pair."""
     make = partial(tuple.__new__, Difference)  # as `Difference(…)`, in a third of the time
     for path, old, new in pairs:
-        yield make((type_of(old, new), path, old, new, False))
+        yield make((scan.type_of(old, new), path, old, new, False))
 
 
 def new_ranges(
@@ -88,7 +80,7 @@ def new_entries(
     Entries of external objects may be missing.
     """
     sides = [
-        iter_new(
+        scan.iter_new(
             Cursor(trees, trees.metarange(parent)), Cursor(trees, trees.metarange(tree)), find_owned
         )
         for parent in parents or [EMPTY_TREE]
@@ -116,11 +108,9 @@ def _range_at(tree: Metarange, path: bytes) -> RangeId | None:
     return None if position == len(tree) else range_id_of(tree.values[position])
 
 
-def interval(
-    prefix: bytes, after: bytes, start: bytes, stop: bytes | None
-) -> tuple[bytes, bytes | None]:
+def interval(prefix: bytes, start: bytes, stop: bytes | None) -> tuple[bytes, bytes | None]:
     """Return the first path of a comparison, and the path before which the comparison ends."""
-    return max(start, first_key(prefix, after)), prefix_end(prefix) if stop is None else stop
+    return max(start, prefix), prefix_end(prefix) if stop is None else stop
 
 
 POINTS: Final = 2

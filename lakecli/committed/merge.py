@@ -113,7 +113,9 @@ def _changes(
         if each.is_conflict:
             decided = decide(each.path, each.source, each.destination)
             if decided is None:  # the plan was edited since it was checked
-                raise MergeConflict([each.path], 1, hint=hint)
+                conflicts = Conflicts()
+                conflicts.add(each.path, unlike_checksums=may_be_none(each))
+                raise MergeConflict(conflicts, hint=hint)
             side = decided
         if side is MergeSide.SOURCE:
             yield each.path, each.source
@@ -148,7 +150,6 @@ def compare(
     left: MetarangeId,
     right: MetarangeId,
     prefix: bytes = b"",
-    after: bytes = b"",
     start: bytes = b"",
     stop: bytes | None = None,
 ) -> Iterator[Difference]:
@@ -160,7 +161,7 @@ def compare(
         start: the first path to compare.
         stop: the path before which the comparison ends; ``None``: the end of the prefix.
     """
-    start, stop = interval(prefix, after, start, stop)
+    start, stop = interval(prefix, start, stop)
     sides = Sides(trees, base, trees.metarange(right), trees.metarange(left))
     for segment in sides.segments(start=start, stop=stop):
         if segment.keeps_destination:
@@ -327,6 +328,37 @@ TABLE_LOGS: Final = (
 )
 
 
+class Conflicts:
+    """Counts conflicts, and lists the first of them.
+
+    Attributes:
+        count: number of conflicts.
+        unlike: the listed paths for which `may_be_none` is true.
+        unlikes: number of all such conflicts.
+        logs: number of conflicts in the logs of tables.
+    """
+
+    def __init__(self) -> None:
+        self.paths: list[bytes] = []
+        self.unlike: list[bytes] = []
+        self.count = self.unlikes = self.logs = 0
+
+    def add(self, path: bytes, *, unlike_checksums: bool) -> None:
+        """Add a conflict."""
+        self.count += 1
+        self.unlikes += unlike_checksums
+        self.logs += is_table_log(path)
+        if self.count <= MAX_CONFLICTS_LISTED:
+            self.paths.append(path)
+            if unlike_checksums:
+                self.unlike.append(path)
+
+    def check(self, *, hint: str = ONE_SIDE) -> None:
+        """Raise `MergeConflict` if there are conflicts; `hint` says what the user can do."""
+        if self.count:
+            raise MergeConflict(self, hint=hint)
+
+
 class MergeConflict(ConflictError):
     """Both sides changed the same paths differently.
 
@@ -335,16 +367,8 @@ class MergeConflict(ConflictError):
         unlike_checksums: the listed paths for which `may_be_none` is true.
     """
 
-    def __init__(
-        self,
-        paths: Sequence[bytes],
-        count: int,
-        *,
-        hint: str = ONE_SIDE,
-        unlike: Sequence[bytes] = (),
-        unlikes: int = 0,
-        logs: int = 0,
-    ) -> None:
+    def __init__(self, found: Conflicts, *, hint: str = ONE_SIDE) -> None:
+        count, unlikes, logs = found.count, found.unlikes, found.logs
         what = "1 path was" if count == 1 else f"{count:,} paths were"
         message = f"merge conflict: {what} changed differently on both sides"
         if unlikes:
@@ -360,47 +384,9 @@ class MergeConflict(ConflictError):
                 f"; {those} {are} in the log of a table: to take the file of one side drops the "
                 "rows that the other side appended"
             )
-        super().__init__(message, hint=TABLE_LOGS if logs == count else hint, paths=paths)
+        super().__init__(message, hint=TABLE_LOGS if logs == count else hint, paths=found.paths)
         self.count = count
-        self.unlike_checksums = tuple(unlike)
-
-
-class Conflicts:
-    """Counts conflicts, and raises an error that lists the first of them."""
-
-    def __init__(self) -> None:
-        self._paths: list[bytes] = []
-        self._unlike: list[bytes] = []
-        self._count = self._unlikes = self._logs = 0
-
-    def add(self, path: bytes, *, unlike_checksums: bool) -> None:
-        """Add a conflict."""
-        self._count += 1
-        self._unlikes += unlike_checksums
-        self._logs += is_table_log(path)
-        if self._count <= MAX_CONFLICTS_LISTED:
-            self._paths.append(path)
-            if unlike_checksums:
-                self._unlike.append(path)
-
-    def check(self, *, hint: str = ONE_SIDE) -> None:
-        """Raise an error if there are conflicts.
-
-        Args:
-            hint: the hint of the error: what the user can do.
-
-        Raises:
-            MergeConflict: there are conflicts.
-        """
-        if self._count:
-            raise MergeConflict(
-                self._paths,
-                self._count,
-                hint=hint,
-                unlike=self._unlike,
-                unlikes=self._unlikes,
-                logs=self._logs,
-            )
+        self.unlike_checksums = tuple(found.unlike)
 
 
 def may_be_none(conflict: Candidate) -> bool:

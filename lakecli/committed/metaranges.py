@@ -29,7 +29,7 @@ from lakecli.errors import IntegrityError
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
 from lakecli.sstable.block import Run
 from lakecli.sstable.directory import Directory
-from lakecli.sstable.reader import SSTable
+from lakecli.sstable.reader import SSTable, count_equal
 
 TREE_PROPERTY: Final = "lakecli.tree"
 
@@ -101,13 +101,8 @@ def decode_range_record(value: bytes) -> RangeRecord:
         message = RANGE_DATA.decode(data)
     except Malformed:
         raise MalformedValue("no range") from None
-    return RangeRecord(
-        range_id_of(value),
-        message["min_key"],
-        message["max_key"],
-        message["estimated_size"],
-        message["count"],
-    )
+    fields = (message[name] for name in ("min_key", "max_key", "estimated_size", "count"))
+    return RangeRecord(range_id_of(value), *fields)
 
 
 def _decode_usual(data: bytes) -> tuple[bytes, bytes, int, int] | None:
@@ -217,20 +212,12 @@ class Metarange:
     def count_equal(self, first: int, other: "Metarange", at: int, most: int) -> int:
         """Return how many ranges from `first` on equal the other tree's ranges from `at` on.
 
-        The number of ranges compared in one step doubles until some differ.
-
         Args:
             most: the largest number of ranges to compare; both trees must have as many.
         """
-        count, step, grows = 0, 1, True
-        while step and count < most:
-            end = min(count + step, most)
-            if self.has_ranges(first + count, first + end, other, at + count):
-                count = end
-                step = step * 2 if grows else step // 2
-            else:
-                step, grows = step // 2, False
-        return count
+        return count_equal(
+            lambda start, end: self.has_ranges(first + start, first + end, other, at + start), most
+        )
 
     def value_of(self, range_id: RangeId, key: bytes) -> bytes | None:
         """Return the encoded record of the range with this ID and last key, or ``None``."""
@@ -275,12 +262,8 @@ def parse_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
     """Parse an open metarange without verifying its name; the caller verifies it."""
     check_kind(table, "metarange")
     blocks = table.read_all()
-    return Metarange(
-        tree,
-        blocks.keys,
-        blocks.values,
-        range_entries=decode_tree_property(table.properties.get(TREE_PROPERTY)),
-    )
+    range_entries = decode_tree_property(table.properties.get(TREE_PROPERTY))
+    return Metarange(tree, blocks.keys, blocks.values, range_entries=range_entries)
 
 
 def check_kind(table: Described, kind: str) -> None:
@@ -289,7 +272,7 @@ def check_kind(table: Described, kind: str) -> None:
         raise WrongTable(table.name, kind)
 
 
-_LAKEFS_PROPERTIES: Final = ("entity", "schema_definition", "schema_name", "type")
+_LAKEFS_PROPERTIES: Final = frozenset({"entity", "schema_definition", "schema_name", "type"})
 """The properties that lakeFS includes in the hash that names a table."""
 
 
@@ -314,12 +297,9 @@ def _lakefs_name(
     digest = sha256()
     for key, value in zip(keys, values, strict=True):
         digest.update(b"%d%b|%d%b|" % (len(key), key, len(value), value))
-    known = {
-        name: properties[name].decode("utf-8", "surrogateescape")
-        for name in _LAKEFS_PROPERTIES
-        if name in properties
-    }
-    digest.update(frame_map(known))
+    known = properties.keys() & _LAKEFS_PROPERTIES
+    texts = {name: properties[name].decode("utf-8", "surrogateescape") for name in known}
+    digest.update(frame_map(texts))
     return digest.hexdigest()
 
 

@@ -23,8 +23,8 @@ from struct import Struct
 from typing import Any, Final, NamedTuple, overload
 
 from lakecli.base.identity import DIGEST_SIZE, blake3_of, hashes
-from lakecli.sstable.block import CopiedBlocks, is_cut
-from lakecli.sstable.format import KEY_TRAILER_SIZE, RECORD_TRAILER, SEPARATOR_TRAILER
+from lakecli.sstable.block import CopiedBlocks, index_key, is_cut
+from lakecli.sstable.format import KEY_TRAILER_SIZE
 from lakecli.sstable.reader import SSTable, decode_block
 
 _HEADER: Final = Struct("<3Q")
@@ -143,9 +143,10 @@ def outline_of(
         for number in range(len(columns[0]), at):
             stored, separator = table.stored_block(number), table.separators[number]
             keys, values = decode_block(stored)
-            trailer = RECORD_TRAILER if separator == keys[-1] else SEPARATOR_TRAILER
             numbers = len(stored), len(keys), sum(map(len, keys)), sum(map(len, values))
-            for column, each in zip(columns, (*numbers, separator + trailer), strict=True):
+            for column, each in zip(
+                columns, (*numbers, index_key(separator, keys[-1])), strict=True
+            ):
                 column.append(each)
         # The separator of the last one depends on the block that follows it.
         for column, known in zip(columns, outline[2:-2], strict=True):
@@ -207,9 +208,8 @@ class OutlinedBlocks:
         """Return the position of the first record with a key >= `key`."""
         if self._whole is not None:
             return bisect_left(self._whole[0], key)
-        number = bisect_left(
-            self.outline.separators, key, key=lambda each: each[:-KEY_TRAILER_SIZE]
-        )
+        separators = self.outline.separators
+        number = bisect_left(separators, key, key=lambda each: each[:-KEY_TRAILER_SIZE])
         if number == len(self.ends):
             return self.ends[-1]
         return self.start_of(number) + bisect_left(self.block(number)[0], key)

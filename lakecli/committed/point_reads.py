@@ -16,9 +16,10 @@ threads read.
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from threading import Event, Lock, Thread
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from lakecli.base.model import MetarangeId, RangeId
 from lakecli.committed.cache import BUCKET, DISK, MEMORY, Tier
@@ -28,6 +29,7 @@ from lakecli.errors import IntegrityError
 from lakecli.sstable.directory import ReadableFile
 from lakecli.sstable.reader import Block, KeyLookup, SSTable
 
+T = TypeVar("T")
 Records = dict[bytes, bytes]
 Blocks = dict[int, tuple[Sequence[bytes], int]]
 """For the offset of each block: the block's keys, and the memory that its records take."""
@@ -224,12 +226,7 @@ class PointReader:
             known.ranges[position] is None and keys[-1] < known.metarange.record(position).min_key
         ):
             return [None] * len(keys)
-        opened = self._opened(known, position)
-        try:
-            return self._read(opened, keys)
-        except (FileNotFoundError, IntegrityError) as error:
-            self._check_reopens(opened, error)
-            return self._read(self._reopen(opened, known), keys)
+        return self._use(known, position, lambda opened: self._read(opened, keys))
 
     def fill(self, tree: MetarangeId, *, prefix: bytes, is_stopped: Callable[[], bool]) -> bool:
         """Read the records of a tree into memory, in key order, while memory is left.
@@ -253,14 +250,7 @@ class PointReader:
             first = known.metarange.record(position).min_key
             if first > prefix and not first.startswith(prefix):
                 break
-            opened = self._opened(known, position)
-            try:
-                is_whole = self._fill_range(opened, is_stopped)
-            except (FileNotFoundError, IntegrityError) as error:
-                self._check_reopens(opened, error)
-                opened = self._reopen(opened, known)
-                is_whole = self._fill_range(opened, is_stopped)
-            if not is_whole:
+            if not self._use(known, position, partial(self._fill_range, is_stopped=is_stopped)):
                 return False
         return True
 
@@ -414,24 +404,26 @@ class PointReader:
                 self._close(next(iter(self._open.values())))
         return opened
 
-    def _check_reopens(self, opened: OpenRange, error: FileNotFoundError | IntegrityError) -> None:
-        """Check that a range may be opened again after an error; drop a damaged copy of it.
+    def _use(self, known: OpenTree, position: int, use: Callable[[OpenRange], T]) -> T:
+        """Return the result of `use` for a range of a tree, which is opened first if necessary.
 
-        A missing file is acceptable, since another process may have evicted the copy.
+        If the file of the range is missing, another process may have evicted it; if a copy of the
+        range is damaged, it is dropped. Then the range is opened again.
 
         Raises:
-            IntegrityError: `error` itself, if the bucket or a local namespace is damaged.
+            IntegrityError: the bucket or a local namespace is damaged.
         """
-        if isinstance(error, FileNotFoundError):
-            return
-        if opened.tier != DISK or not self._store.drop_copy(opened.record):
-            raise error
-
-    def _reopen(self, opened: OpenRange, tree: OpenTree) -> OpenRange:
-        """Open a range again after its file was found missing or damaged."""
+        opened = self._opened(known, position)
+        try:
+            return use(opened)
+        except FileNotFoundError:
+            pass
+        except IntegrityError:
+            if opened.tier != DISK or not self._store.drop_copy(opened.record):
+                raise
         with self._lock:
             self._close(opened)
-        return self._open_range(opened.record, tree)
+        return use(self._open_range(opened.record, known))
 
     def _close(self, opened: OpenRange) -> None:
         """Close a range if it is still open; reads in progress continue."""

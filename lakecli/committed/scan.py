@@ -223,10 +223,9 @@ def iter_pairs(
             for key, value in zip(left_keys, left_values, strict=True):
                 yield key, value, None
         else:
-            yield from _merged(
-                dict(zip(left_keys, left_values, strict=True)),
-                dict(zip(right_keys, right_values, strict=True)),
-            )
+            before = dict(zip(left_keys, left_values, strict=True))
+            after = dict(zip(right_keys, right_values, strict=True))
+            yield from _merged(before, after)
 
 
 def iter_new(

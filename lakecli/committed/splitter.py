@@ -54,11 +54,8 @@ class Splitter:
         """
         number = self.range_entries
         x = key_number(key_digest)
-        return (
-            x % number == 0
-            or (entries >= number and x % (number // 8) == 0)
-            or entries == 4 * number
-        )
+        is_late_cut = entries >= number and x % (number // 8) == 0
+        return x % number == 0 or is_late_cut or entries == 4 * number
 
     def cuts(self, key_digests: bytes, entries: int) -> list[int]:
         """Return the positions of the keys after which a range ends, in order.

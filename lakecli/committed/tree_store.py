@@ -22,14 +22,9 @@ from lakecli.base import layout
 from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.model import MetarangeId, RangeId
 from lakecli.base.progress import Progress
+from lakecli.committed import metaranges
 from lakecli.committed.cache import BUCKET, DISK, MEMORY, Reads, SstableCache, Tier
-from lakecli.committed.metaranges import (
-    Metarange,
-    RangeRecord,
-    check_described,
-    is_ours,
-    load_metarange,
-)
+from lakecli.committed.metaranges import Metarange, RangeRecord, check_described, load_metarange
 from lakecli.committed.outline import Columns, Copied, OutlinedBlocks, decode_outline, outline_of
 from lakecli.errors import IntegrityError
 from lakecli.kv.local_store import LocalStore, Table
@@ -298,7 +293,7 @@ class TreeStore:
     def _load_metarange(self, tree: MetarangeId) -> Metarange:
         """Read a whole metarange and verify it; keep its outline for the next time."""
         table, found = self._load(tree, lambda table: (table, load_metarange(tree, table)))
-        if is_ours(table) and self.is_outlined(table.size) and len(found):
+        if metaranges.is_ours(table) and self.is_outlined(table.size) and len(found):
             self.put_outline(tree, table, found.range_entries, found.record_ids)
         return found
 

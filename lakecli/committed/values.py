@@ -27,21 +27,7 @@ from lakecli.errors import UsageError
 from lakecli.proto.varint import Malformed, encode_varint
 from lakecli.sstable.format import MalformedValue, decode_value, encode_value, read_component
 
-__all__ = [
-    "Columns",
-    "MalformedValue",
-    "decode_entry",
-    "decode_value",
-    "digests",
-    "encode_entry",
-    "encode_external",
-    "encode_value",
-    "find_owned",
-    "identify",
-    "identities_of",
-    "identity_of",
-    "is_same",
-]
+__all__ = ["MalformedValue", "decode_value", "encode_value"]  # the framing of every value
 
 _DIGEST_FRAME: Final = 2 * DIGEST_SIZE
 """The encoded length of an identity of 32 bytes: the one byte 0x40."""
@@ -69,8 +55,8 @@ def identities_of(values: Sequence[bytes]) -> list[bytes]:
     """Return the identities of many values; the usual ones, of 32 bytes, are only sliced out."""
     try:
         return [
-            value[1:_DATA_START] if value[0] == _DIGEST_FRAME else identity_of(value)
-            for value in values
+            each[1:_DATA_START] if each[0] == _DIGEST_FRAME else identity_of(each)
+            for each in values
         ]
     except IndexError:
         raise MalformedValue("an empty value") from None
@@ -159,15 +145,11 @@ class Columns(NamedTuple):
 
 def identify(entry: Entry) -> bytes:
     """Return the identity of an entry as lakecli computes it."""
-    address = entry.physical_address
+    address, texts = entry.physical_address, entry.metadata.items()
     return entry_identity(
         size=entry.size,
         checksum=entry.checksum,
-        metadata={
-            key: text
-            for key, text in entry.metadata.items()
-            if not key.startswith(CLIENT_METADATA_PREFIX)
-        },
+        metadata={key: text for key, text in texts if not key.startswith(CLIENT_METADATA_PREFIX)},
         content_type=entry.content_type,
         address="" if is_content_address(address, entry.checksum) else address,
     )
@@ -350,7 +332,5 @@ def _not_text(entry: Entry, text: str) -> UsageError:
         "content type": entry.content_type,
     }
     what = next((name for name, value in fields.items() if value == text), "metadata")
-    return UsageError(
-        f"the {what} is not valid text: {text!r}",
-        hint="only paths may hold bytes that are not UTF-8",
-    )
+    hint = "only paths may hold bytes that are not UTF-8"
+    return UsageError(f"the {what} is not valid text: {text!r}", hint=hint)

@@ -20,22 +20,12 @@ touches.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Final
 
 from lakecli.base import layout
 from lakecli.base.identity import DIGEST_SIZE, blake3_of, record_id, tree_id
 from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
-from lakecli.committed.metaranges import (
-    TREE_PROPERTY,
-    WRITER,
-    WRITER_PROPERTY,
-    Metarange,
-    RangeRecord,
-    decode_range_record,
-    encode_range_record,
-    encode_tree_property,
-    is_ours,
-    iter_runs,
-)
+from lakecli.committed import metaranges
 from lakecli.committed.outline import Copied
 from lakecli.committed.splitter import Splitter
 from lakecli.committed.tree_store import RebuiltTrees, TableBatch, TreeStore
@@ -46,6 +36,8 @@ from lakecli.sstable.writer import TableWriter
 
 CHUNK_SIZE = 4096
 """Number of changes that are in memory at a time."""
+
+_WRITER: Final = {metaranges.WRITER_PROPERTY: metaranges.WRITER}
 
 
 def apply(
@@ -110,7 +102,7 @@ class Changes:
 class Application:
     """Applies changes to ranges of trees and writes the result."""
 
-    def __init__(self, trees: TreeStore, *, bases: Sequence[Metarange]) -> None:
+    def __init__(self, trees: TreeStore, *, bases: Sequence[metaranges.Metarange]) -> None:
         self._trees = trees
         self._writer = TreeWriter(trees, bases=bases)
         self._is_changed = False
@@ -119,14 +111,14 @@ class Application:
         """Make the new tree durable and return it; return `before` if nothing changed."""
         return self._writer.finish() if self._is_changed else before
 
-    def take(self, tree: Metarange, first: int, last: int, *, more: bool) -> None:
+    def take(self, tree: metaranges.Metarange, first: int, last: int, *, more: bool) -> None:
         """Write ranges of another tree, unchanged, instead of ranges of the tree to change."""
         self._is_changed = True
         self._writer.copy_ranges(tree, first, last, more=more)
 
     def run(
         self,
-        tree: Metarange,
+        tree: metaranges.Metarange,
         first: int,
         last: int,
         changes: Iterable[tuple[bytes, bytes | None]],
@@ -168,11 +160,11 @@ class Application:
             self._writer.add_many([key for key, _ in added], [value for _, value in added])
             self._is_changed = self._is_changed or bool(added)
 
-    def _rewrite(self, record: RangeRecord, changes: Changes) -> None:
+    def _rewrite(self, record: metaranges.RangeRecord, changes: Changes) -> None:
         """Write a range with the changes up to its last key."""
         table = self._trees.table(record)
-        verbatim = is_ours(table)
-        for run in iter_runs(table, record):
+        verbatim = metaranges.is_ours(table)
+        for run in metaranges.iter_runs(table, record):
             done = 0
             last = run.keys[-1]
             while (key := changes.key) is not None and key <= last:
@@ -231,14 +223,14 @@ class TreeWriter:
         bases: similar trees, whose ranges are reused instead of written again.
     """
 
-    def __init__(self, trees: TreeStore, *, bases: Sequence[Metarange] = ()) -> None:
+    def __init__(self, trees: TreeStore, *, bases: Sequence[metaranges.Metarange] = ()) -> None:
         self._trees = trees
         self._bases = bases
         self._splitter = Splitter(trees.range_entries)
         self._batch: TableBatch | None = None
         # The finished ranges: those of other trees, each after what was written before it; records
         # of the metarange since then; and the IDs of all records.
-        self._kept: list[tuple[Metarange, int, int]] = []
+        self._kept: list[tuple[metaranges.Metarange, int, int]] = []
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
         self._ids: list[bytes] = []
@@ -276,7 +268,7 @@ class TreeWriter:
         if keys:
             self._add(keys, values, (run, start) if verbatim else None)
 
-    def copy_ranges(self, tree: Metarange, first: int, last: int, *, more: bool) -> None:
+    def copy_ranges(self, tree: metaranges.Metarange, first: int, last: int, *, more: bool) -> None:
         """Add consecutive ranges of a tree.
 
         Args:
@@ -289,8 +281,9 @@ class TreeWriter:
                 first += 1
                 continue
             whole = last
-            if last == len(tree) and more and not self._ends_at_cut(tree.record(last - 1)):
-                whole -= 1
+            if last == len(tree) and more:
+                record = tree.record(last - 1)
+                whole -= not self._splitter.is_cut(blake3_of(record.max_key), record.count)
             if whole > first:
                 self._take(tree, first, whole)
             if whole < last:
@@ -311,7 +304,7 @@ class TreeWriter:
             return
         if not self.at_cut:
             raise ValueError("ranges added in the middle of another range")
-        self._check_order(decode_range_record(values[0]).min_key)
+        self._check_order(metaranges.decode_range_record(values[0]).min_key)
         self._keys += keys
         self._values += values
         self._ids.append(digests(keys, values)[1])
@@ -347,12 +340,9 @@ class TreeWriter:
         tree = MetarangeId(tree_id([record_ids]))
         if any(tree == base.id for base in self._bases):
             return tree
+        cuts = metaranges.encode_tree_property(range_entries)
         table = TableWriter(
-            properties={
-                "type": b"metaranges",
-                WRITER_PROPERTY: WRITER,
-                TREE_PROPERTY: encode_tree_property(range_entries),
-            }
+            properties={"type": b"metaranges", metaranges.TREE_PROPERTY: cuts, **_WRITER}
         )
         copied: list[Copied] = []
         for kept, first, last in self._kept:
@@ -371,7 +361,9 @@ class TreeWriter:
             self._trees.put_outline(tree, written, range_entries, record_ids, copied)
         else:
             keys, values = self.finish_ranges()
-            self._trees.remember(Metarange(tree, keys, values, range_entries=range_entries))
+            self._trees.remember(
+                metaranges.Metarange(tree, keys, values, range_entries=range_entries)
+            )
         return tree
 
     def _add(
@@ -406,7 +398,7 @@ class TreeWriter:
 
     def _open_table(self) -> TableWriter:
         if self._table is None:
-            self._table = TableWriter(properties={"type": b"ranges", WRITER_PROPERTY: WRITER})
+            self._table = TableWriter(properties={"type": b"ranges", **_WRITER})
         return self._table
 
     def _end_range(self, table: TableWriter) -> None:
@@ -415,8 +407,8 @@ class TreeWriter:
         value = next(filter(None, (base.value_of(range_id, key) for base in self._bases)), None)
         if value is None:
             size = self._write(range_id, table.finish())
-            value = encode_range_record(
-                RangeRecord(range_id, table.min_key, key, size, table.count)
+            value = metaranges.encode_range_record(
+                metaranges.RangeRecord(range_id, table.min_key, key, size, table.count)
             )
             self._trees.counts.ranges_written += 1
         self._keys.append(key)
@@ -433,10 +425,7 @@ class TreeWriter:
             self._batch = self._trees.begin()
         return self._batch
 
-    def _ends_at_cut(self, record: RangeRecord) -> bool:
-        return self._splitter.is_cut(blake3_of(record.max_key), record.count)
-
-    def _take(self, tree: Metarange, first: int, last: int) -> None:
+    def _take(self, tree: metaranges.Metarange, first: int, last: int) -> None:
         """Reuse ranges of a tree without reading them."""
         self._check_order(tree.record(first).min_key)
         self._keep_own()
@@ -447,20 +436,20 @@ class TreeWriter:
     def _keep_own(self) -> None:
         """Append the records of the newly written ranges to those of the ranges finished before."""
         if self._keys:
-            own = Metarange(EMPTY_TREE, self._keys, self._values, range_entries=None)
+            own = metaranges.Metarange(EMPTY_TREE, self._keys, self._values, range_entries=None)
             self._kept.append((own, 0, len(own)))
             self._keys, self._values = [], []
 
-    def _stream(self, tree: Metarange, position: int) -> None:
+    def _stream(self, tree: metaranges.Metarange, position: int) -> None:
         """Add the records of the range at a position."""
         record = tree.record(position)
         table = self._trees.table(record)
-        verbatim = is_ours(table)
-        for run in iter_runs(table, record):
+        verbatim = metaranges.is_ours(table)
+        for run in metaranges.iter_runs(table, record):
             self.add_run(run, verbatim=verbatim)
 
 
-def canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
+def canonical(trees: TreeStore, tree: MetarangeId) -> metaranges.Metarange:
     """Return a tree with the same contents, cut as lakecli does; a tree of lakeFS is rebuilt.
 
     Raises:
@@ -472,7 +461,7 @@ def canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
     return trees.metarange(_rebuild(trees, found, trees.rebuilt))
 
 
-def find_canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
+def find_canonical(trees: TreeStore, tree: MetarangeId) -> metaranges.Metarange:
     """Return the tree that `canonical` built from `tree` earlier, else `tree` itself.
 
     Raises:
@@ -485,7 +474,7 @@ def find_canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
     return trees.metarange(known) if known is not None and trees.claim(known) else found
 
 
-def _rebuild(trees: TreeStore, tree: Metarange, rebuilt: RebuiltTrees) -> MetarangeId:
+def _rebuild(trees: TreeStore, tree: metaranges.Metarange, rebuilt: RebuiltTrees) -> MetarangeId:
     """Write a tree again, cut as lakecli does, and record the result."""
     writer = TreeWriter(trees)
     records = [tree.record(position) for position in range(len(tree))]

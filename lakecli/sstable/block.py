@@ -46,19 +46,18 @@ def seal(payload: bytes, *, compress: bool) -> bytes:
             typed = bytes(packed) + _SNAPPY
     if not typed:
         typed = payload + _RAW
-    crc = crc32c(typed)
-    return typed + _pack_u32(
-        ((crc >> 15 | crc << 17) + file_format.CHECKSUM_MASK_DELTA) & 0xFFFFFFFF
-    )
+    return typed + _pack_u32(_masked(crc32c(typed)))
+
+
+def _masked(crc: int) -> int:
+    return ((crc >> 15 | crc << 17) + file_format.CHECKSUM_MASK_DELTA) & 0xFFFFFFFF
 
 
 def verify(stored: bytes, size: int) -> None:
     """Verify the size and the checksum of a stored block."""
     if len(stored) != size or size < file_format.MIN_STORED_SIZE:
         raise Malformed(f"{len(stored)} bytes, not a block of {size}")
-    crc = crc32c(stored[:-4])
-    masked = ((crc >> 15 | crc << 17) + file_format.CHECKSUM_MASK_DELTA) & 0xFFFFFFFF
-    if masked != _u32(stored, len(stored) - 4)[0]:
+    if _masked(crc32c(stored[:-4])) != _u32(stored, len(stored) - 4)[0]:
         raise Malformed("the checksum of the block does not match")
 
 
@@ -157,10 +156,8 @@ def decode_records(payload: bytes) -> tuple[list[bytes], list[bytes]]:
 
 def find_value(payload: bytes, wanted: bytes) -> bytes | None:
     """Return the value of one user key of a data block, or ``None``."""
-    found = seek(payload, wanted)
-    return (
-        found[1] if found is not None and found[0] == wanted + file_format.RECORD_TRAILER else None
-    )
+    key, value = seek(payload, wanted) or (b"", None)
+    return value if key == wanted + file_format.RECORD_TRAILER else None
 
 
 def seek(payload: bytes, wanted: bytes) -> tuple[bytes, bytes] | None:
@@ -172,9 +169,8 @@ def seek(payload: bytes, wanted: bytes) -> tuple[bytes, bytes] | None:
         The key with its trailer, and the value.
     """
     end = stop = entries_end(payload)
-    at = (
-        0 if len(payload) - end == file_format.EMPTY_BLOCK_SIZE else _find_run(payload, end, wanted)
-    )
+    has_runs = len(payload) - end != file_format.EMPTY_BLOCK_SIZE
+    at = _find_run(payload, end, wanted) if has_runs else 0
     for key, start, stop in islice(_iter_entries(payload, at, end), file_format.MAX_BLOCK_ENTRIES):
         if key > wanted and stop <= end and key[: -file_format.KEY_TRAILER_SIZE] >= wanted:
             return key, payload[start:stop]
@@ -292,6 +288,12 @@ def shared_prefix_size(left: bytes, right: bytes) -> int:
     return size - (difference.bit_length() + 7 >> 3)
 
 
+def index_key(separator: bytes, last: bytes) -> bytes:
+    """Return the key of a block in the index, with its trailer; `last` is the block's last key."""
+    is_short = separator != last
+    return separator + (file_format.SEPARATOR_TRAILER if is_short else file_format.RECORD_TRAILER)
+
+
 RUN_SIZE = 64 << 10
 """Largest run in stored bytes, unless one block is larger: memory of this size can be reused."""
 
@@ -332,12 +334,7 @@ class Run(NamedTuple):
         start, stop = self.start_of(first), self.start_of(last)
         keys, values = self.keys[start:stop], self.values[start:stop]
         separators = [
-            key
-            + (
-                file_format.RECORD_TRAILER
-                if key == self.keys[end - 1]
-                else file_format.SEPARATOR_TRAILER
-            )
+            index_key(key, self.keys[end - 1])
             for key, end in zip(self.separators[first:last], self.ends[first:last], strict=True)
         ]
         key_size, value_size = sum(map(len, keys)), sum(map(len, values))

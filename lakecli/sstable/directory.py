@@ -202,22 +202,17 @@ def _decode_footer(tail: Tail) -> tuple[Handle, Handle]:
     if last != file_format.MAGIC:
         what = f"its last bytes are {last.hex()}, not {file_format.MAGIC.hex()}"
         raise file_format.UnknownTableFormat(tail.name, tail.size - len(file_format.MAGIC), what)
-    version = int.from_bytes(
-        footer[file_format.FOOTER_HANDLES_END : -len(file_format.MAGIC)], "little"
-    )
+    end = file_format.FOOTER_HANDLES_END
+    version = int.from_bytes(footer[end : -len(file_format.MAGIC)], "little")
     if version != file_format.VERSION:
         what = f"version {version}, not {file_format.VERSION}"
-        raise file_format.UnknownTableFormat(tail.name, at + file_format.FOOTER_HANDLES_END, what)
+        raise file_format.UnknownTableFormat(tail.name, at + end, what)
     if footer[0] != file_format.CHECKSUM_CRC32C:
-        raise file_format.UnknownTableFormat(
-            tail.name, at, f"checksums of type {footer[0]}, not CRC32C"
-        )
+        what = f"checksums of type {footer[0]}, not CRC32C"
+        raise file_format.UnknownTableFormat(tail.name, at, what)
     metaindex, position = _decode_handle(footer, 1, end=at)
     index, position = _decode_handle(footer, position, end=at)
-    if (
-        any(footer[position : file_format.FOOTER_HANDLES_END])
-        or position > file_format.FOOTER_HANDLES_END
-    ):
+    if position > end or any(footer[position:end]):
         raise Malformed("a footer whose padding is not zero")
     return metaindex, index
 
@@ -323,12 +318,10 @@ def find_handle(payload: bytes, key: bytes) -> tuple[int, int] | None:
 def _decode_properties(payload: bytes) -> dict[str, bytes]:
     core = native.core()
     found = None if core is None else core.decode_pairs(payload)
-    if found is None or len(found[0]) > file_format.MAX_PROPERTIES:
-        pairs: Iterable[tuple[bytes, bytes]] = decode_pairs(
-            payload, limit=file_format.MAX_PROPERTIES
-        )
-    else:
-        pairs = zip(*found, strict=True)
+    limit = file_format.MAX_PROPERTIES
+    pairs: Iterable[tuple[bytes, bytes]] = zip(*(found or ((), ())), strict=True)
+    if found is None or len(found[0]) > limit:
+        pairs = decode_pairs(payload, limit=limit)
     return {name.decode("utf-8", "surrogateescape"): value for name, value in pairs}
 
 

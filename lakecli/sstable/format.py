@@ -144,12 +144,8 @@ class MalformedValue(IntegrityError):
 
 def encode_value(identity: bytes, data: bytes) -> bytes:
     """Frame an identity and the data that it identifies."""
-    return b"%b%b%b%b" % (
-        encode_varint(len(identity) << 1),
-        identity,
-        encode_varint(len(data) << 1),
-        data,
-    )
+    sizes = encode_varint(len(identity) << 1), encode_varint(len(data) << 1)
+    return b"%b%b%b%b" % (sizes[0], identity, sizes[1], data)
 
 
 def decode_value(value: bytes) -> tuple[bytes, bytes]:

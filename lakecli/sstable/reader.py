@@ -6,7 +6,7 @@ the file and the offset.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple, Self
 
@@ -145,6 +145,26 @@ class KeyLookup:
             raise CorruptTable(self.name, handle[0], str(error)) from None
 
 
+def count_equal(is_equal: Callable[[int, int], bool], most: int) -> int:
+    """Return how many items at the beginning of two sequences are equal.
+
+    Each step compares twice as many items as the previous one, until some differ.
+
+    Args:
+        is_equal: a function that compares the items between two positions.
+        most: the number of items in the shorter sequence.
+    """
+    count, step, grows = 0, 1, True
+    while step and count < most:
+        end = min(count + step, most)
+        if is_equal(count, end):
+            count = end
+            step = step * 2 if grows else step // 2
+        else:
+            step, grows = step // 2, False
+    return count
+
+
 class SSTable(KeyLookup):
     """An open table: its properties and its whole index; data blocks are read as needed.
 
@@ -187,22 +207,18 @@ class SSTable(KeyLookup):
     def count_equal_blocks(self, number: int, other: Self, at: int) -> int:
         """Count the blocks from `number` on that equal the blocks of `other` from `at` on.
 
-        Blocks with the same bytes have the same records, so no checksum is verified. Each step
-        compares twice as many blocks as the previous one, until some differ.
+        Blocks with the same bytes have the same records, so no checksum is verified.
         """
-        count, step, grows = 0, 1, True
-        while step:
-            if self._has_blocks_of(number + count, other, at + count, step):
-                count += step
-                step = step * 2 if grows else step // 2
-            else:
-                step, grows = step // 2, False
-        return count
+
+        def is_equal(start: int, stop: int) -> bool:
+            return self._has_blocks_of(number + start, other, at + start, stop - start)
+
+        return count_equal(is_equal, min(self.block_count - number, other.block_count - at))
 
     def _has_blocks_of(self, number: int, other: Self, at: int, count: int) -> bool:
         """Return whether `count` consecutive blocks are the same in both tables, without gaps."""
         sizes = self._sizes[number : number + count]
-        if len(sizes) < count or sizes != other._sizes[at : at + count]:
+        if sizes != other._sizes[at : at + count]:
             return False
         last, size = number + count - 1, sum(sizes)
         return self.offsets[last] + sizes[-1] - self.offsets[number] == size and (

@@ -195,7 +195,7 @@ class TableWriter:
             self._index_last(None)
         if not self._blocks:
             self._end_block(b"")
-        index = self._index.finish(self._data_size)
+        index, top_handle, sizes = self._index.finish(self._data_size)
         computed = {
             "count": b"%d" % self.count,
             "estimated_size_bytes": b"%d" % estimate,
@@ -208,23 +208,19 @@ class TableWriter:
             file_format.NUM_ENTRIES: self.count,
             "rocksdb.raw.key.size": self._key_size,
             "rocksdb.raw.value.size": self._value_size,
-            **index.sizes,
+            **sizes,
         }
         payload = encode_properties(self._properties | computed, numbers)
         properties = block.seal(payload, compress=False)
-        offset = self._data_size + len(index.stored)
+        offset = self._data_size + len(index)
         handle = encode_handle(offset, len(payload))
         payload = block.encode_pairs([(file_format.PROPERTIES_BLOCK, handle)], restart_interval=1)
         metaindex = block.seal(payload, compress=False)
         handle = encode_handle(offset + len(properties), len(payload))
-        footer = (
-            (bytes((file_format.CHECKSUM_CRC32C,)) + handle + index.handle).ljust(
-                file_format.FOOTER_HANDLES_END, b"\0"
-            )
-            + file_format.VERSION.to_bytes(4, "little")
-            + file_format.MAGIC
-        )
-        return b"".join((*self._blocks, index.stored, properties, metaindex, footer))
+        handles = bytes((file_format.CHECKSUM_CRC32C,)) + handle + top_handle
+        footer = handles.ljust(file_format.FOOTER_HANDLES_END, b"\0")
+        footer += file_format.VERSION.to_bytes(4, "little") + file_format.MAGIC
+        return b"".join((*self._blocks, index, properties, metaindex, footer))
 
     def _take(self, keys: Sequence[bytes]) -> None:
         """Check that the keys of new records ascend, and count them."""
@@ -345,30 +341,13 @@ class _Level:
         if estimate <= file_format.INDEX_PARTITION_THRESHOLD or not self.entries:
             return False
         header_size = 1 + len(encode_varint(len(key))) + 4 + 4
-        return (
-            estimate >= file_format.INDEX_PARTITION_SIZE
-            or estimate + len(key) + file_format.INDEX_HANDLE_GUESS + header_size
-            > file_format.INDEX_PARTITION_SIZE
-        )
+        estimate += len(key) + file_format.INDEX_HANDLE_GUESS + header_size
+        return estimate > file_format.INDEX_PARTITION_SIZE
 
     def payload(self) -> bytes:
         """Encode the block."""
         starts = accumulate(map(len, self.entries[:-1]), initial=0)
         return b"".join(self.entries) + block.encode_restarts(list(starts))
-
-
-class WrittenIndex(NamedTuple):
-    """An index ready to be written.
-
-    Attributes:
-        stored: the bytes of all its blocks.
-        handle: encoded handle of the top block.
-        sizes: the table's properties that describe the index, by name.
-    """
-
-    stored: bytes
-    handle: bytes
-    sizes: dict[str, int]
 
 
 class IndexWriter:
@@ -404,8 +383,13 @@ class IndexWriter:
             offset += size
         return offset
 
-    def finish(self, offset: int) -> WrittenIndex:
-        """Encode the index."""
+    def finish(self, offset: int) -> tuple[bytes, bytes, dict[str, int]]:
+        """Encode the index.
+
+        Returns:
+            The bytes of all its blocks, the encoded handle of the top block, and the table's
+            properties that describe the index, by name.
+        """
         top = self._level
         if not top.entries:
             top.add(file_format.EMPTY_TABLE_TRAILER, 0, file_format.EMPTY_BLOCK_SIZE)
@@ -426,7 +410,7 @@ class IndexWriter:
         if self._full:
             sizes[file_format.INDEX_PARTITIONS] = len(top.entries)
             sizes["rocksdb.top-level.index.size"] = len(payload)
-        return WrittenIndex(b"".join(written), handle, sizes)
+        return b"".join(written), handle, sizes
 
 
 _ONE_RESTART = 2**31 - 1
@@ -467,11 +451,8 @@ def encode_properties(user: Mapping[str, bytes], numbers: Mapping[str, int]) -> 
         user: user properties, by name; their names do not begin with the format's prefix.
         numbers: the format's own counts and sizes, by name.
     """
-    index_type = (
-        file_format.INDEX_TWO_LEVEL
-        if file_format.INDEX_PARTITIONS in numbers
-        else file_format.INDEX_SINGLE_LEVEL
-    )
+    is_deep = file_format.INDEX_PARTITIONS in numbers
+    index_type = file_format.INDEX_TWO_LEVEL if is_deep else file_format.INDEX_SINGLE_LEVEL
     merged = {
         **_FIXED,
         **user,

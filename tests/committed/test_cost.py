@@ -199,7 +199,7 @@ def test_diff_of_an_unrelated_prefix_opens_nothing(trees: TreeStore, tree: Metar
     other = change(trees, tree, {key(8000): value(-1)})
     fresh = reopened(trees)
     assert list(diff(fresh, tree, other, prefix=b"k00")) == []
-    assert list(diff(fresh, tree, other, after=key(9000))) == []
+    assert list(diff(fresh, tree, other, start=key(9000) + b"\0")) == []
     assert fresh.counts.ranges_opened == 0
 
 

@@ -65,7 +65,7 @@ def page(found: list[Difference], prefix: bytes, after: bytes) -> list[Differenc
 def test_diff_of_unrelated_trees(left: Model, right: Model, prefix: bytes, after: bytes) -> None:
     trees = new_trees()
     a, b = build(trees, left), build(trees, right)
-    found = list(diff(trees, a, b, prefix=prefix, after=after))
+    found = list(diff(trees, a, b, prefix=prefix, start=after + b"\0" if after else b""))
     assert found == page(of_models(left, right), prefix, after)
 
 
@@ -74,7 +74,15 @@ def test_diff_of_related_trees(model: Model, step: Changes, prefix: bytes, after
     trees = new_trees()
     left = model | large_model(400)
     right = changed(left, step)
-    found = list(diff(trees, build(trees, left), build(trees, right), prefix=prefix, after=after))
+    found = list(
+        diff(
+            trees,
+            build(trees, left),
+            build(trees, right),
+            prefix=prefix,
+            start=after + b"\0" if after else b"",
+        )
+    )
     assert found == page(of_models(left, right), prefix, after)
 
 
@@ -121,7 +129,7 @@ def test_compare(
         left=build(trees, left),
         right=build(trees, right),
         prefix=prefix,
-        after=after,
+        start=after + b"\0" if after else b"",
     )
     assert list(found) == page(three_way(base, left, right), prefix, after)
 
@@ -191,5 +199,5 @@ def test_an_interval_is_compared_from_its_start_to_before_its_stop() -> None:
         assert list(diff(trees, old, new, start=start, stop=stop)) == wanted
         three = compare(trees, base=base_of, left=old, right=new, start=start, stop=stop)
         assert list(three) == wanted
-    found = diff(trees, old, new, prefix=b"k0001", start=key(12), after=key(13), stop=key(15))
+    found = diff(trees, old, new, prefix=b"k0001", start=key(13) + b"\0", stop=key(15))
     assert [each.path for each in found] == [key(14)]

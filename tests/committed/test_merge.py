@@ -266,20 +266,26 @@ def test_merging_into_nothing_and_to_nothing() -> None:
 
 
 def test_a_conflict_says_how_many_paths_it_has_and_how_many_may_be_none() -> None:
-    paths = [b"a", b"b", b"c"]
+    def conflict(count: int, unlikes: int = 0) -> MergeConflict:
+        conflicts = Conflicts()
+        for number in range(count):
+            conflicts.add(b"%05d" % number, unlike_checksums=number < unlikes)
+        return MergeConflict(conflicts)
+
     for count, what in ((1, "1 path was"), (2, "2 paths were"), (1_500, "1,500 paths were")):
-        error = MergeConflict(paths, count)
+        error = conflict(count)
         assert error.message == f"merge conflict: {what} changed differently on both sides"
         assert "`strategy=source-wins`" in (error.hint or "")
-        assert (error.count, error.paths, error.unlike_checksums) == (count, tuple(paths), ())
+        assert (error.count, len(error.paths)) == (count, min(count, MAX_CONFLICTS_LISTED))
+        assert error.unlike_checksums == ()
     for count, unlikes, those in (
         (1, 1, "it"),
         (2, 1, "1 of them"),
         (2_000, 1_500, "1,500 of them"),
     ):
-        error = MergeConflict(paths, count, unlike=paths[:1], unlikes=unlikes)
+        error = conflict(count, unlikes)
         assert f"both sides; {those} may be no conflict: " in error.message
-        assert error.unlike_checksums == (b"a",)
+        assert len(error.unlike_checksums) == min(unlikes, MAX_CONFLICTS_LISTED)
 
 
 MD5, OTHER_MD5, BLAKE3 = "a" * 32, "b" * 32, "c" * 64
