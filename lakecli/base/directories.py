@@ -36,7 +36,10 @@ def make_private(path: StrPath) -> None:
         OSError: the directory cannot be created, or a file has its name.
     """
     if not _make(os.fspath(path)):
-        _close(path)
+        status = os.stat(path)
+        is_open = stat.S_IMODE(status.st_mode) & ~PRIVATE
+        if is_open and status.st_uid == os.geteuid():
+            os.chmod(path, PRIVATE)
 
 
 def make_durable(path: StrPath) -> None:
@@ -94,10 +97,3 @@ def sync_directory(path: StrPath) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def _close(path: StrPath) -> None:
-    status = os.stat(path)
-    is_open = stat.S_IMODE(status.st_mode) & ~PRIVATE
-    if is_open and status.st_uid == os.geteuid():
-        os.chmod(path, PRIVATE)

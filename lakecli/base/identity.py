@@ -87,11 +87,6 @@ def frame_int(value: int) -> bytes:
     return b"\x02\x08" + value.to_bytes(8, "big", signed=True)
 
 
-def frame_bytes(value: bytes) -> bytes:
-    """Frame raw bytes."""
-    return b"\x00" + frame_int(len(value)) + value
-
-
 def frame_str(value: str) -> bytes:
     """Frame a string as UTF-8; surrogates become the undecodable bytes that they represent."""
     data = value.encode("utf-8", "surrogateescape")
@@ -111,8 +106,8 @@ def frame_map(items: Mapping[str, str]) -> bytes:
 
 
 def frame_embedded(identity: bytes) -> bytes:
-    """Frame another object's identity."""
-    return b"\x05" + frame_bytes(identity)
+    """Frame another object's identity, as raw bytes."""
+    return b"\x05\x00" + frame_int(len(identity)) + identity
 
 
 def record_id(key: bytes, identity: bytes) -> bytes:

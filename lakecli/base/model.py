@@ -13,30 +13,7 @@ from typing import Final, NamedTuple, NewType
 from lakecli.base.ids import CommitId, MetarangeId, RangeId, RepositoryUuid
 from lakecli.errors import IntegrityError
 
-__all__ = [
-    "CLIENT_METADATA_PREFIX",
-    "CLIENT_MTIME",
-    "CONTENT_CODINGS",
-    "CONTENT_ENCODING",
-    "EMPTY_TREE",
-    "MAX_PATH_SIZE",
-    "NAMED_KINDS",
-    "Branch",
-    "ChangeType",
-    "Commit",
-    "CommitId",
-    "Difference",
-    "Entry",
-    "MergeStrategy",
-    "MetarangeId",
-    "RangeId",
-    "RefKind",
-    "RepositoryRecord",
-    "RepositoryUuid",
-    "StagingToken",
-    "Tag",
-    "is_repository_name",
-]
+__all__ = ["CommitId", "MetarangeId", "RangeId", "RepositoryUuid"]  # types of fields
 
 
 class Demand(StrEnum):

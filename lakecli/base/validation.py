@@ -63,8 +63,7 @@ class Record:
 
     def __init__(self, fields: Mapping[str, Field | Callable[[object], Any]]) -> None:
         self._fields = {
-            name: field if isinstance(field, Field) else Field(field)
-            for name, field in fields.items()
+            name: each if isinstance(each, Field) else Field(each) for name, each in fields.items()
         }
 
     @property
