@@ -56,7 +56,9 @@ class SlowAnswerError(TimeoutError):
         server: host and port of the server or proxy, or ``""``.
     """
 
-    server = ""
+    def __init__(self, text: str, server: str = "") -> None:
+        super().__init__(text)
+        self.server = server
 
 
 class AnswerLimits(NamedTuple):
@@ -146,18 +148,12 @@ class _BoundedSocket:
                 self._sock.sendall(view[start : start + _PIECE])
         except TimeoutError:
             text = f"it took no part of the request for {self._limits.timeout:g} s"
-            raise _slow(text, self._server) from None
+            raise SlowAnswerError(text, self._server) from None
 
     def makefile(self, _mode: str = "rb", buffering: int = -1) -> Any:  # noqa: ANN401 - of two kinds
         """Return a file that reads the answer within the limits."""
         raw = _Raw(self._sock, self._limits, self._server)
         return BufferedReader(raw) if buffering else raw
-
-
-def _slow(text: str, server: str) -> SlowAnswerError:
-    error = SlowAnswerError(text)
-    error.server = server
-    return error
 
 
 class _BoundedResponse(HTTPResponse):
@@ -257,7 +253,7 @@ class _Raw(RawIOBase):
             text = f"its headers were not complete after {self._timeout:g} s"
         elif is_silent:
             text = f"it sent nothing for {self._timeout:g} s"
-        return _slow(text, self._server)
+        return SlowAnswerError(text, self._server)
 
 
 class _Chunks:

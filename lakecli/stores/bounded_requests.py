@@ -15,16 +15,8 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import PoolManager
 
+from lakecli.stores import responses
 from lakecli.stores.answer_limits import AnswerLimits, bounded_pools
-from lakecli.stores.responses import (
-    MAX_ANSWER,
-    MAX_REFUSAL,
-    RangeIgnoredError,
-    ServerDate,
-    UnusableAnswerError,
-    longest_part,
-    size_of_part,
-)
 
 _PORTS: Final = {"http": 80, "https": 443}
 _RANGES: Final = ("x-ms-range", "range")
@@ -36,7 +28,7 @@ CONNECTIONS: Final = 32
 
 def bound_answers(
     session: requests.Session,
-    server_date: ServerDate,
+    server_date: responses.ServerDate,
     check: Callable[..., None],
     limits: AnswerLimits,
 ) -> None:
@@ -96,7 +88,7 @@ class _BoundedBody:
 
     def read(self, *_: object, **__: object) -> bytes:
         """Refuse every read except by `stream`, which counts the bytes."""
-        raise UnusableAnswerError("it is read without a bound")
+        raise responses.UnusableAnswerError("it is read without a bound")
 
 
 class BoundedAdapter(HTTPAdapter):
@@ -151,20 +143,22 @@ def _limit_of(
     Without a function, a larger response is cut. Without a limit, any size is accepted.
     """
     if answer.status_code >= HTTPStatus.MULTIPLE_CHOICES:
-        return MAX_REFUSAL, None
+        return responses.MAX_REFUSAL, None
     if not is_object:
-        return MAX_ANSWER, lambda: UnusableAnswerError(f"it has more than {MAX_ANSWER:,} bytes")
+        return responses.MAX_ANSWER, lambda: responses.UnusableAnswerError(
+            f"it has more than {responses.MAX_ANSWER:,} bytes"
+        )
     asked = next((str(request.headers[name]) for name in _RANGES if name in request.headers), "")
     if not asked or request.method != "GET":
         return None, None
     if answer.status_code == HTTPStatus.PARTIAL_CONTENT:
-        size = size_of_part(asked, answer.headers.get("Content-Range", ""))
+        size = responses.size_of_part(asked, answer.headers.get("Content-Range", ""))
         if answer.headers.get("Content-Length", str(size)) != str(size):
-            raise UnusableAnswerError("its length is not that of the part")
-        return size, lambda: UnusableAnswerError("it has more bytes than were asked for")
+            raise responses.UnusableAnswerError("its length is not that of the part")
+        return size, lambda: responses.UnusableAnswerError("it has more bytes than were asked for")
     if not asked.startswith("bytes=0-") and answer.headers.get("Content-Length") != "0":
-        raise RangeIgnoredError
-    return longest_part(asked), RangeIgnoredError
+        raise responses.RangeIgnoredError
+    return responses.longest_part(asked), responses.RangeIgnoredError
 
 
 def _check_location(answer: requests.Response, url: str) -> None:
@@ -172,9 +166,9 @@ def _check_location(answer: requests.Response, url: str) -> None:
     if location is None:
         return
     if answer.is_redirect:
-        raise UnusableAnswerError(f"it is a redirect ({answer.status_code})")
+        raise responses.UnusableAnswerError(f"it is a redirect ({answer.status_code})")
     if _origin_of(location) != _origin_of(url):
-        raise UnusableAnswerError("it sends an upload to another server")
+        raise responses.UnusableAnswerError("it sends an upload to another server")
 
 
 def _origin_of(url: str) -> tuple[str, str, int | None]:

@@ -10,16 +10,7 @@ from contextlib import contextmanager
 from typing import ClassVar, Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from lakecli.errors import (
-    IntegrityError,
-    LakeError,
-    PermissionDenied,
-    Refused,
-    Unreachable,
-    Unresponsive,
-    Unsupported,
-    UsageError,
-)
+from lakecli import errors
 from lakecli.stores.capabilities import UploadNotFound
 from lakecli.stores.contract import ConditionFailed, ObjectArchived, ObjectNotFound
 from lakecli.stores.obstacles import obstacle_of
@@ -29,11 +20,11 @@ from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError
 class Words(NamedTuple):
     """A template of an error: its class, and the forms of its message and hint."""
 
-    error: type[LakeError]
+    error: type[errors.LakeError]
     message: str
     hint: str | None = None
 
-    def filled(self, details: Mapping[str, str]) -> LakeError:
+    def filled(self, details: Mapping[str, str]) -> errors.LakeError:
         """Return the error with `details` filled in; if the last detail is empty, it is omitted."""
         hint = self.hint and self.hint.format_map(details)
         return self.error(self.message.format_map(details).rstrip(": "), hint=hint)
@@ -43,17 +34,17 @@ MISSING: Final = Words(ObjectNotFound, "no such object: {what}")
 LOST: Final = Words(ConditionFailed, "another version is there, nothing was written: {what}")
 ARCHIVED: Final = Words(ObjectArchived, "archived ({tier}), restore it first: {what}", "{restore}")
 NO_UPLOAD: Final = Words(UploadNotFound, "no such upload in parts: {what}")
-BUSY: Final = Words(Unreachable, "{host} answered {code}: {what}", "{again}")
-BROKEN: Final = Words(Unreachable, "{host} broke the connection ({code}): {what}", "{again}")
-SILENT: Final = Words(Unreachable, "{host} did not answer in time: {what}", "{again}")
+BUSY: Final = Words(errors.Unreachable, "{host} answered {code}: {what}", "{again}")
+BROKEN: Final = Words(errors.Unreachable, "{host} broke the connection ({code}): {what}", "{again}")
+SILENT: Final = Words(errors.Unreachable, "{host} did not answer in time: {what}", "{again}")
 SLOW: Final = Words(
-    Unresponsive,
+    errors.Unresponsive,
     "{server} did not answer in time, {text}: {what}",
     "{again}; on a slow network, raise network.timeout or lower network.min_rate",
 )
 
-REFUSED: Final = Words(Refused, "{host} refused the request ({code}): {what}: {text}")
-UNABLE: Final = Words(Unsupported, "{host} cannot do this ({code}): {what}")
+REFUSED: Final = Words(errors.Refused, "{host} refused the request ({code}): {what}: {text}")
+UNABLE: Final = Words(errors.Unsupported, "{host} cannot do this ({code}): {what}")
 
 BY_XML_CODE: Final = dict.fromkeys(("NoSuchUpload", "InvalidPart", "InvalidPartOrder"), NO_UPLOAD)
 """The errors for error codes of S3's API, which Google's XML API also uses."""
@@ -67,16 +58,16 @@ DAMAGED: Final = (
 """The hint of an error about bytes that changed on the way to or from the server."""
 
 GARBLED: Final = Words(
-    IntegrityError, "{host} received other bytes than were sent ({code}): {what}", DAMAGED
+    errors.IntegrityError, "{host} received other bytes than were sent ({code}): {what}", DAMAGED
 )
 NO_RANGES: Final = Words(
-    Unsupported,
+    errors.Unsupported,
     "{host} does not answer a request for a part of an object with that part: {what}",
     "use a server that implements HTTP ranges",
 )
 
 UNUSABLE: Final = Words(
-    Unreachable,
+    errors.Unreachable,
     "{host} sent an answer that cannot be used, {text}: {what}",
     "check the endpoint, and whether a proxy or a login page answers in place of the store",
 )
@@ -137,7 +128,7 @@ def split_server(url: str, what: str) -> SplitResult | None:
     except ValueError:  # of an IPv6 address, or of a port
         return None
     if "@" in parts.netloc:
-        raise UsageError(
+        raise errors.UsageError(
             f"a user name or a password in {what}",
             hint="leave them out, http[s]://HOST[:PORT]; credentials have settings of their own, "
             "see `help clouds`",
@@ -189,7 +180,7 @@ class Translator(ABC):
         """
         try:
             yield key
-        except LakeError:  # of a body that is read, for example
+        except errors.LakeError:  # of a body that is read, for example
             raise
         except Exception as error:
             known = self.known(error, key, may_be_absent=may_be_absent)
@@ -200,7 +191,7 @@ class Translator(ABC):
             finally:
                 del known  # or the error, and with it an open response, would refer to itself
 
-    def known(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
+    def known(self, error: Exception, key: str, *, may_be_absent: bool) -> errors.LakeError | None:
         """Return lakecli's error for an error of an SDK, or ``None`` for any other error."""
         if isinstance(error, UnusableAnswerError):
             return self.unusable(str(error), key)
@@ -218,49 +209,47 @@ class Translator(ABC):
         found = found or obstacle_of(error, self._host, bundle=self.bundle)
         return found or self._of_sdk(error, key)
 
-    def error(self, words: Words, key: str = "", **details: str) -> LakeError:
+    def error(self, words: Words, key: str = "", **details: str) -> errors.LakeError:
         """Return the error for a template, about one object or the bucket."""
         what = repr(f"{self._bucket}/{key}") if key else self._bucket
         details |= self._names | {"bucket": self._bucket, "what": what, "again": self.again}
         # Where the configuration is wrong, the host is unknown; those words do not name it.
         if "{host}" in words.message:
             details["host"] = self._host()
-        if self.anonymous and issubclass(words.error, PermissionDenied):
+        if self.anonymous and issubclass(words.error, errors.PermissionDenied):
             words = words._replace(hint=_ANONYMOUS.format(self.anonymous))
         return words.filled(details)
 
     def check_writes(self, method: str) -> None:
         """Refuse a request that writes, if requests are sent without credentials."""
         if self.anonymous and method not in {"GET", "HEAD"}:
-            raise PermissionDenied(
+            raise errors.PermissionDenied(
                 f"{self._bucket} is read without credentials, nothing was written there",
                 hint=_ANONYMOUS.format(self.anonymous),
             )
 
-    def no_signature(self, url: str) -> LakeError:
+    def no_signature(self, url: str) -> errors.LakeError:
         """Return the error for signing without credentials; it names the object's plain `url`."""
-        return Unsupported(
+        return errors.Unsupported(
             f"cannot presign, {self._bucket} is read without credentials",
             hint=f"its objects have plain URLs: {url}",
         )
 
-    def unusable(self, text: str, key: str = "") -> LakeError:
+    def unusable(self, text: str, key: str = "") -> errors.LakeError:
         """Return the error for an answer that no store sends; `text` describes the defect."""
         return self.error(UNUSABLE, key, text=text)
 
-    def no_order(self) -> LakeError:
+    def no_order(self) -> errors.LakeError:
         """Return the error for a bucket that is not listed in byte order."""
-        words = Words(
-            Unsupported, "{host} does not list the keys in byte order: {bucket}", self.order_hint
-        )
-        return self.error(words)
+        text = "{host} does not list the keys in byte order: {bucket}"
+        return self.error(Words(errors.Unsupported, text, self.order_hint))
 
     def words_of(self, code: str, status: int) -> Words:
         """Return the error template for a refusal with this error code and HTTP status."""
         words = self.by_code.get(code) or self.by_status.get(status)
         return words or (BUSY if status >= SERVER_FAULT else self.refused)
 
-    def refused_delete(self, status: int, code: str, key: str) -> LakeError:
+    def refused_delete(self, status: int, code: str, key: str) -> errors.LakeError:
         """Return the error for one object that a batch of deletions could not delete."""
         details = {"code": code or str(status), "text": "", "action": self.action_for("")}
         return self.error(self.words_of(code, status), key, **details)
@@ -270,10 +259,12 @@ class Translator(ABC):
         return permission_hint(text)
 
     @abstractmethod
-    def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
+    def _of_answer(
+        self, error: Exception, key: str, *, may_be_absent: bool
+    ) -> errors.LakeError | None:
         """Return the error for a server's error response, or ``None`` for any other error."""
 
-    def _of_sdk(self, error: Exception, key: str) -> LakeError | None:
+    def _of_sdk(self, error: Exception, key: str) -> errors.LakeError | None:
         names = (base.__name__ for base in type(error).__mro__)
         words = next((self.by_class[name] for name in names if name in self.by_class), None)
         if words is None:

@@ -4,13 +4,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial
 from io import BytesIO
 from threading import BoundedSemaphore, Lock, RLock
-from typing import BinaryIO, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import BinaryIO, ClassVar, Generic, Protocol, TypeVar
 
 from lakecli.base.retry import REQUESTS
-from lakecli.errors import LakeError, Unsupported, UsageError
+from lakecli.errors import LakeError, UsageError
+from lakecli.stores import contract
 from lakecli.stores.capabilities import (
     PART_SIZE,
     CopiesFrom,
@@ -22,22 +22,7 @@ from lakecli.stores.capabilities import (
     WritesGarbled,
 )
 from lakecli.stores.cloud_errors import Translator
-from lakecli.stores.contract import (
-    ABSENT,
-    PLAIN,
-    Absent,
-    Attributes,
-    BucketNotFound,
-    Condition,
-    ConditionFailed,
-    ObjectInfo,
-    ObjectNotFound,
-    ObjectStore,
-    Version,
-    check_matching,
-    check_range,
-    put_content,
-)
+from lakecli.stores.contract import PLAIN, Attributes, Condition, Version
 from lakecli.stores.responses import ServerDate, check_moves
 from lakecli.stores.streams import batches, read_exactly
 
@@ -49,17 +34,11 @@ class SdkClient(Protocol):
         """Return the first page of a listing."""
 
     def write(
-        self,
-        name: str,
-        data: bytes,
-        attributes: Attributes,
-        condition: Condition,
-        *,
-        may_repeat: bool,
+        self, name: str, data: bytes, attributes: Attributes, condition: Condition, *, repeats: bool
     ) -> Version:
         """Write an object by one request. Without a condition, the request may be repeated.
 
-        With `may_repeat` a conditional request is repeated, too, although the first attempt may
+        With `repeats` a conditional request is repeated, too, although the first attempt may
         have written the object.
         """
 
@@ -84,13 +63,8 @@ class SdkClient(Protocol):
 T = TypeVar("T")
 Client = TypeVar("Client", bound=SdkClient)
 Position = TypeVar("Position")
-
-
-class Refusal(NamedTuple):
-    """An object that a batch of deletions could not delete, and the reason."""
-
-    full: str
-    error: LakeError
+Refusal = tuple[str, LakeError]
+"""The full name of an object that could not be deleted, and the reason."""
 
 
 class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClock):
@@ -144,10 +118,10 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
             Unsupported: the server does not implement ranges.
             IntegrityError: the bytes do not have the checksum that the store keeps.
         """
-        check_range(start, length)
+        contract.check_range(start, length)
         if length == 0:
             found = self.head(key, version_id=version_id)
-            check_matching(matching, key, found.etag, found.version, found.md5)
+            contract.check_matching(matching, key, found.etag, found.version, found.md5)
             return b""
         return self._get(key, start, length, matching, version_id)
 
@@ -157,20 +131,20 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
     ) -> bytes: ...
 
     @abstractmethod
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+    def head(self, key: str, *, version_id: str = "") -> contract.ObjectInfo:
         """Describe one object, or a version of it."""
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects, many by one request; a missing object is ignored."""
         for batch in batches(map(self.full, keys), self.delete_size):
-            for refusal in self._delete(batch):
-                if not isinstance(refusal.error, ObjectNotFound):
-                    raise refusal.error
+            for _, error in self._delete(batch):
+                if not isinstance(error, contract.ObjectNotFound):
+                    raise error
                 self._check_bucket_once()
 
     @abstractmethod
     def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
-        """Delete objects by one request."""
+        """Delete objects by one request; return the names of those that are left, each with why."""
 
     def batch(self) -> "ParallelBatch":
         """Start a batch of parallel create-only requests."""
@@ -194,7 +168,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         try:
             with self.translator.translated(self.readable(key)) as full:
                 yield full
-        except ObjectNotFound:
+        except contract.ObjectNotFound:
             self._check_bucket_once()
             raise
         self._bucket_exists = True
@@ -261,7 +235,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
             return
         try:
             self.check_bucket()
-        except BucketNotFound:
+        except contract.BucketNotFound:
             raise
         except LakeError:
             return  # unknown; the object is missing either way
@@ -269,9 +243,9 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
     def _check_absent(self, key: str) -> None:
         """Raise `ConditionFailed` if the key exists, before a large body is sent."""
-        with suppress(ObjectNotFound):
+        with suppress(contract.ObjectNotFound):
             self.head(key)
-            raise ConditionFailed(f"object is there already, nothing was written: {key!r}")
+            raise contract.ConditionFailed(f"object is there already, nothing was written: {key!r}")
 
 
 class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Client]):
@@ -316,30 +290,20 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
             body = BytesIO(body)
         first = read_exactly(body, PART_SIZE)
         if len(first) < PART_SIZE:
-            return self._put_whole(key, first, condition, attributes)
-        if isinstance(condition, Absent):
+            with self.translated(key, may_be_absent=True) as full:
+                return self.sdk().write(full, first, attributes, condition, repeats=False)
+        if isinstance(condition, contract.Absent):
             self._check_absent(key)
         return self._put_stream(key, first, body, condition, attributes)
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; a retry is safe, as the key determines the bytes."""
         try:
-            self._put_whole(key, body, ABSENT, PLAIN, may_repeat=True)
-        except ConditionFailed:
+            with self.translated(key, may_be_absent=True) as full:
+                self.sdk().write(full, body, PLAIN, contract.ABSENT, repeats=True)
+        except contract.ConditionFailed:
             return False
         return True
-
-    def _put_whole(
-        self,
-        key: str,
-        data: bytes,
-        condition: Condition,
-        attributes: Attributes,
-        *,
-        may_repeat: bool = False,
-    ) -> Version:
-        with self.translated(key, may_be_absent=True) as full:
-            return self.sdk().write(full, data, attributes, condition, may_repeat=may_repeat)
 
     def _put_stream(
         self, key: str, first: bytes, rest: BinaryIO, condition: Condition, attributes: Attributes
@@ -350,27 +314,25 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
     def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
         with self.translated():
             failed = self.sdk().delete(names, versions)
-        return [
-            Refusal(full, self.translator.refused_delete(status, code, full))
-            for full, status, code in failed
-        ]
+        refused = self.translator.refused_delete
+        return [(full, refused(status, code, full)) for full, status, code in failed]
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
         """Delete the objects that still have the given versions; see `DeletesMatching`."""
         kept: list[str] = []
         for batch in batches(objects, self.delete_size):
             names = [self.full(key) for key, _ in batch]
-            for refusal in self._delete(names, [version for _, version in batch]):
-                if isinstance(refusal.error, ConditionFailed):
+            for full, error in self._delete(names, [version for _, version in batch]):
+                if isinstance(error, contract.ConditionFailed):
                     # A condition on an object that does not exist fails, too.
-                    with suppress(ObjectNotFound):
-                        key = refusal.full[len(self.start) :]
+                    with suppress(contract.ObjectNotFound):
+                        key = full[len(self.start) :]
                         self.head(key)
                         kept.append(key)
-                elif isinstance(refusal.error, ObjectNotFound):
+                elif isinstance(error, contract.ObjectNotFound):
                     self._check_bucket_once()
                 else:
-                    raise refusal.error
+                    raise error
         return kept
 
 
@@ -385,55 +347,25 @@ class ParallelBatch:
     Objects become visible one by one, each complete and durable; `flush` waits for all of them.
     """
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: contract.ObjectStore) -> None:
         self._store = store
         self._lock = Lock()
         self._slots = BoundedSemaphore(WORKERS + WAITING)
         self._pool = ThreadPoolExecutor(WORKERS, "put")
-        self._error: BaseException | None = None
-        self._existing: set[str] = set()
+        self._sent: list[tuple[str, Future[bool]]] = []
 
     def put_new(self, key: str, body: bytes) -> None:
         """Send `body` in a thread of the pool; `flush` raises the errors."""
-        self._submit(self._store.put_new, key, body)
-
-    def put_content(self, key: str, body: bytes) -> None:
-        """Write `body` as `put_new` does, but replace an existing object of another size."""
-        self._submit(partial(put_content, self._store), key, body)
-
-    def _submit(self, put: Callable[[str, bytes], bool], key: str, body: bytes) -> None:
         self._slots.acquire()
         with self._lock:
-            future = self._pool.submit(put, key, body)
-        future.add_done_callback(partial(self._finished, key))
-
-    def spool(self) -> tuple[str, BinaryIO]:
-        """Refuse: a bucket cannot rename objects."""
-        raise Unsupported(f"cannot rename objects in {self._store.uri}")
-
-    def adopt(self, key: str, temporary: str) -> None:
-        """Refuse: this batch has no temporary objects."""
-        raise ValueError(f"not a spool of this batch: {temporary!r}, for {key!r}")
-
-    def discard(self, temporary: str) -> None:
-        """Do nothing: this batch has no temporary objects."""
+            future = self._pool.submit(self._store.put_new, key, body)
+            self._sent.append((key, future))
+        future.add_done_callback(lambda _: self._slots.release())
 
     def flush(self) -> Collection[str]:
         """Wait for all requests, then raise the first error."""
         with self._lock:
             pool, self._pool = self._pool, ThreadPoolExecutor(WORKERS, "put")
+            sent, self._sent = self._sent, []
         pool.shutdown()
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-        existing, self._existing = self._existing, set()
-        return existing
-
-    def _finished(self, key: str, future: Future[bool]) -> None:
-        self._slots.release()
-        error = future.exception()
-        if error is None:
-            if not future.result():
-                self._existing.add(key)
-        elif self._error is None:
-            self._error = error
+        return {key for key, future in sent if not future.result()}

@@ -288,29 +288,6 @@ class WriteBatch(Protocol):
     def put_new(self, key: str, body: bytes) -> None:
         """Write `body` unless the key exists; an existing object is unchanged."""
 
-    def put_content(self, key: str, body: bytes) -> None:
-        """Write `body` unless an object of this key and size exists.
-
-        Only for keys derived from the digest of their bytes: an object of another size is damaged
-        and is replaced. See the function `put_content`.
-        """
-
-    def adopt(self, key: str, temporary: str) -> None:
-        """Move a finished temporary object of `spool` to its final key, the digest of its bytes.
-
-        An existing object of the same size is kept; one of another size is replaced.
-        """
-
-    def spool(self) -> tuple[str, BinaryIO]:
-        """Open a temporary object whose final key is still unknown; the caller closes the file.
-
-        Raises:
-            Unsupported: the store cannot rename objects.
-        """
-
-    def discard(self, temporary: str) -> None:
-        """Remove a temporary object of `spool` that will not get a key."""
-
     def flush(self) -> Collection[str]:
         """Make everything written so far durable and visible, in order: content first, then names.
 

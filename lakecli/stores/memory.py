@@ -13,30 +13,15 @@ import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from threading import RLock
 from typing import BinaryIO, Final
 
 import google_crc32c
 
 from lakecli.errors import IntegrityError, Unsupported
+from lakecli.stores import contract
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
-from lakecli.stores.contract import (
-    ABSENT,
-    PLAIN,
-    Attributes,
-    BucketNotFound,
-    Condition,
-    ConditionFailed,
-    ObjectInfo,
-    ObjectNotFound,
-    Version,
-    check_condition,
-    check_matching,
-    check_range,
-    key_bytes,
-    put_content,
-)
+from lakecli.stores.contract import PLAIN, Attributes, Condition, ObjectInfo, Version
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
 
@@ -142,7 +127,7 @@ class MemoryStore:
         version_id: str = "",
     ) -> bytes:
         """Return a range of an object, or of a version of it; see `ObjectStore.get`."""
-        check_range(start, length)
+        contract.check_range(start, length)
         body = self._find(key, version_id, matching).body
         return body[start:] if length is None else body[start : start + length]
 
@@ -167,22 +152,16 @@ class MemoryStore:
         with bucket.lock:
             self._check_bucket()
             current = bucket.objects.get(self._prefix + key)
-            check_condition(condition, None if current is None else current.info.version, key)
+            version = None if current is None else current.info.version
+            contract.check_condition(condition, version, key)
             return self._keep(key, data, attributes)
 
     def _keep(self, key: str, data: bytes, attributes: Attributes) -> Version:
         bucket = self._bucket
         bucket.writes += 1
         version = Version(f"v{bucket.writes}")
-        info = ObjectInfo(
-            key=key,
-            size=len(data),
-            modified_at=bucket.now(),
-            version=version,
-            content_type=attributes.content_type,
-            content_encoding=attributes.content_encoding,
-            metadata=dict(attributes.metadata),
-        )
+        kept = attributes._replace(metadata=dict(attributes.metadata))
+        info = ObjectInfo(key, len(data), bucket.now(), version, **kept._asdict())
         bucket.keep(self._prefix + key, Stored(data, info))
         return version
 
@@ -193,8 +172,8 @@ class MemoryStore:
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; return whether the key was absent."""
         try:
-            self.put(key, body, ABSENT)
-        except ConditionFailed:
+            self.put(key, body, contract.ABSENT)
+        except contract.ConditionFailed:
             return False
         return True
 
@@ -206,10 +185,10 @@ class MemoryStore:
         """Yield objects in byte order; the listing shows the state at its beginning."""
         self._check_bucket()
         full, skip = self._prefix + prefix, len(self._prefix)
-        floor = key_bytes(after)
+        floor = contract.key_bytes(after)
         with self._bucket.lock:
             found = [
-                (key_bytes(key[skip:]), stored.info)
+                (contract.key_bytes(key[skip:]), stored.info)
                 for key, stored in self._bucket.objects.items()
                 if key.startswith(full)
             ]
@@ -273,7 +252,7 @@ class MemoryStore:
 
     def _check_bucket(self) -> None:
         if self._missing:
-            raise BucketNotFound(
+            raise contract.BucketNotFound(
                 f"no bucket {self._name!r} in the memory of this process",
                 hint="memory:// is for tests and examples of the library: see lakecli.stores",
             )
@@ -283,20 +262,11 @@ class MemoryStore:
         full, bucket = self._prefix + key, self._bucket
         found = bucket.versions.get((full, version_id)) if version_id else bucket.objects.get(full)
         if found is None:
-            raise ObjectNotFound(f"no such object in {self.uri}: {key!r} {version_id}".rstrip())
-        check_matching(matching, key, found.info.version)
+            raise contract.ObjectNotFound(
+                f"no such object in {self.uri}: {key!r} {version_id}".rstrip()
+            )
+        contract.check_matching(matching, key, found.info.version)
         return found
-
-
-class _Spool(io.BytesIO):
-    """A temporary object that keeps its bytes after it is closed."""
-
-    body = b""
-
-    def close(self) -> None:
-        if not self.closed:
-            self.body = self.getvalue()
-        super().close()
 
 
 @dataclass
@@ -304,56 +274,21 @@ class _MemoryBatch:
     """A batch that writes nothing before `flush`, so that tests notice a missing call."""
 
     store: MemoryStore
-    _pending: list[tuple[str, bytes, bool]] = field(default_factory=list)
-    _spools: dict[str, _Spool] = field(default_factory=dict)
+    _pending: list[tuple[str, bytes]] = field(default_factory=list)
     _lock: RLock = field(default_factory=RLock)
-    _count: int = 0
 
     def put_new(self, key: str, body: bytes) -> None:
         """Queue one object."""
-        with self._lock:
-            self._pending.append((key, bytes(body), False))
-
-    def put_content(self, key: str, body: bytes) -> None:
-        """Queue one object whose key is derived from its contents."""
-        with self._lock:
-            self._pending.append((key, bytes(body), True))
-
-    def spool(self) -> tuple[str, BinaryIO]:
-        """Open a temporary object."""
-        with self._lock:
-            self._count += 1
-            name = f"spool-{self._count}"
-            spool = self._spools[name] = _Spool()
-        return name, spool
-
-    def adopt(self, key: str, temporary: str) -> None:
-        """Queue a closed temporary object under its final key."""
-        with self._lock:
-            spool = self._spools.pop(temporary)
-            if not spool.closed:
-                raise ValueError(f"{temporary} is still open")
-            self._pending.append((key, spool.body, True))
-
-    def discard(self, temporary: str) -> None:
-        """Drop a temporary object."""
-        with self._lock:
-            self._spools.pop(temporary, None)
+        self._pending.append((key, bytes(body)))
 
     def flush(self) -> Collection[str]:
         """Write everything queued; see `contract.WriteBatch`."""
         existing: set[str] = set()
         with self._lock:
-            pending, self._pending = self._pending, []
-        for number, (key, body, is_content) in enumerate(pending):
-            try:
-                put = partial(put_content, self.store) if is_content else self.store.put_new
-                if not put(key, body):
-                    existing.add(key)
-            except BaseException:
-                with self._lock:
-                    self._pending[:0] = pending[number:]
-                raise
+            while self._pending:
+                if not self.store.put_new(*self._pending[0]):
+                    existing.add(self._pending[0][0])
+                del self._pending[0]
         return existing
 
 

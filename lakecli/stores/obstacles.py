@@ -28,10 +28,8 @@ def obstacle_of(
     """
     chain = list(causes_of(error))
     if any(base.__name__ in _OF_PROXIES for each in chain for base in type(each).__mro__):
-        return Unreachable(
-            f"the proxy{_proxy_in(chain)} does not connect to {server()}: {_said(chain)}",
-            hint=_FOR_PROXIES,
-        )
+        text = f"the proxy{_proxy_in(chain)} does not connect to {server()}: {_said(chain)}"
+        return Unreachable(text, hint=_FOR_PROXIES)
     if any(_BAD_PROXY.search(str(each)) for each in chain):
         return UsageError("the proxy is no http://HOST[:PORT]", hint=_FOR_PROXIES)
     if any(getattr(each, "reason", None) == "WRONG_VERSION_NUMBER" for each in chain):
@@ -68,23 +66,16 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
 
 def _said(chain: list[BaseException]) -> str:
     """Return the operating system's message, from the last cause; earlier causes contain URLs."""
-    systems = [
-        each
-        for each in chain
-        if isinstance(each, OSError) and type(each).__module__ in {"builtins", "socket", "ssl"}
-    ]
-    if not systems:
-        return "the connection failed"
-    return str(systems[-1].strerror or systems[-1]).partition(" (_ssl.c")[0]
+    for each in reversed(chain):
+        if isinstance(each, OSError) and type(each).__module__ in {"builtins", "socket", "ssl"}:
+            return str(each.strerror or each).partition(" (_ssl.c")[0]
+    return "the connection failed"
 
 
 def _server_in(chain: list[BaseException]) -> str:
     """Return the host and port of the failed connection, or ``""``; it may be a login server."""
-    for each in chain:
-        pool = getattr(each, "pool", None)
-        if pool is not None:
-            return f"{pool.host}:{pool.port}"
-    return ""
+    pools = (getattr(each, "pool", None) for each in chain)
+    return next((f"{pool.host}:{pool.port}" for pool in pools if pool is not None), "")
 
 
 def _proxy_in(chain: list[BaseException]) -> str:

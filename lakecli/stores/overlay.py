@@ -9,21 +9,8 @@ from datetime import datetime
 from heapq import merge
 from typing import BinaryIO, TypeVar
 
-from lakecli.stores.contract import (
-    ANY,
-    PLAIN,
-    Absent,
-    Attributes,
-    Condition,
-    ConditionFailed,
-    ObjectInfo,
-    ObjectNotFound,
-    ObjectStore,
-    Version,
-    WriteBatch,
-    exists,
-    key_bytes,
-)
+from lakecli.stores import contract
+from lakecli.stores.contract import PLAIN, Attributes, Condition, ObjectInfo, ObjectStore, Version
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
 T = TypeVar("T")
@@ -49,7 +36,7 @@ class OverlayStore:
     def _read(self, read: Callable[[ObjectStore], T]) -> T:
         try:
             return read(self.upper)
-        except ObjectNotFound:
+        except contract.ObjectNotFound:
             return read(self.lower)
 
     def get(
@@ -72,13 +59,13 @@ class OverlayStore:
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
         """Write an object to `upper`; a create-only write fails if the object exists in `lower`."""
-        if isinstance(condition, Absent) and exists(self.lower, key):
-            raise ConditionFailed(f"{key} is there already")
+        if isinstance(condition, contract.Absent) and contract.exists(self.lower, key):
+            raise contract.ConditionFailed(f"{key} is there already")
         return self.upper.put(key, body, condition, attributes)
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write an object to `upper` unless its key exists in either namespace."""
-        return not exists(self.lower, key) and self.upper.put_new(key, body)
+        return not contract.exists(self.lower, key) and self.upper.put_new(key, body)
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object; see `ObjectStore.head`."""
@@ -88,7 +75,7 @@ class OverlayStore:
         """Yield the objects of both namespaces; see `ObjectStore.list`."""
         last = None
         both = (store.list(prefix, after=after) for store in (self.upper, self.lower))
-        for info in merge(*both, key=lambda info: key_bytes(info.key)):
+        for info in merge(*both, key=lambda info: contract.key_bytes(info.key)):
             if info.key != last:
                 yield info
             last = info.key
@@ -101,19 +88,19 @@ class OverlayStore:
         """Copy one object to `upper`; see `ObjectStore.copy`."""
         try:
             self.upper.copy(source, key)
-        except ObjectNotFound:
+        except contract.ObjectNotFound:
             with self.lower.open(source) as body:
-                self.upper.put(key, body, ANY)
+                self.upper.put(key, body, contract.ANY)
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Sign a URL: by `lower` for reading an object that `upper` lacks, otherwise by `upper`."""
-        is_below = request.method == "GET" and not exists(self.upper, key)
+        is_below = request.method == "GET" and not contract.exists(self.upper, key)
         return (self.lower if is_below else self.upper).presign(key, request, now=now)
 
     def local_path(self, key: str) -> str | None:
         """Return the path of the object's file, or ``None``; see `ObjectStore.local_path`."""
         return self.upper.local_path(key) or self.lower.local_path(key)
 
-    def batch(self) -> WriteBatch:
+    def batch(self) -> contract.WriteBatch:
         """Start a batch of writes to `upper`; see `ObjectStore.batch`."""
         return self.upper.batch()

@@ -13,7 +13,7 @@ from functools import lru_cache
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Final, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from lakecli.errors import UsageError
 
@@ -97,6 +97,7 @@ LONGEST: Final = timedelta(days=7)
 _NOT_PLAIN: Final = re.compile(r"[^ !#$&-\[\]-~]")
 """Characters that the plain form of a file name cannot contain: not printable ASCII, or quoted."""
 
+_PORTS: Final = {"http": 80, "https": 443}
 _NOT_IN_QUERY: Final = re.compile(r"[^A-Za-z0-9_.~-]+")
 
 
@@ -173,38 +174,22 @@ def end_of_request(headers: Mapping[str, str], payload: str) -> str:
     return "\n".join((*lines, "", ";".join(names), payload))
 
 
-class V4Url(NamedTuple):
-    """A URL for V4 signing, without its signature.
-
-    Attributes:
-        query: query of the URL, up to its signature.
-    """
-
-    query: str
-    scope: str
-    text: str
-    expires_at: datetime
-    headers: Mapping[str, str]
-
-
 def v4_url(
     v4: V4,
     request: PresignRequest,
     *,
     name: str,
     region: str,
-    host: str,
-    path: str,
+    url: str,
     start: datetime,
     lifetime: timedelta,
     parameters: Mapping[str, str],
-    put_headers: Mapping[str, str] = _NO_HEADERS,
-) -> V4Url:
-    """Return the URL of an object, without its signature.
+    put_headers: Mapping[str, str],
+) -> tuple[PresignedUrl, str, str]:
+    """Return the URL of an object, without its signature; its scope; and the text to sign.
 
     Args:
-        host: the Host header that clients send.
-        path: path of the URL, percent-encoded.
+        url: URL of the object, percent-encoded.
         start: the moment of signing, in UTC.
         parameters: further parameters of the query; parameters with an empty value are omitted.
     """
@@ -216,7 +201,10 @@ def v4_url(
     elif request.method == "PUT":
         headers = {"Content-Type": request.content_type} if request.content_type else {}
         headers |= put_headers
-    signed = {"host": host} | {header.lower(): value for header, value in headers.items()}
+    at = url.index("/", url.index("://") + 3)
+    signed = {"host": _host_of(url[:at])} | {
+        header.lower(): value for header, value in headers.items()
+    }
     seconds = int(lifetime.total_seconds())
     moment, scope = moment_and_scope(int(start.timestamp()), region, v4.service)
     shared = _shared_query(v4, f"{name}/{scope}", moment, seconds, ";".join(sorted(signed)))
@@ -226,9 +214,24 @@ def v4_url(
     written = "&".join(
         sorted(shared + [f"{each}={_quoted(value)}" for each, value in of_object.items() if value])
     )
-    canonical = f"{request.method}\n{path}\n{written}\n{end_of_request(signed, 'UNSIGNED-PAYLOAD')}"
+    canonical = (
+        f"{request.method}\n{url[at:]}\n{written}\n{end_of_request(signed, 'UNSIGNED-PAYLOAD')}"
+    )
     text = f"{v4.algorithm}\n{moment}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
-    return V4Url(written, scope, text, start + timedelta(seconds=seconds), headers)
+    unsigned = f"{url}?{written}&{v4.prefix}Signature="
+    return PresignedUrl(unsigned, start + timedelta(seconds=seconds), headers), scope, text
+
+
+@lru_cache(4)
+def _host_of(url: str) -> str:
+    """Return the Host header that clients send for a URL."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if ":" in host:
+        host = f"[{host}]"
+    if parts.port is None or parts.port == _PORTS.get(parts.scheme):
+        return host
+    return f"{host}:{parts.port}"
 
 
 @lru_cache(4)

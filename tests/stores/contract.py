@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
-from itertools import cycle
 from threading import Barrier
 from typing import TYPE_CHECKING
 
@@ -38,7 +37,7 @@ from lakecli.stores.contract import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
     from lakecli.stores.contract import Condition, ObjectStore
@@ -556,26 +555,6 @@ class ObjectStoreContract(ABC):
             assert store.get("data/00/k") == b"whole"
         assert not put_content(store, "data/00/k", b"whole")
 
-    @pytest.mark.parametrize("count", [1, 40])  # few are synced one by one, many at once
-    def test_a_batch_replaces_content_of_another_size(self, store: ObjectStore, count: int) -> None:
-        keys = [f"data/{number % 3:02}/{number}" for number in range(count)]
-        bodies = (b"", b"who", b"whole and more", b"WHOLE")
-        for key, body in zip(keys, cycle(bodies), strict=False):
-            store.put(key, body, ANY)
-        versions = {info.key: info.version for info in store.list()}
-        batch = store.batch()
-        for key in (*keys, "data/00/new", "data/zz/new"):
-            batch.put_content(key, b"whole")
-        batch.put_new("table", b"of any size")
-        existing = set(batch.flush())
-        same = set(keys[3::4])
-        assert existing == (same if self.names_existing else set())
-        for key in keys:
-            assert store.get(key) == (b"WHOLE" if key in same else b"whole")
-            assert (store.head(key).version == versions[key]) == (key in same)
-        assert store.get("data/00/new") == store.get("data/zz/new") == b"whole"
-        assert store.get("table") == b"of any size"
-
     def test_other_objects_are_never_replaced(self, store: ObjectStore) -> None:
         store.put("_lakefs/range", b"another writer's", ANY)
         batch = store.batch()
@@ -641,59 +620,6 @@ class ObjectStoreContract(ABC):
             with pytest.raises(BucketNotFound) as raised:
                 call()
             assert raised.value.message
-
-
-class SpoolContract:
-    """Tests for stores that can rename: copying and hashing in one pass."""
-
-    @pytest.fixture
-    def store(self) -> Iterator[ObjectStore]:
-        raise NotImplementedError
-
-    def test_a_spooled_file_is_adopted(self, store: ObjectStore) -> None:
-        store.put("data/old", b"SPOOLED data/old", ANY)
-        batch = store.batch()
-        for key in ("data/new", "data/old", "data/new"):
-            temporary, stream = batch.spool()
-            with stream:
-                stream.write(b"spooled ")
-                stream.write(key.encode())
-            batch.adopt(key, temporary)
-        batch.flush()
-        assert store.get("data/new") == b"spooled data/new"
-        assert store.get("data/old") == b"SPOOLED data/old"
-        assert [info.key for info in store.list()] == ["data/new", "data/old"]
-
-    def test_a_spooled_file_is_discarded(self, store: ObjectStore) -> None:
-        batch = store.batch()
-        temporary, stream = batch.spool()
-        with stream:
-            stream.write(b"half of it")
-        batch.discard(temporary)
-        batch.discard(temporary)  # once is enough
-        batch.put_new("data/other", b"other")
-        batch.flush()
-        assert [info.key for info in store.list()] == ["data/other"]
-        with pytest.raises((ValueError, KeyError)):
-            batch.adopt("data/new", temporary)
-
-    def test_adopting_replaces_content_of_another_size(self, store: ObjectStore) -> None:
-        bodies = {"data/short": b"wh", "data/same": b"WHOLE", "data/long": b"whole and more"}
-        for key, body in bodies.items():
-            store.put(key, body, ANY)
-        batch = store.batch()
-        for key in (*bodies, "data/new"):
-            temporary, stream = batch.spool()
-            with stream:
-                stream.write(b"whole")
-            batch.adopt(key, temporary)
-        batch.flush()
-        assert {info.key: store.get(info.key) for info in store.list()} == {
-            "data/long": b"whole",
-            "data/new": b"whole",
-            "data/same": b"WHOLE",
-            "data/short": b"whole",
-        }
 
 
 def _binary(stream: object) -> BinaryIO:

@@ -183,7 +183,7 @@ class TestS3(HostileContract):
             if region:
                 with pytest.raises(Unreachable, match="the region is malformed"):
                     store.prepare()
-            assert store.region == ""
+            assert store._connection.region == ""
             if region:
                 with pytest.raises(IntegrityError, match="the region is malformed"):
                     open_store("s3://bucket", region=region)

@@ -10,7 +10,7 @@ from lakecli.stores.contract import ANY, BucketNotFound
 from lakecli.stores.memory import BUCKETS, MemoryBucket, MemoryStore
 from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.registry import open_store, prepare_namespace
-from tests.stores.contract import ObjectStoreContract, SpoolContract
+from tests.stores.contract import ObjectStoreContract
 from tests.stores.uploads_contract import CheckedPartsContract
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
 
 
-class TestMemoryStore(CheckedPartsContract, SpoolContract, ObjectStoreContract):
+class TestMemoryStore(CheckedPartsContract, ObjectStoreContract):
     @pytest.fixture
     def make_store(self) -> Callable[[], ObjectStore]:
         bucket = MemoryBucket()

@@ -139,7 +139,7 @@ def test_connecting_has_an_end(
         aws_environment.setenv("https_proxy", slow.url)
     store = S3Store("bucket", region="eu-north-1", account=PATIENCE)
     if not is_direct:
-        aws_environment.setattr(store._reader.direct, "_is_usable", False)
+        aws_environment.setattr(store.direct, "_is_usable", False)
     assert isinstance(fails(store), Unreachable)
 
 

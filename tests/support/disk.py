@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakecli.stores.local import batch as local_batch
 from lakecli.stores.local import files
 
 if TYPE_CHECKING:
@@ -47,8 +46,7 @@ class Disk:
             self.written.clear()
             self.named.clear()
 
-        for module in (local_batch, files):
-            monkeypatch.setattr(module, "sync_file_system", sync_all)
+        monkeypatch.setattr(files, "sync_file_system", sync_all)
 
     def losses(self) -> list[str]:
         """Return the visible objects that a power cut could lose."""

@@ -39,7 +39,7 @@ from lakecli.repository.reading.recorded import PIECE
 from lakecli.repository.transfer.parallel import Memory, Workers
 from lakecli.repository.transfer.walk import OpenFile, SmallFile, changed
 from lakecli.stores.capabilities import uploads_of
-from lakecli.stores.contract import ANY, Guard, ObjectNotFound, ObjectStore, WriteBatch, put_content
+from lakecli.stores.contract import ANY, Guard, ObjectNotFound, ObjectStore, put_content
 from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import sync_all_published
 from lakecli.stores.streams import PieceReader, read_exactly
@@ -181,7 +181,7 @@ class Ingest:
         # If nothing was ever collected, nobody needs to know what a directory held before.
         self._looks = guard.begin()
         self._is_local = is_local(store.uri)
-        self._batch = store.batch() if self._is_local else None
+        self._batch = cast("LocalBatch", store.batch()) if self._is_local else None
         self._unsynced: list[str] = []
         self._lake = None if repository is None else repository.lake
         self._hashed: list[tuple[FileKey, str, int]] = []
@@ -216,7 +216,7 @@ class Ingest:
         Returns:
             For each file, the object; ``None`` if the file must be written separately.
         """
-        if not isinstance(self._batch, LocalBatch):
+        if self._batch is None:
             return [None] * len(files)
         contents = [data for data, _ in files]
         digests = list(map(DataDigest.of_bytes, hashes(contents)))
@@ -350,7 +350,7 @@ class Ingest:
             yield piece
 
     def _copy(
-        self, pieces: Iterable[bytes | memoryview], batch: WriteBatch, digests: Digests
+        self, pieces: Iterable[bytes | memoryview], batch: LocalBatch, digests: Digests
     ) -> Ingested:
         """Copy and hash the bytes in one pass; at the end, rename the file to the object's name."""
         temporary, target = batch.spool()

@@ -36,37 +36,17 @@ from azure.storage.blob import (
 from lakecli.base.identity import is_md5
 from lakecli.base.retry import COPIES, REQUESTS, Retries
 from lakecli.errors import PermissionDenied, Unreachable
+from lakecli.stores import contract, responses
 from lakecli.stores.answer_limits import AnswerLimits, slow_answer_of
-from lakecli.stores.azure.credentials import (
-    HOW_TO_LOG_IN,
-    KEY,
-    SAS_TOKEN,
-    AzureLogin,
-    end_of,
-    unusable_settings,
-)
+from lakecli.stores.azure import credentials
+from lakecli.stores.azure.credentials import AzureLogin
 from lakecli.stores.azure.names import encode_metadata, version_of
 from lakecli.stores.bounded_requests import bound_answers, session_for_login
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.cloud_errors import one_line
-from lakecli.stores.contract import (
-    Absent,
-    Attributes,
-    Condition,
-    Match,
-    Version,
-    check_matching,
-    tag_to_send,
-)
+from lakecli.stores.contract import Attributes, Condition, Version
 from lakecli.stores.obstacles import obstacle_of
 from lakecli.stores.presigned_urls import LONGEST
-from lakecli.stores.responses import (
-    RangeIgnoredError,
-    ServerDate,
-    UnusableAnswerError,
-    read_xml,
-    token_of,
-)
 from lakecli.stores.streams import READ_SIZE, parts_of, send_all
 
 SINGLE_LIMIT = 64 << 20
@@ -88,11 +68,9 @@ _ONCE = {"retry_total": 0, "retry_connect": 0, "retry_read": 0, "retry_status": 
 def _options(attributes: Attributes) -> dict[str, Any]:
     """Return the SDK's options that set these attributes of a blob."""
     options: dict[str, Any] = {}
-    if attributes.content_type or attributes.content_encoding:
-        options["content_settings"] = ContentSettings(
-            content_type=attributes.content_type or None,
-            content_encoding=attributes.content_encoding or None,
-        )
+    kind, coding = attributes.content_type or None, attributes.content_encoding or None
+    if kind or coding:
+        options["content_settings"] = ContentSettings(content_type=kind, content_encoding=coding)
     if attributes.metadata:
         options["metadata"] = encode_metadata(attributes.metadata)
     return options
@@ -114,7 +92,7 @@ class AzureClient:
         container: str,
         *,
         attempts: int,
-        server_date: ServerDate,
+        server_date: responses.ServerDate,
         limits: AnswerLimits,
         scope: str = "",
         check_writes: Callable[[str], None],
@@ -138,7 +116,7 @@ class AzureClient:
                 max_chunk_get_size=READ_SIZE,
             )
         except ValueError as error:
-            raise unusable_settings(error) from error
+            raise credentials.unusable_settings(error) from error
         self._container = self._service.get_container_client(container)
         self._lock = RLock()
         self._delegated: UserDelegationKey | None = None
@@ -157,13 +135,8 @@ class AzureClient:
         """
         is_whole = start == 0 and length is None
         try:
-            download = self.open(
-                name,
-                etag=etag,
-                version_id=version_id,
-                offset=None if is_whole else start,
-                length=length,
-            )
+            span = {} if is_whole else {"offset": start, "length": length}
+            download = self.open(name, etag=etag, version_id=version_id, **span)
             # The SDK reads further pieces of the version of the first one only.
             return download.readall(), download.properties.etag
         except HttpResponseError as error:
@@ -184,9 +157,9 @@ class AzureClient:
         Raises:
             ConditionFailed: `etag` is neither the ETag nor the MD5 of the blob.
         """
-        sent = "" if is_md5(etag) else tag_to_send(etag)
+        sent = "" if is_md5(etag) else contract.tag_to_send(etag)
         if sent:
-            options |= _options_of(Match(Version(sent)))
+            options |= _options_of(contract.Match(Version(sent)))
         answers: deque[PipelineResponse[object, HttpResponse]] = deque(maxlen=1)
         download = self._blob(name, version_id).download_blob(
             max_concurrency=1, decompress=False, raw_response_hook=answers.append, **options
@@ -194,7 +167,7 @@ class AzureClient:
         if not download.size:  # the SDK does not read the answer, and its connection stays open
             answers[-1].http_response.internal_response.close()
         found = download.properties
-        check_matching(etag, name, str(found.etag or ""), md5_of(found))
+        contract.check_matching(etag, name, str(found.etag or ""), md5_of(found))
         return download
 
     def describe(self, name: str, *, version_id: str = "") -> BlobProperties:
@@ -202,29 +175,16 @@ class AzureClient:
         return self._blob(name, version_id).get_blob_properties()
 
     def write(
-        self,
-        name: str,
-        data: bytes,
-        attributes: Attributes,
-        condition: Condition,
-        *,
-        may_repeat: bool,
+        self, name: str, data: bytes, attributes: Attributes, condition: Condition, *, repeats: bool
     ) -> Version:
         """Write a blob, by one request if it has at most `SINGLE_LIMIT` bytes; see `SdkClient`."""
         if len(data) > SINGLE_LIMIT:
             body = BytesIO(data)
             return self.write_stream(name, body.read(PART_SIZE), body, attributes, condition)
-        options = _options_of(condition) if may_repeat else _once(condition)
-        answer = self._blob(name).upload_blob(
-            data,
-            length=len(data),
-            overwrite=True,
-            max_concurrency=1,
-            validate_content=True,
-            **self._encryption,
-            **_options(attributes),
-            **options,
-        )
+        options = self._encryption | _options(attributes)
+        options |= _options_of(condition) if repeats else _once(condition)
+        options |= {"length": len(data), "max_concurrency": 1, "validate_content": True}
+        answer = self._blob(name).upload_blob(data, overwrite=True, **options)
         return version_of(answer["etag"])
 
     def write_garbled(self, name: str, data: bytes) -> None:
@@ -242,57 +202,40 @@ class AzureClient:
         # All uploads of a blob share one set of blocks, so each upload uses unique names.
         upload = uuid4().hex
 
-        def stage(number: int, part: bytes) -> BlobBlock:
+        def stage(number: int, part: bytes) -> str:
             block = f"{upload}-{number:05}"
             blob.stage_block(
                 block, part, length=len(part), validate_content=True, **self._encryption
             )
-            return BlobBlock(block)
+            return block
 
-        blocks = send_all(parts_of(first, rest), stage)
-        answer = blob.commit_block_list(
-            blocks,
-            validate_content=True,
-            **self._encryption,
-            **_options(attributes),
-            **_once(condition),
-        )
-        return version_of(answer["etag"])
+        return self.commit(name, send_all(parts_of(first, rest), stage), condition, attributes)
 
     def stage(
-        self,
-        name: str,
-        block: str,
-        body: bytes | BinaryIO,
-        *,
-        size: int,
-        md5: str = "",
-        may_repeat: bool = False,
+        self, name: str, block: str, body: bytes | BinaryIO, size: int, *, md5: str = ""
     ) -> None:
-        """Send a block by one request.
+        """Send a block.
 
         Args:
             block: name of the block; the names of all blocks of a blob have the same length.
-            md5: MD5 of the bytes in Base64, which the store verifies.
-            may_repeat: whether to repeat the request after a failure; must be false for a stream.
+            md5: MD5 of the bytes in Base64, which the store verifies; then the request is not
+                repeated after a failure, since the body may be a stream.
         """
-        options: dict[str, Any] = self._encryption | ({} if may_repeat else _ONCE)
-        if md5:
-            options["headers"] = {"Content-MD5": md5}
-        self._blob(name).stage_block(block, body, length=size, **options)
+        options: dict[str, Any] = {"headers": {"Content-MD5": md5}, **_ONCE} if md5 else {}
+        self._blob(name).stage_block(block, body, length=size, **self._encryption, **options)
 
     def staged(self, name: str) -> list[tuple[str, int]]:
         """Return the names of the uncommitted blocks of a blob, and their sizes in bytes."""
         _, blocks = self._blob(name).get_block_list("uncommitted")
         return [(block.id, block.size) for block in blocks]
 
-    def commit(self, name: str, blocks: Sequence[str], condition: Condition) -> Version:
+    def commit(
+        self, name: str, blocks: Sequence[str], condition: Condition, attributes: Attributes
+    ) -> Version:
         """Commit blocks as a blob; the store deletes all other blocks of the blob."""
+        options = self._encryption | _options(attributes) | _once(condition)
         answer = self._blob(name).commit_block_list(
-            [BlobBlock(block) for block in blocks],
-            validate_content=True,
-            **self._encryption,
-            **_once(condition),
+            [BlobBlock(block) for block in blocks], validate_content=True, **options
         )
         return version_of(answer["etag"])
 
@@ -309,26 +252,23 @@ class AzureClient:
             name_starts_with=prefix or None, include=[*include], results_per_page=PAGE_SIZE
         ).by_page(position or None)
         found = [*next(pages, ())]
-        return found, pages.continuation_token and token_of(pages.continuation_token)
+        return found, pages.continuation_token and responses.token_of(pages.continuation_token)
 
     def delete(
         self, names: Sequence[str], versions: Sequence[Version]
     ) -> list[tuple[str, int, str]]:
         """Delete blobs and their snapshots; see `SdkClient.delete`."""
         blobs: list[str | dict[str, Any]] = [
-            {"name": name, "delete_snapshots": "include", **_options_of(Match(version))}
+            {"name": name, "delete_snapshots": "include", **_options_of(contract.Match(version))}
             for name, version in zip(names, versions, strict=bool(versions))
         ]
+        options: dict[str, Any] = {"delete_snapshots": "include", "raise_on_any_failure": False}
         try:
-            answers = list(
-                self._container.delete_blobs(
-                    *(blobs or names), delete_snapshots="include", raise_on_any_failure=False
-                )
-            )
+            answers = list(self._container.delete_blobs(*(blobs or names), **options))
         except (ValueError, AttributeError) as error:  # how the SDK says that they are none
-            raise UnusableAnswerError("it is not one to a batch of deletions") from error
+            raise responses.UnusableAnswerError("it is not one to a batch of deletions") from error
         if len(answers) != len(names):
-            raise UnusableAnswerError("it does not answer each request of a batch")
+            raise responses.UnusableAnswerError("it does not answer each request of a batch")
         return [
             (name, answer.status_code, answer.headers.get("x-ms-error-code", ""))
             for name, answer in zip(names, answers, strict=True)
@@ -339,7 +279,7 @@ class AzureClient:
         """Write a blob's metadata again, which changes the blob's time and ETag."""
         blob = self._blob(name)
         found = blob.get_blob_properties()
-        options = _options_of(Match(version_of(found.etag)))
+        options = _options_of(contract.Match(version_of(found.etag)))
         if found.encryption_scope:
             options["encryption_scope"] = found.encryption_scope
         blob.set_blob_metadata(found.metadata, **options)
@@ -367,7 +307,8 @@ class AzureClient:
         """Return a key that signs for the caller's identity; it is requested once and reused."""
         with self._lock:
             known = self._delegated
-            if known is None or end_of(known) < now + min(lifetime, LONGEST) - timedelta(hours=1):
+            needed = now + min(lifetime, LONGEST) - timedelta(hours=1)
+            if known is None or credentials.end_of(known) < needed:
                 # A start in the past allows for different clocks.
                 start = now - timedelta(minutes=5)
                 known = self._service.get_user_delegation_key(start, start + LONGEST)
@@ -391,9 +332,9 @@ def _once(condition: Condition) -> dict[str, Any]:
 
 def _options_of(condition: Condition) -> dict[str, Any]:
     match condition:
-        case Absent():
+        case contract.Absent():
             return {"match_condition": MatchConditions.IfMissing}
-        case Match():
+        case contract.Match():
             etag = f'"{condition.checked()}"'
             return {"match_condition": MatchConditions.IfNotModified, "etag": etag}
         case _:
@@ -448,14 +389,14 @@ class _Login:
             raise obstacle_of(error, lambda: _LOGIN_SERVICE) or PermissionDenied(
                 "no credentials for Azure, or they are not accepted"
                 + (f": {one_line(said[1])}" if said else ""),
-                hint=HOW_TO_LOG_IN,
+                hint=credentials.HOW_TO_LOG_IN,
             ) from error
         except AzureError as error:
             raise obstacle_of(error, lambda: _LOGIN_SERVICE) or Unreachable(
                 "cannot reach Azure to log in", hint="wait and repeat the command"
             ) from error
         except ValueError as error:
-            raise unusable_settings(error) from error
+            raise credentials.unusable_settings(error) from error
 
 
 def _check_answer(
@@ -471,11 +412,11 @@ def _check_answer(
     request = answer.request
     if stream and "x-ms-range" in request.headers and answer.status_code == HTTPStatus.OK:
         answer.close()
-        raise RangeIgnoredError
+        raise responses.RangeIgnoredError
     query = dict(parse_qsl(urlsplit(request.url or "").query))
     asked = (request.method or "", query.get("comp", ""))
     if answer.ok and asked in _DOCUMENTS:
-        read_xml(answer.content, *_DOCUMENTS[asked])
+        responses.read_xml(answer.content, *_DOCUMENTS[asked])
 
 
 def _credential_of(login: AzureLogin, limits: AnswerLimits) -> dict[str, str] | str | _Login | None:
@@ -488,7 +429,7 @@ def _credential_of(login: AzureLogin, limits: AnswerLimits) -> dict[str, str] | 
     if login.endpoint.startswith("http:"):
         raise PermissionDenied(
             f"no key for {login.host}: without TLS, your own login is sent nowhere",
-            hint=f"set {KEY} or {SAS_TOKEN}, or an endpoint with https://",
+            hint=f"set {credentials.KEY} or {credentials.SAS_TOKEN}, or an endpoint with https://",
         )
     from azure.identity import DefaultAzureCredential
 

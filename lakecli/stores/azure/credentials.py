@@ -25,16 +25,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from lakecli.base.model import Demand
 from lakecli.errors import PermissionDenied, UsageError
+from lakecli.stores import presigned_urls
 from lakecli.stores.capabilities import Access, beginning_of
 from lakecli.stores.cloud_errors import one_line, split_server
-from lakecli.stores.presigned_urls import (
-    LONGEST,
-    PresignedUrl,
-    PresignRequest,
-    lifetime_of,
-    quoted_path,
-    response_headers,
-)
+from lakecli.stores.presigned_urls import LONGEST, PresignedUrl, PresignRequest, lifetime_of
 from lakecli.stores.responses import UnusableAnswerError
 
 if TYPE_CHECKING:
@@ -230,7 +224,7 @@ def sas_url(
             "sks": delegated.signed_service or "",
             "skv": delegated.signed_version or "",
         }
-    said = response_headers(request)
+    said = presigned_urls.response_headers(request)
     query = {
         "sv": _VERSION,
         "sr": "bv" if version_id else "b",
@@ -266,7 +260,7 @@ def sas_url(
     key = login.key if delegated is None else delegated.value or ""
     query |= signer | {"sig": _signature(key, text), "versionid": version_id}
     token = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items() if value)
-    url = f"{login.endpoint}/{container}/{quoted_path(name)}"
+    url = f"{login.endpoint}/{container}/{presigned_urls.quoted_path(name)}"
     return PresignedUrl(f"{url}?{token}", end, _headers_of(request))
 
 

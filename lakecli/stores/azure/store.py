@@ -25,31 +25,14 @@ from urllib.parse import quote
 
 from lakecli.base.model import NO_ACCOUNT, NO_METADATA, YES, Account, Demand
 from lakecli.errors import Unsupported
-from lakecli.stores.azure import credentials
+from lakecli.stores import contract
+from lakecli.stores.azure import credentials, names
 from lakecli.stores.azure.errors import NOT_COPIED, AzureTranslator
-from lakecli.stores.azure.names import (
-    check_name,
-    decode_metadata,
-    in_byte_order,
-    version_id_of,
-    version_of,
-    version_time,
-)
+from lakecli.stores.azure.names import check_name, version_of, version_time
 from lakecli.stores.azure.uploads import AzureUploads, block_name
 from lakecli.stores.capabilities import Access, Renews, not_versioned
 from lakecli.stores.cloud_store import MatchingCloudStore
-from lakecli.stores.contract import (
-    ANY,
-    PLAIN,
-    Attributes,
-    ConditionFailed,
-    ObjectInfo,
-    ObjectStore,
-    Version,
-    check_matching,
-    key_bytes,
-    plain_encoding,
-)
+from lakecli.stores.contract import Attributes, ConditionFailed, ObjectInfo, Version
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.responses import UnusableAnswerError, name_below
 from lakecli.stores.streams import ReadStream
@@ -101,7 +84,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
             return self._read(key, start, length, version_id, etag=matching)
         for _ in range(TRIES):
             info = self.head(key, version_id=version_id)
-            check_matching(matching, key, info.etag, info.md5)
+            contract.check_matching(matching, key, info.etag, info.md5)
             # Replaced between the two requests, it may have another end.
             with suppress(ConditionFailed):
                 first = max(info.size + start, 0)
@@ -144,8 +127,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
             settings = found.content_settings
             return self._info_of(found)._replace(
                 content_type=settings.content_type or "",
-                content_encoding=plain_encoding(settings.content_encoding),
-                metadata=decode_metadata(found.metadata or {}),
+                content_encoding=contract.plain_encoding(settings.content_encoding),
+                metadata=names.decode_metadata(found.metadata or {}),
             )
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
@@ -161,9 +144,9 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
 
     def _listed(self, prefix: str, after: str, *include: str) -> Iterator[BlobProperties]:
         """Yield the current blobs under a prefix in byte order, without directories."""
-        floor = key_bytes(self.start + after) if after else b""
+        floor = contract.key_bytes(self.start + after) if after else b""
         blobs = self._current(self.utf8(self.start + prefix), "metadata", *include)
-        ordered = in_byte_order(blobs, lambda blob: blob.name, error=self.translator.no_order)
+        ordered = names.in_byte_order(blobs, lambda blob: blob.name, error=self.translator.no_order)
         return (blob for blob in ordered if blob.name.encode() > floor)
 
     def _current(self, prefix: str, *include: str) -> Iterator[BlobProperties]:
@@ -197,7 +180,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
                 what = blob.name[len(self.start) :]
                 raise not_versioned(self.root, f"is off, or was when {what!r} was written")
             with self.translated():
-                found = self._info_of(blob), version_id_of(blob.version_id)
+                found = self._info_of(blob), names.version_id_of(blob.version_id)
             yield found
 
     def renew(self, key: str) -> None:
@@ -213,15 +196,15 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata."""
-        if self.copy_from(self, source, key, PLAIN):
+        if self.copy_from(self, source, key, contract.PLAIN):
             return
         found = self.head(source)
         with self.open(source, matching=found.etag) as body:
             attributes = Attributes(found.content_type, found.metadata, found.content_encoding)
-            self.put(key, body, ANY, attributes)
+            self.put(key, body, contract.ANY, attributes)
 
     def copy_from(
-        self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
+        self, source: contract.ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
         """Copy an object from any container of this account.
 
@@ -327,15 +310,10 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         properties: tuple[object, ...] = blob.size, blob.last_modified
         if None in properties:
             raise UnusableAnswerError("an object lacks its size or its time")
-        return ObjectInfo(
-            key=blob.name[len(self.start) :],
-            size=blob.size,
-            modified_at=blob.last_modified.replace(microsecond=0),
-            version=version,
-            etag=version,
-            md5=md5_of(blob),
-            archive=_ARCHIVE if blob.blob_tier == _ARCHIVE else "",
-        )
+        key, modified_at = blob.name[len(self.start) :], blob.last_modified.replace(microsecond=0)
+        info = ObjectInfo(key, blob.size, modified_at, version, etag=version)
+        archive = _ARCHIVE if blob.blob_tier == _ARCHIVE else ""
+        return info._replace(md5=md5_of(blob), archive=archive)
 
 
 class _DownloadStream(ReadStream):

@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from uuid import uuid4
 
 from lakecli.errors import IntegrityError
+from lakecli.stores import contract
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import MatchingCloudStore
-from lakecli.stores.contract import AnyVersion, Condition, ObjectNotFound, Version, check_condition
+from lakecli.stores.contract import PLAIN, AnyVersion, Condition, ObjectNotFound, Version
 from lakecli.stores.responses import UnusableAnswerError
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class AzureUploads:
         with self._store.translated(key) as full:
             name = block_name(upload, number, self._now())
             staged = body if isinstance(body, bytes) else stream
-            self._store.sdk().stage(full, name, staged, size=size, md5=digest)
+            self._store.sdk().stage(full, name, staged, size, md5=digest)
         return UploadedPart(number, size, name, crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
@@ -101,14 +102,16 @@ class AzureUploads:
             with self._store.translated(key, may_be_absent=True) as full:
                 try:
                     tags = [part.tag for part in parts]
-                    return self._store.sdk().commit(full, tags, condition)
+                    return self._store.sdk().commit(full, tags, condition, PLAIN)
                 except HttpResponseError as error:
                     if getattr(error, "error_code", None) == "InvalidBlockList":
                         raise _unknown(key) from error
                     raise
         except UploadNotFound:
             # Another writer of the object has deleted the blocks, too.
-            self._check(key, condition)
+            if not isinstance(condition, AnyVersion):
+                found = contract.find_info(self._store, key)
+                contract.check_condition(condition, found and found.version, key)
             raise
 
     def abort(self, key: str, upload: UploadId) -> None:
@@ -144,25 +147,19 @@ class AzureUploads:
         return found
 
     def _blocks(self, key: str) -> list[_Block]:
-        try:
-            with self._store.translated(key) as full:
-                staged = self._store.sdk().staged(full)
-        except ObjectNotFound:
-            return []
-        return list(_understood(staged))
+        """Return the blocks of lakecli's uploads of a key; skip the blocks of other programs."""
+        found: list[_Block] = []
+        with suppress(ObjectNotFound), self._store.translated(key) as full:
+            for block in self._store.sdk().staged(full):
+                if fields := _NAME.fullmatch(block[0]):
+                    upload, started, number, sent = fields.groups()
+                    times = int(started, 16), int(sent, 16)
+                    found.append(_Block(upload, times[0], int(number), times[1], *block))
+        return found
 
     def _stage(self, full: str, upload: str, number: int, body: bytes) -> None:
         # The mark has one name, so that a later one replaces it.
-        name = block_name(upload, number, 0)
-        self._store.sdk().stage(full, name, body, size=len(body), may_repeat=True)
-
-    def _check(self, key: str, condition: Condition) -> None:
-        """Raise `ConditionFailed` if the object does not meet a condition."""
-        if not isinstance(condition, AnyVersion):
-            found: Version | None = None
-            with suppress(ObjectNotFound):
-                found = self._store.head(key).version
-            check_condition(condition, found, key)
+        self._store.sdk().stage(full, block_name(upload, number, 0), body, len(body))
 
     def _now(self) -> int:
         """Return the store's time in unix seconds, from its last response or a new request."""
@@ -178,14 +175,6 @@ class AzureUploads:
 def block_name(upload: str, number: int, sent: int) -> str:
     """Return the name of the block for a part; `sent` is in seconds since 1970."""
     return f"{upload}-{number:05}{sent:08x}"
-
-
-def _understood(staged: Iterable[tuple[str, int]]) -> Iterator[_Block]:
-    """Yield the blocks of lakecli's uploads; skip the blocks of other programs."""
-    for block in staged:
-        if found := _NAME.fullmatch(block[0]):
-            upload, started, number, sent = found.groups()
-            yield _Block(upload, int(started, 16), int(number), int(sent, 16), *block)
 
 
 def _alive(blocks: Iterable[_Block]) -> Iterator[tuple[str, int]]:

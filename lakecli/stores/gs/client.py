@@ -140,26 +140,26 @@ class GsClient:
         return blob
 
     def write(
-        self,
-        name: str,
-        data: bytes,
-        attributes: Attributes,
-        condition: Condition,
-        *,
-        may_repeat: bool,
+        self, name: str, data: bytes, attributes: Attributes, condition: Condition, *, repeats: bool
     ) -> Version:
         """Write an object by one request, or by several if it is large; see `SdkClient.write`."""
         generation = generation_for(condition)
         blob = self._new_blob(name, attributes)
-        blob.upload_from_string(
-            data,
-            content_type=blob.content_type,
-            if_generation_match=generation,
-            checksum="crc32c",
-            timeout=self._timeout,
-            retry=self._retry if may_repeat or generation is None else None,
-        )
+        retry = self._retry if repeats or generation is None else None
+        blob.upload_from_string(data, **self._sending(blob, generation, retry))
         return version_of(blob)
+
+    def _sending(
+        self, blob: Blob, generation: int | None, retry: "_Attempts | None"
+    ) -> dict[str, Any]:
+        """Return the SDK's options for writing an object if it has this generation."""
+        return {
+            "content_type": blob.content_type,
+            "if_generation_match": generation,
+            "checksum": "crc32c",
+            "timeout": self._timeout,
+            "retry": retry,
+        }
 
     def write_garbled(self, name: str, data: bytes) -> None:
         """Write an object by a request with a wrong checksum, to test whether the store notices."""
@@ -179,14 +179,7 @@ class GsClient:
         retry = self._retry
         if generation is not None:
             retry = _Attempts(self._attempts, may_repeat=lambda: not body.is_exhausted)
-        blob.upload_from_file(
-            body,
-            content_type=blob.content_type,
-            if_generation_match=generation,
-            checksum="crc32c",
-            timeout=self._timeout,
-            retry=retry,
-        )
+        blob.upload_from_file(body, **self._sending(blob, generation, retry))
         return version_of(blob)
 
     def page(

@@ -247,10 +247,9 @@ class GsLogin:
         """The application default credentials; without any, raise the SDK's `GoogleAuthError`."""
         with self._lock:
             if self._credentials is None:
+                check = self.check_writes
                 self._credentials = (
-                    _default_credentials(self.request())
-                    if self.check_writes is None
-                    else _no_credentials(self.check_writes)
+                    _no_credentials(check) if check else _default_credentials(self.request())
                 )
             return self._credentials
 
@@ -297,12 +296,9 @@ def describe(login: GsLogin) -> Access:
     described = getattr(credentials, "get_cred_info", None)  # old SDKs and rare kinds have none
     info: Mapping[str, object] = (described() if described is not None else None) or {}
     identity = info.get("principal") or getattr(credentials, "service_account_email", None) or ""
-    return Access(
-        kind=str(info.get("credential_type") or type(credentials).__name__),
-        identity=str(identity),
-        source=_shortened(str(info.get("credential_source") or _UNKNOWN)),
-        endpoint=login.host,
-    )
+    kind = str(info.get("credential_type") or type(credentials).__name__)
+    source = _shortened(str(info.get("credential_source") or _UNKNOWN))
+    return Access(kind, str(identity), source, login.host)
 
 
 def _shortened(source: str) -> str:

@@ -15,40 +15,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
-from urllib.parse import urlsplit
 
 from lakecli.base.content_types import DEFAULT
 from lakecli.base.identity import is_md5
 from lakecli.base.model import NO_ACCOUNT, YES, Account, Demand
 from lakecli.errors import IntegrityError, Unsupported, UsageError
+from lakecli.stores import contract, presigned_urls
 from lakecli.stores.capabilities import Access, not_versioned
 from lakecli.stores.cloud_store import MatchingCloudStore
-from lakecli.stores.contract import (
-    PLAIN,
-    Attributes,
-    BucketNotFound,
-    Condition,
-    ConditionFailed,
-    ObjectInfo,
-    ObjectNotFound,
-    ObjectStore,
-    Version,
-    check_matching,
-    plain_encoding,
-    tag_to_send,
-)
+from lakecli.stores.contract import Attributes, Condition, ObjectInfo, ObjectStore, Version
 from lakecli.stores.gs.credentials import GOOG4, KMS_KEY_HEADER, GsLogin, Signer, describe
 from lakecli.stores.gs.errors import VANISHED, GsTranslator
 from lakecli.stores.gs.generations import generation_of, version_of
 from lakecli.stores.gs.uploads import GsUploads
-from lakecli.stores.presigned_urls import (
-    LONGEST,
-    PresignedUrl,
-    PresignRequest,
-    lifetime_of,
-    quoted_path,
-    v4_url,
-)
+from lakecli.stores.presigned_urls import LONGEST, PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError, etag_of, name_below
 from lakecli.stores.streams import READ_SIZE, PieceStream
 
@@ -120,9 +100,9 @@ class GsStore(MatchingCloudStore["GsClient"]):
             return piece.data, Version(str(piece.generation))
         for _ in range(VERSION_TRIES):
             version = self.head(key).version
-            with suppress(ObjectNotFound), self.reading(key) as full:
+            with suppress(contract.ObjectNotFound), self.reading(key) as full:
                 return self.sdk().read(full, end=length, generation=int(version)).data, version
-        raise ConditionFailed(f"object was replaced while it was read: {key!r}")
+        raise contract.ConditionFailed(f"object was replaced while it was read: {key!r}")
 
     def read_matching(
         self, full: str, start: int, end: int | None, matching: str, generation: int | None
@@ -138,7 +118,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         """
         sdk = self.sdk()
         by_md5 = is_md5(matching)
-        etag = "" if by_md5 else tag_to_send(matching)
+        etag = "" if by_md5 else contract.tag_to_send(matching)
         piece = sdk.read(full, start=start, end=end, etag=etag, generation=generation)
         tags: Sequence[str] = piece.tags
         if matching and piece.data and not tags[by_md5]:
@@ -146,7 +126,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
             tags = (info.etag,)
             piece = sdk.read(full, start=start, end=end, generation=int(info.version))
         if piece.data:
-            check_matching(matching, full, *tags)
+            contract.check_matching(matching, full, *tags)
         return piece
 
     def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
@@ -159,7 +139,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
             blob = self.sdk().describe(full, generation=generation_of(version_id))
             return self._info_of(blob)._replace(
                 content_type=blob.content_type or "",
-                content_encoding=plain_encoding(blob.content_encoding),
+                content_encoding=contract.plain_encoding(blob.content_encoding),
                 metadata=blob.metadata or {},
             )
 
@@ -200,7 +180,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         """Copy one object with its content type and metadata."""
         target = self.full(key)
         with self.reading(source) as origin:
-            self.sdk().copy(self.bucket, origin, target, PLAIN)
+            self.sdk().copy(self.bucket, origin, target, contract.PLAIN)
 
     def copy_from(
         self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
@@ -231,21 +211,19 @@ class GsStore(MatchingCloudStore["GsClient"]):
         signer, endpoint = self._signing or self._find_signer()
         if request.part is not None and signer.longest < LONGEST:
             raise Unsupported("cannot presign parts, Google's IAM would sign each of them")
-        if (
-            request.content_encoding
-        ):  # Google has no parameter for it, so the type says what is sent
+        if request.content_encoding:  # Google has no parameter for it, so the type says it
             sent = "application/gzip" if request.content_encoding == "gzip" else DEFAULT
             request = request._replace(content_type=sent, content_encoding="")
-        path = f"/{self.bucket}/{quoted_path(self.full(key))}"
-        made = v4_url(
+        longest = signer.longest
+        lifetime = presigned_urls.lifetime_of(request.method, request.expires_in, longest=longest)
+        unsigned, _, text = presigned_urls.v4_url(
             GOOG4,
             request,
             name=signer.email,
             region="auto",
-            host=urlsplit(endpoint).netloc.rpartition("@")[2],
-            path=path,
+            url=f"{endpoint}/{self.bucket}/{quoted_path(self.full(key))}",
             start=now.astimezone(UTC).replace(microsecond=0),
-            lifetime=lifetime_of(request.method, request.expires_in, longest=signer.longest),
+            lifetime=lifetime,
             parameters={
                 "generation": str(generation_of(version_id) or ""),
                 "userProject": self.project,
@@ -255,10 +233,8 @@ class GsStore(MatchingCloudStore["GsClient"]):
                 **({KMS_KEY_HEADER: self._kms_key} if self._kms_key else {}),
             },
         )
-        text = made.text.encode()
-        unsigned = f"{endpoint}{path}?{made.query}&X-Goog-Signature="
-        url = PresignedUrl(unsigned, made.expires_at, made.headers, (signer.sign, text))
-        return url if request.may_be_unsigned else url.signed(signer.sign(text))
+        url = unsigned._replace(unsigned=(signer.sign, text.encode()))
+        return url if request.may_be_unsigned else url.signed(signer.sign(text.encode()))
 
     def _find_signer(self) -> tuple[Signer, str]:
         """Return the signer and the URL of the server; the signer raises lakecli's errors."""
@@ -300,7 +276,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
     ) -> Version:
         try:
             return super()._put_stream(key, first, rest, condition, attributes)
-        except BucketNotFound:
+        except contract.BucketNotFound:
             self.check_bucket()
             raise self.translator.error(VANISHED, self.full(key)) from None
 
@@ -326,13 +302,8 @@ class GsStore(MatchingCloudStore["GsClient"]):
             size, created = int(blob.size), blob.time_created.replace(microsecond=0)
         except (AttributeError, TypeError, ValueError) as error:
             raise UnusableAnswerError("an object lacks a property, or has a wrong one") from error
-        return ObjectInfo(
-            key=blob.name[len(self.start) :],
-            size=size,
-            modified_at=created,
-            version=version_of(blob),
-            etag=etag,
-        )
+        key = blob.name[len(self.start) :]
+        return ObjectInfo(key, size, created, version_of(blob), etag)
 
 
 class _ObjectStream(PieceStream):
@@ -373,8 +344,8 @@ class _ObjectStream(PieceStream):
             return b""
         try:
             return self._checked(self._read(self._generation))
-        except ObjectNotFound:
-            raise ConditionFailed(
+        except contract.ObjectNotFound:
+            raise contract.ConditionFailed(
                 f"object was replaced while it was read: {self._named()}"
             ) from None
 

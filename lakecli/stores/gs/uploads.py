@@ -14,17 +14,11 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from lakecli.errors import IntegrityError, Unsupported
+from lakecli.stores import responses
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import MatchingCloudStore
 from lakecli.stores.contract import AnyVersion, Condition, Version
-from lakecli.stores.responses import (
-    UnusableAnswerError,
-    etag_of,
-    name_below,
-    read_xml,
-    required,
-    upload_id_of,
-)
+from lakecli.stores.responses import UnusableAnswerError, etag_of, read_xml, upload_id_of
 
 if TYPE_CHECKING:
     from lakecli.stores.gs.client import GsClient
@@ -47,11 +41,8 @@ class GsUploads:
         del by_urls  # any part may come without a checksum
         with self._store.translated(key, may_be_absent=True) as full:
             answer = self._store.sdk().ask_xml("POST", full, {"uploads": ""})
-            return UploadId(
-                upload_id_of(
-                    _text(read_xml(answer.content, "InitiateMultipartUploadResult"), "UploadId")
-                )
-            )
+            found = read_xml(answer.content, "InitiateMultipartUploadResult")
+            return UploadId(upload_id_of(_text(found, "UploadId")))
 
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
@@ -60,15 +51,12 @@ class GsUploads:
         sent = body if isinstance(body, bytes) else _Body(body)
         digest = b64encode(crc32c.to_bytes(4)).decode()
         with self._store.translated(key, may_be_absent=True) as full:
+            query = {"partNumber": str(number), "uploadId": upload}
+            hashes = {"x-goog-hash": f"crc32c={digest}"}
             answer = self._store.sdk().ask_xml(
-                "PUT",
-                full,
-                {"partNumber": str(number), "uploadId": upload},
-                body=sent,
-                headers={"x-goog-hash": f"crc32c={digest}"},
-                may_repeat=False,
+                "PUT", full, query, body=sent, headers=hashes, may_repeat=False
             )
-            tag = etag_of(required(answer.headers, "ETag"))
+            tag = etag_of(responses.required(answer.headers, "ETag"))
         received = answer.headers.get("x-goog-hash", "")
         if "crc32c=" in received and f"crc32c={digest}" not in received:
             raise IntegrityError(f"the store received other bytes than were sent: {key!r}")
@@ -137,7 +125,7 @@ class GsUploads:
             spelled = unquote if page.findtext("{*}EncodingType") == "url" else str
             found = [
                 UnfinishedUpload(
-                    name_below(full, spelled(_text(item, "Key")))[start:],
+                    responses.name_below(full, spelled(_text(item, "Key")))[start:],
                     UploadId(upload_id_of(_text(item, "UploadId"))),
                     _time(item, "Initiated"),
                 )
@@ -145,10 +133,9 @@ class GsUploads:
             ]
             if page.findtext("{*}IsTruncated") != "true":
                 return found, None
-            return found, {
-                "key-marker": spelled(_text(page, "NextKeyMarker")),
-                "upload-id-marker": upload_id_of(_text(page, "NextUploadIdMarker")),
-            }
+            marker = upload_id_of(_text(page, "NextUploadIdMarker"))
+            key = spelled(_text(page, "NextKeyMarker"))
+            return found, {"key-marker": key, "upload-id-marker": marker}
 
         return self._store.follow_pages(ask, _BEGINNING)
 

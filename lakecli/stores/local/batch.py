@@ -31,21 +31,9 @@ from typing import BinaryIO
 
 from lakecli import native
 from lakecli.errors import LakeError
+from lakecli.stores.local import files
 from lakecli.stores.local.directory import LOCK_NAME, TEMPORARY, RootDirectory, split_key
-from lakecli.stores.local.files import (
-    CREATE_NEW,
-    FEW,
-    FILE_MODE,
-    SyncError,
-    closing,
-    names_in,
-    status_of,
-    sync_file,
-    sync_file_system,
-    sync_names,
-    sync_published,
-    write_all,
-)
+from lakecli.stores.local.files import closing
 
 EARLY = 64 << 20
 """After this many bytes of small files, the system is asked to start writing them to disk."""
@@ -64,10 +52,10 @@ class LocalBatch:
     no faster.
     """
 
-    def __init__(self, files: RootDirectory) -> None:
-        self._files = files
-        with files.translated("temporary files"):
-            self._temporaries = files.open_directory(TEMPORARY, create=True)
+    def __init__(self, root: RootDirectory) -> None:
+        self._files = root
+        with root.translated("temporary files"):
+            self._temporaries = root.open_directory(TEMPORARY, create=True)
         self._lock = Lock()
         """Protects all attributes below; also locked while a small file is written."""
         self._written = 0
@@ -87,7 +75,11 @@ class LocalBatch:
         self._put(key, body, is_content=False)
 
     def put_content(self, key: str, body: bytes) -> None:
-        """Write `body` to a temporary file, which will replace an object of another size."""
+        """Write `body` to a temporary file, unless an object of this key and size exists.
+
+        Only for keys derived from the digest of their bytes: an object of another size is damaged
+        and is replaced.
+        """
         self._put(key, body, is_content=True)
 
     def _put(self, key: str, body: bytes, *, is_content: bool) -> None:
@@ -120,7 +112,7 @@ class LocalBatch:
         that was opened before.
         """
         with suppress(OSError, LakeError), closing(self._files.open_root()) as root:
-            sync_file_system(root)
+            files.sync_file_system(root)
 
     def _open(self, *, is_content: bool) -> StagingDirs:
         """Return the staging directories that receive files of one kind; call with the lock."""
@@ -134,7 +126,7 @@ class LocalBatch:
         return made
 
     def spool(self) -> tuple[str, BinaryIO]:
-        """Open a temporary file for an object whose key is still unknown."""
+        """Open a temporary file for an object whose key is still unknown; the caller closes it."""
         with self._files.translated("temporary files"), self._lock:
             self._own = self._own or self._new_dirs(is_content=True)
             temporary, descriptor = self._files.create_temporary(self._own.descriptor)
@@ -142,7 +134,11 @@ class LocalBatch:
         return temporary, os.fdopen(descriptor, "wb")
 
     def adopt(self, key: str, temporary: str) -> None:
-        """Give a closed temporary file its final key; `flush` then publishes it."""
+        """Give a closed temporary file its final key, the digest of its bytes.
+
+        Then `flush` publishes it. An existing object of the same size is kept; one of another size
+        is replaced.
+        """
         names = split_key(key)
         with self._files.translated(key), self._lock:
             if self._own is None or temporary not in self._spools:
@@ -182,9 +178,9 @@ class LocalBatch:
             count = sum(staging_dirs.count for staging_dirs in all_dirs)
             try:
                 with self._files.translated("new objects"):
-                    self._publish(all_dirs, few=count <= FEW)
+                    self._publish(all_dirs, few=count <= files.FEW)
             except BaseException as error:
-                if isinstance(error.__cause__, SyncError):
+                if isinstance(error.__cause__, files.SyncError):
                     for staging_dirs in set(all_dirs).intersection(self._unpublished_dirs):
                         self._remove(staging_dirs)
                 raise
@@ -195,12 +191,12 @@ class LocalBatch:
             for staging_dirs in all_dirs:
                 staging_dirs.sync_content()
         else:
-            sync_file_system(self._temporaries)
+            files.sync_file_system(self._temporaries)
         for staging_dirs in all_dirs:
             staging_dirs.publish(sync=few)
             self._remove(staging_dirs)
         if not few:
-            sync_file_system(self._temporaries)
+            files.sync_file_system(self._temporaries)
 
     def _remove(self, staging_dirs: StagingDirs) -> None:
         self._unpublished_dirs.remove(staging_dirs)
@@ -227,11 +223,11 @@ class StagingDirs:
         descriptor: descriptor of the directory that contains all numbered directories.
     """
 
-    def __init__(self, files: RootDirectory, temporaries: int, *, is_content: bool = False) -> None:
-        self._files = files
+    def __init__(self, root: RootDirectory, temporaries: int, *, is_content: bool = False) -> None:
+        self._files = root
         self._temporaries = temporaries
         self._is_content = is_content
-        self._name, self.descriptor = files.open_temporary_directory(temporaries)
+        self._name, self.descriptor = root.open_temporary_directory(temporaries)
         self._places: dict[bytes, bytes] = {}
         self._names: dict[bytes, list[bytes]] = {}
 
@@ -244,11 +240,11 @@ class StagingDirs:
         """Write a new file whose final directory is `parent`, unless its name is already taken."""
         path = self._place(parent) + b"/" + name
         try:
-            descriptor = os.open(path, CREATE_NEW, FILE_MODE, dir_fd=self.descriptor)
+            descriptor = os.open(path, files.CREATE_NEW, files.FILE_MODE, dir_fd=self.descriptor)
         except FileExistsError:
             return
         try:
-            write_all(descriptor, body)
+            files.write_all(descriptor, body)
         except BaseException:
             os.unlink(path, dir_fd=self.descriptor)
             raise
@@ -259,7 +255,7 @@ class StagingDirs:
     def take(self, parent: bytes, name: bytes, temporary: str, source: int) -> None:
         """Move a finished file here from the directory `source`, unless its name is taken."""
         path = self._place(parent) + b"/" + name
-        if status_of(self.descriptor, path) is not None:
+        if files.status_of(self.descriptor, path) is not None:
             os.unlink(temporary, dir_fd=source)
             return
         os.rename(temporary, path, src_dir_fd=source, dst_dir_fd=self.descriptor)
@@ -293,7 +289,7 @@ class StagingDirs:
             for name in names:
                 path = place + b"/" + name
                 with closing(os.open(path, os.O_RDONLY, dir_fd=self.descriptor)) as descriptor:
-                    sync_file(descriptor)
+                    files.sync_file(descriptor)
 
     def publish(self, *, sync: bool) -> None:
         """Give all files their final names, as `RootDirectory.publish` does.
@@ -322,10 +318,10 @@ class StagingDirs:
                 )
                 if sync and not is_published:
                     key = b"/".join([*components, names[-1]])
-                    sync_published(self._files.root, os.fsdecode(key))
+                    files.sync_published(self._files.root, os.fsdecode(key))
                 names.pop()
             if sync:
-                sync_names(target)
+                files.sync_names(target)
 
     def _move(self, place: bytes, components: list[bytes], *, sync: bool) -> bool:
         """Rename a staging directory to the final one; return ``False`` if the final one exists."""
@@ -339,8 +335,8 @@ class StagingDirs:
                 return False
             if sync:
                 with closing(os.open(name, _DIRECTORY, dir_fd=above)) as moved:
-                    sync_names(moved)
-                sync_names(above)
+                    files.sync_names(moved)
+                files.sync_names(above)
         return True
 
     def remove(self) -> None:
@@ -352,22 +348,22 @@ class StagingDirs:
             os.rmdir(self._name, dir_fd=self._temporaries)
 
 
-def clear_temporaries(files: RootDirectory, *, before_ns: int) -> int:
+def clear_temporaries(root: RootDirectory, *, before_ns: int) -> int:
     """Remove leftovers that have not changed since `before_ns` (unix nanoseconds); return how many.
 
     Files that cannot be locked or removed are kept: another process may use them, the file system
     may have no locks, or they may belong to another user.
     """
     removed = 0
-    with suppress(FileNotFoundError), files.opened(TEMPORARY) as temporaries:
-        for name in sorted(names_in(temporaries) - {LOCK_NAME}):
+    with suppress(FileNotFoundError), root.opened(TEMPORARY) as temporaries:
+        for name in sorted(files.names_in(temporaries) - {LOCK_NAME}):
             with suppress(OSError):
                 removed += _clear(temporaries, name, before_ns)
     return removed
 
 
 def _clear(parent: int, name: bytes, before_ns: int) -> int:
-    status = status_of(parent, name)
+    status = files.status_of(parent, name)
     if status is None or status.st_mtime_ns >= before_ns:
         return 0
     if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
@@ -395,8 +391,8 @@ def _changed_at(descriptor: int) -> int:
 def remove_all(descriptor: int) -> int:
     """Remove the files in a directory and in its subdirectories; return how many."""
     removed = 0
-    for name in names_in(descriptor):
-        status = status_of(descriptor, name)
+    for name in files.names_in(descriptor):
+        status = files.status_of(descriptor, name)
         if status is not None and stat.S_ISDIR(status.st_mode):
             with closing(os.open(name, _DIRECTORY, dir_fd=descriptor)) as opened:
                 removed += remove_all(opened)

@@ -69,12 +69,8 @@ def version_of(status: os.stat_result) -> Version:
 
 def info_of(key: str, status: os.stat_result) -> ObjectInfo:
     """Return the properties of an object, made from the status of its file."""
-    return ObjectInfo(
-        key=key,
-        size=status.st_size,
-        modified_at=datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC),
-        version=version_of(status),
-    )
+    modified_at = datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC)
+    return ObjectInfo(key, status.st_size, modified_at, version_of(status))
 
 
 def hold(descriptor: int) -> None:

@@ -17,47 +17,22 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli import native
 from lakecli.errors import Unsupported
-from lakecli.stores.contract import (
-    ABSENT,
-    ANY,
-    PLAIN,
-    Absent,
-    Attributes,
-    Condition,
-    ConditionFailed,
-    ObjectInfo,
-    ObjectNotFound,
-    Version,
-    check_condition,
-    check_matching,
-    check_range,
-    key_bytes,
-)
+from lakecli.stores import contract
+from lakecli.stores.contract import PLAIN, Attributes, Condition, ObjectInfo, Version, key_bytes
+from lakecli.stores.local import files
 from lakecli.stores.local.directory import (
     TEMPORARY,
     KeptDirectory,
     RootDirectory,
     is_possible_path,
     split_key,
-)
-from lakecli.stores.local.files import (
-    closing,
-    info_of,
-    object_status,
-    open_below,
-    read_range,
-    status_of,
-    sync_file,
-    sync_names,
-    sync_published,
-    version_of,
-    write_all,
 )
 
 if TYPE_CHECKING:
@@ -101,34 +76,36 @@ class DirectoryStore:
         self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
         """Return a range of an object; see `ObjectStore.get`."""
-        check_range(start, length)
+        contract.check_range(start, length)
         descriptor, status = self._open_file(key)
         first = max(status.st_size + start, 0) if start < 0 else start
         left = max(status.st_size - first, 0)
         try:
-            data = read_range(descriptor, first, left if length is None else min(length, left))
+            data = files.read_range(
+                descriptor, first, left if length is None else min(length, left)
+            )
             if matching:  # asked afterwards: the file may be written to while it is read
                 status = os.fstat(descriptor)
         except OSError as error:
             raise self._directory.translate(error, key) from error
         finally:
             os.close(descriptor)
-        check_matching(matching, key, version_of(status))
+        contract.check_matching(matching, key, files.version_of(status))
         return data
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version, which match because a published file never changes."""
         descriptor, status = self._open_file(key)
         with os.fdopen(descriptor, "rb") as file, self._directory.translated(key):
-            return file.read(length), version_of(status)
+            return file.read(length), files.version_of(status)
 
     def open(self, key: str, *, matching: str = "") -> BinaryIO:
         """Open an object's file for reading."""
         descriptor, status = self._open_file(key)
         file = os.fdopen(descriptor, "rb")
         try:
-            check_matching(matching, key, version_of(status))
-        except ConditionFailed:
+            contract.check_matching(matching, key, files.version_of(status))
+        except contract.ConditionFailed:
             file.close()
             raise
         return file
@@ -138,9 +115,7 @@ class DirectoryStore:
     ) -> Version:
         """Write an object; its attributes are not kept."""
         del attributes
-        return _put(
-            self._directory, key, condition, lambda descriptor: _write_body(descriptor, body)
-        )
+        return _put(self._directory, key, condition, partial(_write_body, body))
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; return whether the key was absent.
@@ -148,8 +123,8 @@ class DirectoryStore:
         An existing object is synced, since its writer may not have synced it yet.
         """
         try:
-            self.put(key, body, ABSENT)
-        except ConditionFailed:
+            self.put(key, body, contract.ABSENT)
+        except contract.ConditionFailed:
             self.settle(key)
             return False
         return True
@@ -157,14 +132,14 @@ class DirectoryStore:
     def settle(self, key: str) -> None:
         """Sync an object and its directories, since its writer may not have synced them yet."""
         with self._directory.translated(key):
-            sync_published(self._directory.root, key)
+            files.sync_published(self._directory.root, key)
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""
         status = self._status(key)
         if status is None:
             raise self._not_found(key)
-        return info_of(key, status)
+        return files.info_of(key, status)
 
     def _status(self, key: str) -> os.stat_result | None:
         """Return the status of an object's file, or ``None`` if there is no such object."""
@@ -172,7 +147,7 @@ class DirectoryStore:
         with self._directory.translated(key):
             try:
                 with self._directory.opened(names[:-1]) as parent:
-                    return object_status(parent, names[-1])
+                    return files.object_status(parent, names[-1])
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None
 
@@ -209,18 +184,18 @@ class DirectoryStore:
         deletes the object first, which raises `ObjectNotFound` here.
         """
         names = split_key(key)
-        files = self._directory
-        with files.translated(key):
+        root = self._directory
+        with root.translated(key):
             try:
                 with (
-                    files.opened(names[:-1]) as parent,
-                    files.opened(TEMPORARY, create=True) as temporaries,
-                    files.locked(temporaries),
+                    root.opened(names[:-1]) as parent,
+                    root.opened(TEMPORARY, create=True) as temporaries,
+                    root.locked(temporaries),
                 ):
-                    current = object_status(parent, names[-1])
+                    current = files.object_status(parent, names[-1])
                     if current is None:
                         raise self._not_found(key)
-                    files.stamp_object(parent, names[-1], current)
+                    root.stamp_object(parent, names[-1], current)
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 raise self._not_found(key) from None
             except PermissionError:
@@ -229,8 +204,8 @@ class DirectoryStore:
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object, inside the kernel if possible."""
-        with closing(self._open_file(source)[0]) as original:
-            _put(self._directory, key, ANY, lambda descriptor: _copy_body(original, descriptor))
+        with files.closing(self._open_file(source)[0]) as original:
+            _put(self._directory, key, contract.ANY, partial(_copy_body, original))
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Refuse: a directory has no URLs."""
@@ -331,8 +306,8 @@ class DirectoryStore:
         except OSError as error:
             raise self._directory.translate(error, key) from error
 
-    def _not_found(self, key: str) -> ObjectNotFound:
-        return ObjectNotFound(f"no such object in {self.uri}: {key!r}")
+    def _not_found(self, key: str) -> contract.ObjectNotFound:
+        return contract.ObjectNotFound(f"no such object in {self.uri}: {key!r}")
 
 
 def _walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterator[ObjectInfo]:
@@ -362,34 +337,34 @@ def _walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterato
             if name.endswith(b"/"):
                 if (key > floor or floor.startswith(key)) and key != RESERVED:
                     with suppress(FileNotFoundError):  # deleted since it was listed
-                        below = open_below(descriptor, name[:-1], create=False, sync=False)
+                        below = files.open_below(descriptor, name[:-1], create=False, sync=False)
                         yield from _walk(below, key, wanted, floor)
             elif key > floor and key.startswith(wanted):
-                status = status_of(descriptor, name)
+                status = files.status_of(descriptor, name)
                 if status is not None and stat.S_ISREG(status.st_mode):
-                    yield info_of(key.decode("utf-8", "surrogateescape"), status)
+                    yield files.info_of(key.decode("utf-8", "surrogateescape"), status)
     finally:
         os.close(descriptor)
 
 
-def _delete(files: RootDirectory, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:
+def _delete(root: RootDirectory, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:
     """Delete objects that have these versions (``None``: any); return the keys of the kept ones."""
     kept = []
-    with files.translated("temporary files"):
-        opened = files.open_directory(TEMPORARY, create=True)
-    with closing(opened) as temporaries:
+    with root.translated("temporary files"):
+        opened = root.open_directory(TEMPORARY, create=True)
+    with files.closing(opened) as temporaries:
         for key, version in objects:
             names = split_key(key)
             with (
-                files.translated(key),
+                root.translated(key),
                 suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError),
-                files.opened(names[:-1]) as parent,
-                files.locked(temporaries),
+                root.opened(names[:-1]) as parent,
+                root.locked(temporaries),
             ):
-                current = object_status(parent, names[-1])
+                current = files.object_status(parent, names[-1])
                 if current is None:
                     continue
-                if version is None or version_of(current) == version:
+                if version is None or files.version_of(current) == version:
                     os.unlink(names[-1], dir_fd=parent)
                 else:
                     kept.append(key)
@@ -397,7 +372,7 @@ def _delete(files: RootDirectory, objects: Iterable[tuple[str, Version | None]])
 
 
 def _put(
-    files: RootDirectory, key: str, condition: Condition, write: Callable[[int], None]
+    root: RootDirectory, key: str, condition: Condition, write: Callable[[int], None]
 ) -> Version:
     """Write an object under a temporary name, and rename it to its key; return its version.
 
@@ -406,51 +381,51 @@ def _put(
     """
     names = split_key(key)
     with (
-        files.translated(key),
-        files.opened(names[:-1], create=True) as parent,
-        files.opened(TEMPORARY, create=True) as temporaries,
+        root.translated(key),
+        root.opened(names[:-1], create=True) as parent,
+        root.opened(TEMPORARY, create=True) as temporaries,
     ):
         # Checked here to save the write, and again under the lock.
-        _check(condition, object_status(parent, names[-1]), key)
-        temporary, descriptor = files.create_temporary(temporaries)
+        _check(condition, files.object_status(parent, names[-1]), key)
+        temporary, descriptor = root.create_temporary(temporaries)
         try:
             write(descriptor)
-            files.stamp(descriptor)
-            sync_file(descriptor)
-            if isinstance(condition, Absent):
-                files.publish_new(temporaries, temporary, parent, names[-1], source=temporaries)
+            root.stamp(descriptor)
+            files.sync_file(descriptor)
+            if isinstance(condition, contract.Absent):
+                root.publish_new(temporaries, temporary, parent, names[-1], source=temporaries)
             else:
-                with files.locked(temporaries):
-                    current = object_status(parent, names[-1])
+                with root.locked(temporaries):
+                    current = files.object_status(parent, names[-1])
                     _check(condition, current, key)
                     if current is not None:
-                        files.stamp(descriptor, later_than=current.st_mtime_ns)
+                        root.stamp(descriptor, later_than=current.st_mtime_ns)
                     os.rename(temporary, names[-1], src_dir_fd=temporaries, dst_dir_fd=parent)
-            version = version_of(os.fstat(descriptor))
+            version = files.version_of(os.fstat(descriptor))
         except BaseException as error:
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=temporaries)
             if isinstance(error, FileExistsError):
                 there = f"object is there already, nothing was written: {key!r}"
-                raise ConditionFailed(there) from None
+                raise contract.ConditionFailed(there) from None
             raise
         finally:
             os.close(descriptor)
-        sync_names(parent)
+        files.sync_names(parent)
     return version
 
 
 def _check(condition: Condition, current: os.stat_result | None, key: str) -> None:
-    check_condition(condition, None if current is None else version_of(current), key)
+    contract.check_condition(condition, None if current is None else files.version_of(current), key)
 
 
-def _write_body(descriptor: int, body: bytes | BinaryIO) -> None:
+def _write_body(body: bytes | BinaryIO, descriptor: int) -> None:
     """Write bytes, or the rest of an open file."""
     if isinstance(body, bytes | bytearray | memoryview):
-        write_all(descriptor, body)
+        files.write_all(descriptor, body)
         return
     while piece := body.read(COPY_SIZE):
-        write_all(descriptor, piece)
+        files.write_all(descriptor, piece)
 
 
 def _copy_body(source: int, descriptor: int) -> None:
@@ -465,5 +440,5 @@ def _copy_body(source: int, descriptor: int) -> None:
             raise
     offset = os.lseek(descriptor, 0, os.SEEK_CUR)
     while piece := os.pread(source, COPY_SIZE, offset):
-        write_all(descriptor, piece)
+        files.write_all(descriptor, piece)
         offset += len(piece)

@@ -3,7 +3,7 @@
 ::
 
     store            the adapter
-    reading          reading objects, whole, in part and as files; listing a bucket; versions
+    reading          the part of it that reads objects, whole, in part and as files, and lists
     direct_requests  plain requests without the SDK's client, signed by Signature Version 4
     direct_http      sends direct requests
     connection       what the requests of one store share: settings, credentials, clients and clock

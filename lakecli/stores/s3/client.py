@@ -6,7 +6,7 @@ event ``before-send`` lets another function send a request; see `SdkHttp.answer_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -61,9 +61,7 @@ def new_client(
     session: Session,
     config: S3Config,
     attempts: int,
-    note: Callable[..., None],
     *,
-    prepare: Callable[..., None],
     is_anonymous: bool,
     ignores_endpoints: bool,
 ) -> Any:  # noqa: ANN401 - the SDK is not typed
@@ -71,8 +69,6 @@ def new_client(
 
     Args:
         attempts: largest number of attempts for each request.
-        note: a function that is called after each response.
-        prepare: a function that is called with each request before it is signed.
         is_anonymous: whether requests are sent without a signature.
         ignores_endpoints: whether to ignore configured endpoints; `config` has the one to use.
     """
@@ -88,9 +84,7 @@ def new_client(
             ignore_configured_endpoint_urls=ignores_endpoints,
         ),
     )
-    client.meta.events.register("after-call.s3", note)
     client.meta.events.register_first("needs-retry.s3", _stop_waiting)
-    client.meta.events.register("before-call.s3", prepare)
     if config.endpoint:
         client.meta.events.register("before-call.s3", _stay)
     return client

@@ -15,17 +15,8 @@ from lakecli.base.retry import REQUESTS
 from lakecli.errors import IntegrityError
 from lakecli.stores.capabilities import Access, beginning_of
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, log_response, region_of
+from lakecli.stores.s3 import settings
 from lakecli.stores.s3.errors import reading_settings, status_of
-from lakecli.stores.s3.settings import (
-    AccessKeys,
-    PlainAccess,
-    S3Config,
-    demands_of,
-    find_plain_access,
-    new_session,
-    resolve_config,
-    variables_for,
-)
 
 if TYPE_CHECKING:
     from lakecli.stores.answer_limits import AnswerLimits
@@ -68,13 +59,13 @@ class S3Connection:
     ) -> None:
         self._account = account
         self._check_writes = check_writes
-        self.demands = demands_of(account, bucket, os.environ)
+        self.demands = settings.demands_of(account, bucket, os.environ)
         self.region = _recorded(account.region or region)
         self.server_date = ServerDate()
         self._lock = RLock()
         self._session: Any = None
-        self._config: S3Config | None = None
-        self._plain: PlainAccess | None = None
+        self._config: settings.S3Config | None = None
+        self._plain: settings.PlainAccess | None = None
         self._is_plain_sought = False
         self._attempts: int | None = None
         self._clients: dict[int, Any] = {}
@@ -108,12 +99,12 @@ class S3Connection:
         return region
 
     @property
-    def plain_access(self) -> PlainAccess | None:
+    def plain_access(self) -> settings.PlainAccess | None:
         """Static keys and the configuration; ``None`` if only the SDK can find them."""
         with self._lock:
             if not self._is_plain_sought and not self.demands.anonymous:
-                self._plain = find_plain_access(
-                    variables_for(self._account, os.environ), region=self.region
+                self._plain = settings.find_plain_access(
+                    settings.variables_for(self._account, os.environ), region=self.region
                 )
                 self._is_plain_sought = True
             return self._plain
@@ -125,7 +116,7 @@ class S3Connection:
             if self._session is None:
                 from lakecli.stores.s3.client import bound_answers
 
-                session = new_session(self._account)
+                session = settings.new_session(self._account)
                 bound_answers(session, self.limits)
                 self._session = session
             return self._session
@@ -138,7 +129,7 @@ class S3Connection:
         return limits_of(self._account)
 
     @property
-    def config(self) -> S3Config:
+    def config(self) -> settings.S3Config:
         """The resolved endpoint, region and addressing style.
 
         Raises:
@@ -147,12 +138,14 @@ class S3Connection:
         """
         with self._lock:
             if self._config is None:
-                plain = self.plain_access
-                self._config = plain.config if plain is not None else self._config_of_sdk()
+                if plain := self.plain_access:
+                    self._config = plain.config
+                else:
+                    region, account = self.region, self._account
+                    self._config = settings.resolve_config(
+                        self.session, region=region, account=account
+                    )
             return self._config
-
-    def _config_of_sdk(self) -> S3Config:
-        return resolve_config(self.session, region=self.region, account=self._account)
 
     def client(self, *, max_attempts: int | None = None) -> Any:  # noqa: ANN401 - the SDK is not typed
         """Return a client that sends each request up to a given number of times.
@@ -189,31 +182,32 @@ class S3Connection:
 
         if not self.demands.anonymous:
             self.loaded_credentials()  # an error of theirs is not one of the client
-        return new_client(
+        client = new_client(
             self.session,
             self.config,
             attempts,
-            self._note,
-            prepare=self._prepare,
             is_anonymous=bool(self.demands.anonymous),
             # The endpoint of a profile counts before a variable.
             ignores_endpoints=bool(self._account.profile),
         )
+        client.meta.events.register("before-call.s3", self._prepare)
+        client.meta.events.register("after-call.s3", self._note)
+        return client
 
-    def find_keys(self) -> tuple[AccessKeys, datetime | None]:
-        """Return the credentials, and the time at which temporary ones expire.
+    def find_keys(self) -> settings.AccessKeys:
+        """Return the credentials.
 
         This reads files and variables, and sends a request only if the credentials come from a
         server (single sign-on, instance roles). Without credentials it raises the SDK's error.
         """
         plain = self.plain_access
         if plain is not None:
-            return plain.keys, None
+            return plain.keys
         credentials = self._credentials()
         # This refreshes them if they are about to expire, so the expiry is read afterwards.
         frozen = credentials.get_frozen_credentials()
-        keys = AccessKeys(str(frozen.access_key), str(frozen.secret_key), str(frozen.token or ""))
-        return keys, _expiry_of(credentials)
+        token, end = str(frozen.token or ""), _expiry_of(credentials)
+        return settings.AccessKeys(str(frozen.access_key), str(frozen.secret_key), token, end)
 
     def access(self) -> Access:
         """Describe the credentials in use, and where the SDK found them."""
@@ -232,14 +226,9 @@ class S3Connection:
         account = getattr(frozen, "account_id", None)  # newer SDKs know it for some sources
         if account:
             identity += f" of account {account}"
-        return Access(
-            kind="temporary access key" if frozen.token else "access key",
-            identity=identity,
-            source=source,
-            endpoint=self.config.host,
-            region=self.config.region,
-            expires_at=_expiry_of(credentials),
-        )
+        kind = "temporary access key" if frozen.token else "access key"
+        host, region = self.config.host, self.config.region
+        return Access(kind, identity, source, host, region, _expiry_of(credentials))
 
     def loaded_credentials(self) -> Any:  # noqa: ANN401 - the SDK is not typed
         """Return the SDK's credentials, parsed and not expired; ``None`` if there are none.

@@ -23,7 +23,7 @@ from hashlib import sha256
 from http import HTTPStatus
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import google_crc32c
 
@@ -34,7 +34,6 @@ from lakecli.stores.s3.settings import AccessKeys, S3Config, ca_bundle_of
 from lakecli.stores.s3.signing import UNSIGNED, signed_headers
 
 if TYPE_CHECKING:
-    from lakecli.stores.answer_limits import AnswerLimits
     from lakecli.stores.s3.direct_http import DirectHttp, HttpResponse
 
 _VARIABLES: Final = {
@@ -80,7 +79,7 @@ class DirectSettings(NamedTuple):
     """The settings of direct requests about the objects of one bucket.
 
     Attributes:
-        start: prefix of the path of each object.
+        url: the URL below which all objects are.
         keys: a function that returns the keys that sign; they may change.
         sends_checksums: whether objects are sent with a checksum.
         wants_checksums: whether objects are requested with their checksums, which are then
@@ -88,9 +87,7 @@ class DirectSettings(NamedTuple):
     """
 
     config: S3Config
-    is_secure: bool
-    host: str
-    start: str
+    url: SplitResult
     keys: Callable[[], AccessKeys]
     sends_checksums: bool
     wants_checksums: bool
@@ -109,21 +106,21 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
     if source is None:
         return None
     keys, setting = source
-    start = config.object_url(bucket, "")
-    url = urlsplit(start)
+    url = urlsplit(config.object_url(bucket, ""))
     if "@" in url.netloc or _HOST.fullmatch(url.hostname or "") is None:
         return None
     ca_bundle = ca_bundle_of(setting("ca_bundle"))
     if ca_bundle is not None and not ca_bundle.strip():
         return None  # the SDK refuses it
-    http = _open_http(f"{url.scheme}://{url.netloc}", ca_bundle, connection.limits)
-    if http is None:
+    from lakecli.stores.s3.direct_http import DirectHttp  # loads http.client
+
+    try:
+        http = DirectHttp(f"{url.scheme}://{url.netloc}", ca_bundle, connection.limits)
+    except (OSError, ValueError):
         return None
     return DirectSettings(
         config=config,
-        is_secure=url.scheme == "https",
-        host=url.netloc,
-        start=url.path,
+        url=url,
         keys=keys,
         sends_checksums=_is_default(setting("request_checksum_calculation")),
         wants_checksums=_is_default(setting("response_checksum_validation")),
@@ -147,15 +144,6 @@ def _settings_of_sdk(connection: S3Connection) -> _Source | None:
 def _is_default(setting: str | None) -> bool:
     """Return whether the SDK uses checksums even if a request does not require them."""
     return setting is None or setting.lower() == "when_supported"
-
-
-def _open_http(server: str, ca_bundle: str | None, limits: AnswerLimits) -> DirectHttp | None:
-    from lakecli.stores.s3.direct_http import DirectHttp  # loads http.client
-
-    try:
-        return DirectHttp(server, ca_bundle, limits)
-    except (OSError, ValueError):
-        return None
 
 
 class DirectRequests:
@@ -193,17 +181,14 @@ class DirectRequests:
             wanted["if-match"] = if_match
         if settings.wants_checksums:
             wanted |= _WITH_CHECKSUMS
-        answer = self._send(settings, "GET", settings.start + full, wanted, limit=limit)
+        answer = self._send(settings, "GET", settings.url.path + full, wanted, limit=limit)
         if answer is None:
             return None
         status = HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK
         if answer.status == HTTPStatus.NOT_FOUND and _NO_SUCH_KEY.match(answer.body):
             raise self._translator.error(MISSING, full)
-        if (
-            answer.status != status
-            or (span and not _is_part(span, answer))
-            or not _is_undamaged(answer.body, answer.headers)
-        ):
+        is_asked = answer.status == status and (not span or _is_part(span, answer))
+        if not is_asked or not _is_undamaged(answer.body, answer.headers):
             return None
         return answer.body, answer.headers.get("etag", "")
 
@@ -219,7 +204,7 @@ class DirectRequests:
         settings = self._prepared(full)
         if settings is None:
             return None
-        answer = self._send(settings, "HEAD", settings.start + full, {})
+        answer = self._send(settings, "HEAD", settings.url.path + full, {})
         if answer is not None and answer.status == HTTPStatus.NOT_FOUND:
             raise self._translator.error(MISSING, full)
         return answer.headers if answer is not None and answer.status == HTTPStatus.OK else None
@@ -236,7 +221,7 @@ class DirectRequests:
         settings = self._usable_settings()
         if settings is None:
             return None
-        path = settings.start.rstrip("/") or "/"
+        path = settings.url.path.rstrip("/") or "/"
         answer = self._send(settings, "GET", path, {}, query=query, limit=MAX_ANSWER)
         return answer.body if answer is not None and answer.status == HTTPStatus.OK else None
 
@@ -252,11 +237,10 @@ class DirectRequests:
         headers = {"if-none-match": "*", **self._connection.demands.of_writes}
         if settings.sends_checksums:
             headers["x-amz-checksum-crc32c"] = _base64(_crc32c(body))
-        if settings.is_secure and settings.sends_checksums:
-            payload = UNSIGNED  # as the SDK does: the checksum is signed, TLS does the rest
-        else:
-            payload = sha256(body).hexdigest()
-        path = settings.start + full
+        # As the SDK does: the checksum is signed, TLS does the rest.
+        is_checked = settings.url.scheme == "https" and settings.sends_checksums
+        payload = UNSIGNED if is_checked else sha256(body).hexdigest()
+        path = settings.url.path + full
         answer = self._send(settings, "PUT", path, headers, body, limit=MAX_ANSWER, payload=payload)
         if answer is None or (answer.status == HTTPStatus.OK and not answer.headers.get("etag")):
             return None  # without an ETag, nobody says that the object was written
@@ -282,7 +266,7 @@ class DirectRequests:
             method=method,
             path=path,
             query=query,
-            headers={"host": settings.host, **headers, **self._connection.demands.of_all},
+            headers={"host": settings.url.netloc, **headers, **self._connection.demands.of_all},
             payload=payload,
         )
         target = f"{path}?{query}" if query else path
@@ -290,8 +274,7 @@ class DirectRequests:
         if answer is None:
             return None
         self._connection.server_date.note(answer.headers.get("date"))
-        scheme = "https" if settings.is_secure else "http"
-        log_response(method, f"{scheme}://{settings.host}{path}", answer.status)
+        log_response(method, settings.url._replace(path=path).geturl(), answer.status)
         status = answer.status
         if HTTPStatus.MULTIPLE_CHOICES <= status < _SERVER_FAULT and status not in _ANSWERS:
             self._is_usable = False  # refused or redirected, which the SDK handles

@@ -10,42 +10,25 @@ enabled.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
-from urllib.parse import quote, unquote_plus
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from urllib.parse import quote, unquote_plus, urlencode
 
+from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.stores import contract, responses
+from lakecli.stores.capabilities import OpensRanges, not_versioned
 from lakecli.stores.cloud_errors import Translator
-from lakecli.stores.contract import (
-    Absent,
-    Condition,
-    ConditionFailed,
-    Match,
-    ObjectInfo,
-    Version,
-    check_matching,
-    key_bytes,
-    plain_encoding,
-    tag_to_send,
-)
-from lakecli.stores.responses import (
-    RangeIgnoredError,
-    UnusableAnswerError,
-    date_of,
-    etag_of,
-    name_below,
-    read_xml,
-    required,
-    size_of_part,
-    token_of,
-    version_id_of,
-)
+from lakecli.stores.cloud_store import CloudStore
+from lakecli.stores.contract import ObjectInfo, Version, key_bytes
+from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError, required, token_of
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.direct_requests import DirectRequests
-from lakecli.stores.s3.errors import status_of
+from lakecli.stores.s3.errors import S3Translator, status_of
 from lakecli.stores.streams import ReadStream, read_exactly
 
 if TYPE_CHECKING:
@@ -75,19 +58,16 @@ READ_TRIES = 3
 """After this many responses that broke off, an object counts as unreachable."""
 
 
-class Page(NamedTuple):
-    """Objects with their full names, and the token of the next page, which is empty at the end."""
-
-    objects: list[ObjectInfo]
-    next_token: str
+Page = tuple[list[ObjectInfo], str]
+"""Objects with their full names, and the token of the next page, which is empty at the end."""
 
 
-def headers_of(condition: Condition) -> dict[str, str]:
+def headers_of(condition: contract.Condition) -> dict[str, str]:
     """Return the SDK's arguments for the condition of a request."""
     match condition:
-        case Absent():
+        case contract.Absent():
             return {"IfNoneMatch": "*"}
-        case Match():
+        case contract.Match():
             return {"IfMatch": condition.checked()}
         case _:
             return {}
@@ -99,7 +79,7 @@ def version_of(answer: Mapping[str, Any]) -> Version:
     Raises:
         UnusableAnswerError: the ETag is not valid in a header of a later request.
     """
-    return Version(etag_of(str(answer.get("ETag", ""))))
+    return Version(responses.etag_of(str(answer.get("ETag", ""))))
 
 
 def _wanted(version_id: str) -> dict[str, str]:
@@ -107,28 +87,41 @@ def _wanted(version_id: str) -> dict[str, str]:
     return {"VersionId": version_id} if version_id else {}
 
 
-class S3Reader:
-    """Reads the objects of one bucket; raises the SDK's errors.
+class S3Reader(CloudStore, OpensRanges):
+    """A namespace in an S3 bucket, with the methods of `S3Store` that read.
 
     Attributes:
         direct: the plain requests, which are tried first.
     """
 
-    def __init__(self, connection: S3Connection, bucket: str, translator: Translator) -> None:
-        self._connection = connection
-        self._bucket = bucket
-        self._translator = translator
-        self.direct = DirectRequests(connection, bucket, translator)
+    cloud = "S3"
+    translator: S3Translator
+    delete_size = PAGE_SIZE
+
+    def __init__(
+        self, bucket: str, prefix: str = "", *, region: str = "", account: Account = NO_ACCOUNT
+    ) -> None:
+        translator = S3Translator(f"s3://{bucket}", lambda: self._connection.config.host)
+        self._connection = S3Connection(region, account, bucket, translator.check_writes)
+        translator.anonymous = self._connection.demands.anonymous
+        super().__init__(f"s3://{bucket}", prefix, translator, self._connection.server_date)
+        self.bucket = bucket
+        self.direct = DirectRequests(self._connection, bucket, translator)
         self._sends_if_match = True
 
-    def read(
-        self,
-        full: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+    def _get(
+        self, key: str, start: int, length: int | None, matching: str, version_id: str
+    ) -> bytes:
+        with self.translated(key) as full:
+            return self._read(full, start, length, matching, version_id)[0]
+
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        """Return an object and its version."""
+        with self.translated(key) as full:
+            return self._read(full, 0, length)
+
+    def _read(
+        self, full: str, start: int, length: int | None, matching: str = "", version_id: str = ""
     ) -> tuple[bytes, Version]:
         """Return a range of an object, and its version; a negative `start` counts from the end."""
         span = ""
@@ -136,27 +129,24 @@ class S3Reader:
             end = "" if start < 0 or length is None else str(start + length - 1)
             span = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
         if not version_id:
-            found = self.direct.get(
-                full,
-                span=span,
-                limit=-start if start < 0 else length,
-                if_match=self._if_match(matching),
-            )
+            limit = -start if start < 0 else length
+            if_match = self._if_match(matching)
+            found = self.direct.get(full, span=span, limit=limit, if_match=if_match)
             if found is not None:
-                check_matching(matching, full, found[1])
-                return found[0], Version(etag_of(found[1]))
+                contract.check_matching(matching, full, found[1])
+                return found[0], Version(responses.etag_of(found[1]))
         from botocore.exceptions import IncompleteReadError, ResponseStreamingError
 
         wanted = ({"Range": span} if span else {}) | _wanted(version_id)
         for _ in range(READ_TRIES - 1):
             # The SDK repeats requests, but not the reading of a response that breaks off.
             with suppress(IncompleteReadError, ResponseStreamingError):
-                return self._read(full, start, length, matching, wanted)
-        return self._read(full, start, length, matching, wanted)
+                return self._read_by_sdk(full, start, length, matching, wanted)
+        return self._read_by_sdk(full, start, length, matching, wanted)
 
     def _if_match(self, matching: str) -> str:
         """Return the value of the header ``If-Match``, or ``""`` if it cannot be sent."""
-        tag = tag_to_send(matching) if self._sends_if_match else ""
+        tag = contract.tag_to_send(matching) if self._sends_if_match else ""
         return f'"{tag}"' if tag else ""
 
     def _request(self, full: str, matching: str, wanted: Mapping[str, str]) -> dict[str, Any]:
@@ -168,7 +158,7 @@ class S3Reader:
         from botocore.exceptions import ClientError
 
         client = self._connection.client()
-        asked = {"Bucket": self._bucket, "Key": full, **wanted}
+        asked = {"Bucket": self.bucket, "Key": full, **wanted}
         if_match = self._if_match(matching)
         condition = {"IfMatch": if_match} if if_match else {}
         try:
@@ -180,15 +170,15 @@ class S3Reader:
             answer = client.get_object(**asked)
             is_refused = True
         try:
-            check_matching(matching, full, str(answer.get("ETag", "")))
-        except ConditionFailed:
+            contract.check_matching(matching, full, str(answer.get("ETag", "")))
+        except contract.ConditionFailed:
             answer["Body"].close()
             raise
         if is_refused:
             self._sends_if_match = False
         return cast("dict[str, Any]", answer)
 
-    def _read(
+    def _read_by_sdk(
         self, full: str, start: int, length: int | None, matching: str, wanted: Mapping[str, str]
     ) -> tuple[bytes, Version]:
         from botocore.exceptions import ClientError
@@ -203,10 +193,14 @@ class S3Reader:
         with closing(answer["Body"]) as body:
             size = _size_of(answer)
             if span and _is_partial(answer):
-                part = size_of_part(span, answer.get("ContentRange", ""))
+                part = responses.size_of_part(span, answer.get("ContentRange", ""))
                 if size not in {None, part}:
                     raise UnusableAnswerError("its length is not that of the part")
-                return _read_exactly(body, part), version_of(answer)
+                data = read_exactly(body, part + 1)
+                if len(data) != part:
+                    what = f"its body has not the {part:,} bytes that it announces"
+                    raise UnusableAnswerError(what)
+                return data, version_of(answer)
             if span and size != 0:
                 # A server may answer a range that covers the whole object with the whole object.
                 if start or length is None or (size is not None and size > length):
@@ -217,47 +211,64 @@ class S3Reader:
                 return data, version_of(answer)
             return cast("bytes", body.read()), version_of(answer)
 
-    def open(self, full: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
-        """Open an object for one pass of reading."""
-        answer = self._request(full, matching, _wanted(version_id))
-        _size_of(answer)
-        return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
+    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
+        """Open an object, or a version of it, for one pass of reading."""
+        with self.translated(key) as full:
+            answer = self._request(full, matching, _wanted(version_id))
+            _size_of(answer)
+            return cast("BinaryIO", AnswerStream(answer["Body"], self.translator, full))
 
-    def open_range(self, full: str, *, start: int, length: int) -> BinaryIO:
-        """Open a part of an object by one request, which is not repeated.
-
-        Raises:
-            Unsupported: the server does not implement ranges.
-        """
+    def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
+        """Open a part of an object by one request; without HTTP ranges, raise `Unsupported`."""
         span = f"bytes={start}-{start + length - 1}"
-        answer = self._connection.client(max_attempts=1).get_object(
-            Bucket=self._bucket, Key=full, Range=span
-        )
-        stream = AnswerStream(answer["Body"], self._translator, full, length)
-        if not _is_partial(answer):
-            stream.close()
-            raise RangeIgnoredError
-        try:
-            size_of_part(span, answer.get("ContentRange", ""))
-        except UnusableAnswerError:
-            stream.close()
-            raise
+        with self.translated(key) as full:
+            answer = self._connection.client(max_attempts=1).get_object(
+                Bucket=self.bucket, Key=full, Range=span
+            )
+            stream = AnswerStream(answer["Body"], self.translator, full, length)
+            if not _is_partial(answer):
+                stream.close()
+                raise RangeIgnoredError
+            try:
+                responses.size_of_part(span, answer.get("ContentRange", ""))
+            except UnusableAnswerError:
+                stream.close()
+                raise
         return cast("BinaryIO", stream)
 
-    def head(self, full: str, key: str, *, version_id: str = "") -> tuple[ObjectInfo, str]:
-        """Return the properties of an object and its version ID; `key` is its relative name."""
-        if not version_id:
-            headers = self.direct.head(full)
-            info = headers and described(headers, key)
-            if headers and info:
-                return info, version_id_of(headers.get("x-amz-version-id", "null"))
-        answer = self._connection.client().head_object(
-            Bucket=self._bucket, Key=full, **_wanted(version_id)
-        )
-        info = info_of(answer, key, size=required(answer, "ContentLength"))
-        return info, version_id_of(answer.get("VersionId", "null"))
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+        """Describe one object, or a version of it."""
+        return self._head(key, version_id)[0]
 
-    def page(self, prefix: str, *, after: str, token: str) -> Page:
+    def _head(self, key: str, version_id: str) -> tuple[ObjectInfo, str]:
+        """Return the properties of an object and its version ID."""
+        with self.reading(key) as full:
+            if not version_id:
+                headers = self.direct.head(full)
+                info = headers and described(headers, key)
+                if headers and info:
+                    return info, responses.version_id_of(headers.get("x-amz-version-id", "null"))
+            answer = self._connection.client().head_object(
+                Bucket=self.bucket, Key=full, **_wanted(version_id)
+            )
+            info = info_of(answer, key, size=required(answer, "ContentLength"))
+            return info, responses.version_id_of(answer.get("VersionId", "null"))
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """Yield objects in byte order, a page at a time.
+
+        Raises:
+            Unsupported: the store lists in another order, as S3 Express does.
+        """
+        first, last = self.start + after if after else "", b""
+        for info in self.follow_pages(partial(self.page, self.start + prefix, first), ""):
+            name = key_bytes(info.key)
+            if name <= last:
+                raise self.translator.no_order()
+            last = name
+            yield info._replace(key=info.key[len(self.start) :])
+
+    def page(self, prefix: str, after: str, token: str) -> Page:
         """Return a page of a listing.
 
         Args:
@@ -268,7 +279,7 @@ class S3Reader:
         if page is None:
             begin = {"StartAfter": after} if after else {}
             answer = self._connection.client().list_objects_v2(
-                Bucket=self._bucket,
+                Bucket=self.bucket,
                 Prefix=prefix,
                 MaxKeys=PAGE_SIZE,
                 **({"ContinuationToken": token} if token else begin),
@@ -278,38 +289,13 @@ class S3Reader:
                 for item in answer.get("Contents", ())
             ]
             is_last = not answer["IsTruncated"]
-            page = Page(objects, "" if is_last else token_of(answer.get("NextContinuationToken")))
-        if page.next_token:
-            token_of(page.next_token)
-        for info in page.objects:
-            name_below(prefix, info.key)
+            page = objects, "" if is_last else token_of(answer.get("NextContinuationToken"))
+        objects, following = page
+        if following:
+            token_of(following)
+        for info in objects:
+            responses.name_below(prefix, info.key)
         return page
-
-    def versions_page(
-        self, prefix: str, *, after: str, position: Mapping[str, str]
-    ) -> tuple[list[tuple[ObjectInfo, str]], dict[str, str] | None]:
-        """Return a page of current versions with their IDs, and the position of the next page.
-
-        Args:
-            prefix: prefix of the full names, which is removed from the keys.
-            after: the full name after which the listing begins; some servers include this name.
-        """
-        page = self._connection.client().list_object_versions(
-            Bucket=self._bucket, Prefix=prefix, MaxKeys=PAGE_SIZE, **position
-        )
-        found = []
-        for item in page.get("Versions", ()):
-            full = name_below(prefix, required(item, "Key"))
-            # A deleted object has no current version.
-            if required(item, "IsLatest") and key_bytes(full) > key_bytes(after):
-                info = info_of(item, full[len(prefix) :], size=required(item, "Size"))
-                found.append((info, version_id_of(item.get("VersionId"))))
-        if not page["IsTruncated"]:
-            return found, None
-        following = {"KeyMarker": str(required(page, "NextKeyMarker"))}
-        if page.get("NextVersionIdMarker"):
-            following["VersionIdMarker"] = token_of(page["NextVersionIdMarker"])
-        return found, following
 
     def _plain_page(self, prefix: str, after: str, token: str) -> Page | None:
         """Return a page of a listing, or ``None`` if the SDK has to send the request."""
@@ -321,16 +307,64 @@ class S3Reader:
             "prefix": prefix,
             "start-after": "" if token else after,
         }
+        sent = {name: text for name, text in parameters.items() if text or name == "prefix"}
         try:
-            query = "&".join(
-                f"{name}={quote(value, safe='')}"
-                for name, value in parameters.items()
-                if value or name == "prefix"
-            )
-            body = self.direct.list(query)
+            body = self.direct.list(urlencode(sent, quote_via=quote, safe=""))
             return None if body is None else read_page(body)
         except (UnicodeError, UnusableAnswerError):
             return None
+
+    def check_versions(self) -> None:
+        """Check that the bucket has versioning enabled; see `capabilities.VersionedStore`."""
+        with self.translated():
+            answer = self._connection.client().get_bucket_versioning(Bucket=self.bucket)
+        status = answer.get("Status")
+        if status != "Enabled":
+            raise not_versioned(self.root, "is suspended" if status else "was never enabled")
+
+    def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
+        """Yield the current versions and their IDs; see `capabilities.VersionedStore`.
+
+        The plain listing decides which objects exist. Servers differ in where a listing of versions
+        begins, and the caller would remove an omitted object from a branch.
+        """
+        floor = self.start + after
+        begin = {"KeyMarker": floor} if after else {}
+        listed = self.follow_pages(partial(self._versions_page, floor), begin)
+        waiting = next(listed, None)
+        for info in self.list(after=after):
+            while waiting is not None and key_bytes(waiting[0].key) < key_bytes(info.key):
+                waiting = next(listed, None)
+            if waiting is not None and waiting[0].key == info.key:
+                yield waiting
+                continue
+            with suppress(contract.ObjectNotFound):  # it is gone since
+                yield self._head(info.key, "")
+
+    def _versions_page(
+        self, after: str, position: Mapping[str, str]
+    ) -> tuple[Iterable[tuple[ObjectInfo, str]], dict[str, str] | None]:
+        """Return a page of current versions with their IDs, and the position of the next page.
+
+        Args:
+            after: the full name after which the listing begins; some servers include this name.
+        """
+        page = self._connection.client().list_object_versions(
+            Bucket=self.bucket, Prefix=self.start, MaxKeys=PAGE_SIZE, **position
+        )
+        found = []
+        for item in page.get("Versions", ()):
+            full = responses.name_below(self.start, required(item, "Key"))
+            # A deleted object has no current version.
+            if required(item, "IsLatest") and key_bytes(full) > key_bytes(after):
+                info = info_of(item, full[len(self.start) :], size=required(item, "Size"))
+                found.append((info, responses.version_id_of(item.get("VersionId"))))
+        if not page["IsTruncated"]:
+            return found, None
+        following = {"KeyMarker": str(required(page, "NextKeyMarker"))}
+        if page.get("NextVersionIdMarker"):
+            following["VersionIdMarker"] = token_of(page["NextVersionIdMarker"])
+        return found, following
 
 
 def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
@@ -344,7 +378,7 @@ def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
         version=version_of(item),
         etag=version_of(item),
         content_type=item.get("ContentType", ""),
-        content_encoding=plain_encoding(item.get("ContentEncoding")),
+        content_encoding=contract.plain_encoding(item.get("ContentEncoding")),
         metadata=item.get("Metadata", {}),
         archive=_archive_of(item),
     )
@@ -360,7 +394,7 @@ def _archive_of(item: Mapping[str, Any]) -> str:
 def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
     """Return the properties in the answer to a plain HEAD, or ``None`` if a header is unusual."""
     size = _SIZE.fullmatch(headers.get("content-length", ""))
-    modified_at = date_of(headers.get("last-modified", ""))
+    modified_at = responses.date_of(headers.get("last-modified", ""))
     if size is None or modified_at is None or modified_at.tzinfo != UTC:
         return None
     item = {
@@ -372,9 +406,7 @@ def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
         "ArchiveStatus": headers.get("x-amz-archive-status", ""),
         "Restore": headers.get("x-amz-restore", ""),
         "Metadata": {
-            name.lower().removeprefix(_META): headers[name]
-            for name in headers
-            if name.lower().startswith(_META)
+            name[len(_META) :]: text for name, text in headers.items() if name.startswith(_META)
         },
     }
     return info_of(item, key, size=int(size[0]))
@@ -395,14 +427,6 @@ def _size_of(answer: Mapping[str, Any]) -> int | None:
     return cast("int | None", size)
 
 
-def _read_exactly(body: StreamingBody, size: int) -> bytes:
-    """Read and return a body, which must have the announced size."""
-    data = read_exactly(cast("BinaryIO", body), size + 1)
-    if len(data) != size:
-        raise UnusableAnswerError(f"its body has not the {size:,} bytes that it announces")
-    return data
-
-
 def _is_partial(answer: Mapping[str, Any]) -> bool:
     status = answer["ResponseMetadata"]["HTTPStatusCode"]
     return bool(status == HTTPStatus.PARTIAL_CONTENT)
@@ -410,7 +434,7 @@ def _is_partial(answer: Mapping[str, Any]) -> bool:
 
 def read_page(body: bytes) -> Page:
     """Parse a page of a listing; keys are URL-encoded if the page says so."""
-    root = read_xml(body, "ListBucketResult", "IsTruncated")
+    root = responses.read_xml(body, "ListBucketResult", "IsTruncated")
     page = _texts(root, _OF_PAGES)
     is_truncated = page["IsTruncated"] == "true"
     token = page.get("NextContinuationToken", "")
@@ -418,7 +442,7 @@ def read_page(body: bytes) -> Page:
         raise UnusableAnswerError("it does not say which page follows")
     is_encoded = page.get("EncodingType") == "url"
     objects = [_object_of(item, is_encoded=is_encoded) for item in root.iterfind("{*}Contents")]
-    return Page(objects, token if is_truncated else "")
+    return objects, token if is_truncated else ""
 
 
 def _texts(element: Element, names: frozenset[str]) -> dict[str, str]:

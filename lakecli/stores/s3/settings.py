@@ -28,6 +28,8 @@ from lakecli.stores.presigned_urls import quoted_path
 from lakecli.stores.responses import UnusableAnswerError, region_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from botocore.session import Session
 
 DEFAULT_REGION = "us-east-1"
@@ -46,7 +48,8 @@ _BEFORE_PROFILES = (
 """Variables that take precedence over a profile, or replace it."""
 
 
-_OF_KEYS: Final = frozenset({"aws_access_key_id", "aws_secret_access_key", "aws_session_token"})
+_KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_OF_KEYS: Final = frozenset(map(str.lower, _KEYS))
 _OF_PROFILES: Final = _OF_KEYS | {"region", "output", "cli_pager"}
 _NOT_PLAIN: Final = (
     "AWS_CREDENTIAL_EXPIRATION",
@@ -110,11 +113,17 @@ class S3Config(NamedTuple):
 
 
 class AccessKeys(NamedTuple):
-    """The keys that sign requests; `token` is empty unless the keys are temporary."""
+    """The keys that sign requests.
+
+    Attributes:
+        token: ``""`` unless the keys are temporary.
+        expires_at: when temporary keys expire, if the time is known.
+    """
 
     access_key: str
     secret_key: str
     token: str
+    expires_at: datetime | None = None
 
 
 class S3Demands(NamedTuple):
@@ -129,6 +138,9 @@ class S3Demands(NamedTuple):
     anonymous: str
     of_all: dict[str, str]
     of_writes: dict[str, str]
+
+
+NO_DEMANDS: Final = S3Demands("", {}, {})
 
 
 def demands_of(account: Account, bucket: str, environ: Mapping[str, str]) -> S3Demands:
@@ -175,12 +187,10 @@ def domain_of(region: str) -> str:
     place = os.path.join(os.path.dirname(found.origin), "data", "partitions.json")
     with open(place, encoding="utf-8") as file:
         partitions = json.load(file)["partitions"]
-    of_region = (
-        each
-        for each in partitions
-        if region in each["regions"] or re.match(each["regionRegex"], region)
-    )
-    return str(next(of_region, partitions[0])["outputs"]["dnsSuffix"])
+    for each in partitions:
+        if region in each["regions"] or re.match(each["regionRegex"], region):
+            return str(each["outputs"]["dnsSuffix"])
+    return str(partitions[0]["outputs"]["dnsSuffix"])
 
 
 @lru_cache(64)
@@ -363,25 +373,16 @@ def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess
         written = _read_profile(environ, profile)
     except _NotPlainError:
         return None
-    of_environment = (environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY"))
-    of_profile = (written.get("aws_access_key_id"), written.get("aws_secret_access_key"))
-    if all(of_environment):
-        token = environ.get("AWS_SESSION_TOKEN")
-        access_key, secret_key = of_environment
-    elif any(of_environment) or not all(of_profile):
+    access_key, secret_key, token = (environ.get(name, "") for name in _KEYS)
+    if not (access_key or secret_key):
+        access_key, secret_key, token = (written.get(name.lower(), "") for name in _KEYS)
+    if not (access_key and secret_key):
         return None
-    else:
-        token = written.get("aws_session_token")
-        access_key, secret_key = of_profile
     endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
-    configured = (
-        environ.get("AWS_REGION")
-        or environ.get("AWS_DEFAULT_REGION")
-        or written.get("region")
-        or ""
-    )
+    regions = environ.get("AWS_REGION"), environ.get("AWS_DEFAULT_REGION"), written.get("region")
+    configured = next(filter(None, regions), "")
     return PlainAccess(
-        AccessKeys(access_key or "", secret_key or "", token or ""),
+        AccessKeys(access_key, secret_key, token),
         S3Config(
             endpoint=check_endpoint(endpoint),
             region=region or check_region(configured) or DEFAULT_REGION,

@@ -12,27 +12,15 @@ from functools import lru_cache
 from hashlib import sha256
 from hmac import digest
 from typing import Final
-from urllib.parse import urlsplit
 
-from lakecli.base.model import NO_METADATA
 from lakecli.errors import PermissionDenied
-from lakecli.stores.presigned_urls import (
-    LONGEST,
-    V4,
-    PresignedUrl,
-    PresignRequest,
-    end_of_request,
-    lifetime_of,
-    moment_and_scope,
-    v4_url,
-)
-from lakecli.stores.s3.settings import AccessKeys
+from lakecli.stores import presigned_urls
+from lakecli.stores.presigned_urls import PresignedUrl
+from lakecli.stores.s3.settings import NO_DEMANDS, AccessKeys, S3Demands
 
-AWS4: Final = V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")
+AWS4: Final = presigned_urls.V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")
 AS_SENT: Final = ("utf-8", "surrogateescape")
 """How texts stand for the bytes of a request, in both directions."""
-
-_PORTS: Final = {"http": 80, "https": 443}
 
 LONGEST_SESSION: Final = timedelta(hours=36)
 """The longest lifetime of temporary AWS credentials (GetSessionToken, GetFederationToken)."""
@@ -40,57 +28,50 @@ LONGEST_SESSION: Final = timedelta(hours=36)
 
 def signed_url(
     keys: AccessKeys,
-    request: PresignRequest,
+    request: presigned_urls.PresignRequest,
     *,
     url: str,
     region: str,
     now: datetime,
-    keys_end: datetime | None = None,
+    demands: S3Demands = NO_DEMANDS,
     version_id: str = "",
-    parameters: Mapping[str, str] = NO_METADATA,
-    put_headers: Mapping[str, str] = NO_METADATA,
 ) -> PresignedUrl:
     """Return the signed URL of an object.
 
     Args:
-        keys: the keys that sign; the holder of the URL gets their permissions for this object.
+        keys: the keys that sign; the holder of the URL gets their permissions for this object. Keys
+            with a token and an unknown time of expiry are treated as if they expired after
+            `LONGEST_SESSION`.
         url: URL of the object, percent-encoded.
-        keys_end: when temporary keys expire, if the time is known. Keys with a token and an unknown
-            time are treated as if they expired after `LONGEST_SESSION`.
         version_id: ID of the version that the URL reads; ``""`` for the current object.
-        parameters: further parameters that the bucket requires.
-        put_headers: headers that the bucket requires for a PUT.
 
     Raises:
         UsageError: the method is not GET or PUT, or the lifetime is shorter than a second.
         PermissionDenied: the credentials have expired.
     """
-    at = url.index("/", url.index("://") + 3)
-    start, lifetime = _start_and_lifetime(keys, request, now, keys_end)
-    made = v4_url(
+    start, lifetime = _start_and_lifetime(keys, request, now)
+    made, scope, text = presigned_urls.v4_url(
         AWS4,
         request,
         name=keys.access_key,
         region=region,
-        host=_host_of(url[:at]),
-        path=url[at:],
+        url=url,
         start=start,
         lifetime=lifetime,
-        parameters={"X-Amz-Security-Token": keys.token, "versionId": version_id, **parameters},
-        put_headers=put_headers,
+        parameters={"X-Amz-Security-Token": keys.token, "versionId": version_id, **demands.of_all},
+        put_headers=demands.of_writes,
     )
-    end = f"X-Amz-Signature={signature(keys.secret_key, made.scope, made.text)}"
-    return PresignedUrl(f"{url}?{made.query}&{end}", made.expires_at, made.headers)
+    return made._replace(url=made.url + signature(keys.secret_key, scope, text))
 
 
 def _start_and_lifetime(
-    keys: AccessKeys, request: PresignRequest, now: datetime, keys_end: datetime | None
+    keys: AccessKeys, request: presigned_urls.PresignRequest, now: datetime
 ) -> tuple[datetime, timedelta]:
-    longest = LONGEST_SESSION if keys.token and keys_end is None else LONGEST
-    lifetime = lifetime_of(request.method, request.expires_in, longest=longest)
+    longest = LONGEST_SESSION if keys.token and keys.expires_at is None else presigned_urls.LONGEST
+    lifetime = presigned_urls.lifetime_of(request.method, request.expires_in, longest=longest)
     start = now.astimezone(UTC).replace(microsecond=0)
-    if keys_end is not None:
-        lifetime = min(lifetime, keys_end - start)
+    if keys.expires_at is not None:
+        lifetime = min(lifetime, keys.expires_at - start)
     if lifetime < timedelta(seconds=1):
         raise PermissionDenied(
             "cannot presign, the credentials for S3 have expired",
@@ -101,37 +82,35 @@ def _start_and_lifetime(
 
 def signed_form(
     keys: AccessKeys,
-    request: PresignRequest,
+    request: presigned_urls.PresignRequest,
     *,
     url: str,
     bucket: str,
     key: str,
     region: str,
     now: datetime,
-    keys_end: datetime | None = None,
-    demanded: Mapping[str, str] = NO_METADATA,
+    demands: S3Demands,
 ) -> PresignedUrl:
     """Return a form (``POST``) that uploads an object: on S3, only a form can limit the size.
 
     Args:
         keys: the keys that sign; the holder of the form gets their permissions for this object.
-        keys_end: when temporary keys expire, if the time is known.
-        demanded: further fields that the bucket requires.
 
     Raises:
         UsageError: the lifetime is shorter than a second.
         PermissionDenied: the credentials have expired.
     """
-    start, lifetime = _start_and_lifetime(keys, request, now, keys_end)
+    start, lifetime = _start_and_lifetime(keys, request, now)
     end = start + timedelta(seconds=int(lifetime.total_seconds()))
-    moment, scope = moment_and_scope(int(start.timestamp()), region, AWS4.service)
+    moment, scope = presigned_urls.moment_and_scope(int(start.timestamp()), region, AWS4.service)
     fields = {
         "key": key,
         "x-amz-algorithm": AWS4.algorithm,
         "x-amz-credential": f"{keys.access_key}/{scope}",
         "x-amz-date": moment,
         **({"x-amz-security-token": keys.token} if keys.token else {}),
-        **demanded,
+        **demands.of_writes,
+        **demands.of_all,
     }
     policy = {
         "expiration": f"{end:%Y-%m-%dT%H:%M:%SZ}",
@@ -173,11 +152,11 @@ def signed_headers(
         headers: the request's own headers by lower-case names, including ``host``.
         payload: SHA-256 of the body in hex, or `UNSIGNED`.
     """
-    moment, scope = moment_and_scope(int(now), region, AWS4.service)
+    moment, scope = presigned_urls.moment_and_scope(int(now), region, AWS4.service)
     named = {**headers, "x-amz-content-sha256": payload, "x-amz-date": moment}
     if keys.token:
         named["x-amz-security-token"] = keys.token
-    canonical = f"{method}\n{path}\n{query}\n{end_of_request(named, payload)}"
+    canonical = f"{method}\n{path}\n{query}\n{presigned_urls.end_of_request(named, payload)}"
     made = signature(keys.secret_key, scope, text_to_sign(canonical, moment, scope))
     authorization = (
         f"{AWS4.algorithm} Credential={keys.access_key}/{scope}, "
@@ -205,15 +184,3 @@ def signing_key(secret_key: str, scope: str) -> bytes:
     for part in scope.split("/"):
         key = digest(key, part.encode(), "sha256")
     return key
-
-
-@lru_cache(maxsize=4)
-def _host_of(url: str) -> str:
-    """Return the Host header that clients send for a URL."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if ":" in host:
-        host = f"[{host}]"
-    if parts.port is None or parts.port == _PORTS.get(parts.scheme):
-        return host
-    return f"{host}:{parts.port}"

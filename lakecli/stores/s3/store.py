@@ -10,36 +10,23 @@ Their callers read the object back.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Any, BinaryIO
 
-from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.retry import REQUESTS, Retries
 from lakecli.errors import Unsupported
-from lakecli.stores.capabilities import PART_SIZE, Access, OpensRanges, not_versioned
-from lakecli.stores.cloud_store import CloudStore, Refusal
-from lakecli.stores.contract import (
-    ANY,
-    PLAIN,
-    AnyVersion,
-    Attributes,
-    Condition,
-    Match,
-    ObjectInfo,
-    ObjectNotFound,
-    ObjectStore,
-    Version,
-    key_bytes,
-)
+from lakecli.stores import contract
+from lakecli.stores.capabilities import PART_SIZE, Access
+from lakecli.stores.cloud_store import Refusal
+from lakecli.stores.contract import PLAIN, Attributes, Condition, Version
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
 from lakecli.stores.responses import required
-from lakecli.stores.s3.connection import S3Connection
-from lakecli.stores.s3.errors import S3Translator, status_of
-from lakecli.stores.s3.reading import PAGE_SIZE, S3Reader, headers_of, version_of
+from lakecli.stores.s3.errors import status_of
+from lakecli.stores.s3.reading import S3Reader, headers_of, version_of
 from lakecli.stores.s3.signing import signed_form, signed_url
 from lakecli.stores.s3.uploads import SINGLE_LIMIT, S3Uploads, send_or_create
 from lakecli.stores.streams import parts_of, read_exactly, size_left, spooled
@@ -47,7 +34,7 @@ from lakecli.stores.streams import parts_of, read_exactly, size_left, spooled
 _NOT_IN_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # compiled on first use
 
 
-class S3Store(CloudStore, OpensRanges):
+class S3Store(S3Reader):
     """A namespace in an S3 bucket.
 
     Args:
@@ -57,53 +44,12 @@ class S3Store(CloudStore, OpensRanges):
         account: the profile, endpoint and region to use instead of the configured ones.
     """
 
-    cloud = "S3"
-    translator: S3Translator
-    delete_size = PAGE_SIZE
-
-    def __init__(
-        self, bucket: str, prefix: str = "", *, region: str = "", account: Account = NO_ACCOUNT
-    ) -> None:
-        translator = S3Translator(f"s3://{bucket}", lambda: self._connection.config.host)
-        self._connection = S3Connection(region, account, bucket, translator.check_writes)
-        translator.anonymous = self._connection.demands.anonymous
-        super().__init__(f"s3://{bucket}", prefix, translator, self._connection.server_date)
-        self.bucket = bucket
-        self._reader = S3Reader(self._connection, bucket, translator)
-        self._has_conditions = True
-
-    @property
-    def region(self) -> str:
-        """The region of the bucket, or ``""`` while it is unknown."""
-        return self._connection.region
+    _has_conditions = True
 
     def prepare(self) -> str:
         """Request the bucket's region from the store, and use that region from now on."""
         with self.translated():
             return self._connection.find_region(self.bucket)
-
-    def _get(
-        self, key: str, start: int, length: int | None, matching: str, version_id: str
-    ) -> bytes:
-        with self.translated(key) as full:
-            return self._reader.read(
-                full, start=start, length=length, matching=matching, version_id=version_id
-            )[0]
-
-    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
-        """Return an object and its version."""
-        with self.translated(key) as full:
-            return self._reader.read(full, length=length)
-
-    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
-        """Open an object, or a version of it, for one pass of reading."""
-        with self.translated(key) as full:
-            return self._reader.open(full, matching=matching, version_id=version_id)
-
-    def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
-        """Open a part of an object by one request; without HTTP ranges, raise `Unsupported`."""
-        with self.translated(key) as full:
-            return self._reader.open_range(full, start=start, length=length)
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
@@ -119,70 +65,14 @@ class S3Store(CloudStore, OpensRanges):
             return self._put_whole(key, bytes(body), condition, attributes)
         with ExitStack() as stack:
             size = size_left(body)
-            if isinstance(condition, Match):
+            if isinstance(condition, contract.Match):
                 if size is None:
                     body = stack.enter_context(spooled(body))
-            elif isinstance(condition, AnyVersion) or size is None or size > SINGLE_LIMIT:
+            elif isinstance(condition, contract.AnyVersion) or size is None or size > SINGLE_LIMIT:
                 return self._put_stream(key, body, condition, attributes)
             if size is not None and size < PART_SIZE:
                 return self._put_whole(key, read_exactly(body, size), condition, attributes)
             return self._put_whole(key, body, condition, attributes)
-
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        """Describe one object, or a version of it."""
-        return self._head(key, version_id)[0]
-
-    def _head(self, key: str, version_id: str) -> tuple[ObjectInfo, str]:
-        with self.reading(key) as full:
-            return self._reader.head(full, key, version_id=version_id)
-
-    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        """Yield objects in byte order, a page at a time.
-
-        Raises:
-            Unsupported: the store lists in another order, as S3 Express does.
-        """
-        first, last = self.start + after if after else "", b""
-        for info in self.follow_pages(
-            lambda token: self._reader.page(self.start + prefix, after=first, token=token), ""
-        ):
-            name = key_bytes(info.key)
-            if name <= last:
-                raise self.translator.no_order()
-            last = name
-            yield info._replace(key=info.key[len(self.start) :])
-
-    def check_versions(self) -> None:
-        """Check that the bucket has versioning enabled; see `capabilities.VersionedStore`."""
-        with self.translated():
-            answer = self._connection.client().get_bucket_versioning(Bucket=self.bucket)
-        status = answer.get("Status")
-        if status != "Enabled":
-            raise not_versioned(self.root, "is suspended" if status else "was never enabled")
-
-    def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
-        """Yield the current versions and their IDs; see `capabilities.VersionedStore`.
-
-        The plain listing decides which objects exist. Servers differ in where a listing of versions
-        begins, and the caller would remove an omitted object from a branch.
-        """
-        floor = self.start + after
-        listed = self.follow_pages(
-            lambda position: self._reader.versions_page(self.start, after=floor, position=position),
-            {"KeyMarker": floor} if after else {},
-        )
-        waiting = next(listed, None)
-        for info in self.list(after=after):
-            while waiting is not None and key_bytes(waiting[0].key) < key_bytes(info.key):
-                waiting = next(listed, None)
-            if waiting is not None and waiting[0].key == info.key:
-                yield waiting
-                continue
-            try:
-                found = self._head(info.key, "")
-            except ObjectNotFound:
-                continue  # it is gone since
-            yield found
 
     def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
         del versions  # see `DeletesMatching`: an ETag is no condition for a deletion
@@ -205,14 +95,12 @@ class S3Store(CloudStore, OpensRanges):
         for failed in answer.get("Errors", ()):
             code, full = failed.get("Code", ""), failed.get("Key", "")
             if code != "NoSuchKey":
-                yield Refusal(
-                    full, self.translator.refused_object(code, full, failed.get("Message", ""))
-                )
+                yield full, self.translator.refused_object(code, full, failed.get("Message", ""))
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata, in parts above 5 GiB."""
         with self.translated(source) as origin:
-            self.uploads().copy({"Bucket": self.bucket, "Key": origin}, key, {})
+            self.uploads().copy({"Bucket": self.bucket, "Key": origin}, key, {}, {})
 
     @property
     def endpoint(self) -> str:
@@ -221,15 +109,15 @@ class S3Store(CloudStore, OpensRanges):
             return self._connection.config.endpoint
 
     def copy_from(
-        self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
+        self, source: contract.ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
         """Copy an object of any bucket of this endpoint; return ``False`` for other sources."""
         if not isinstance(source, S3Store) or source.endpoint != self.endpoint:
             return False  # elsewhere, a bucket of that name is another one
         # Without any argument the copy would have the attributes of the original.
         arguments = {"Metadata": {}, **_arguments_of(attributes)}
+        payer = source.payer
         with source.translated(source_key) as origin:
-            payer = source.payer
             self.uploads().copy({"Bucket": source.bucket, "Key": origin}, key, arguments, payer)
         return True
 
@@ -248,7 +136,7 @@ class S3Store(CloudStore, OpensRanges):
             url = config.object_url(self.bucket, self.full(key))
             if demands.anonymous:
                 raise self.translator.no_signature(url)
-            keys, keys_end = self._connection.find_keys()
+            keys = self._connection.find_keys()
         if request.method == "PUT" and request.max_size < LARGEST_PUT:
             return signed_form(
                 keys,
@@ -258,8 +146,7 @@ class S3Store(CloudStore, OpensRanges):
                 key=self.full(key),
                 region=config.region,
                 now=now,
-                keys_end=keys_end,
-                demanded=demands.of_writes | demands.of_all,
+                demands=demands,
             )
         return signed_url(
             keys,
@@ -267,10 +154,8 @@ class S3Store(CloudStore, OpensRanges):
             url=url,
             region=config.region,
             now=now,
-            keys_end=keys_end,
+            demands=demands,
             version_id=version_id,
-            parameters=demands.of_all,
-            put_headers=demands.of_writes,
         )
 
     def access(self) -> Access:
@@ -295,14 +180,14 @@ class S3Store(CloudStore, OpensRanges):
                 self._has_conditions = False
         try:
             self.head(key)
-        except ObjectNotFound:
-            self.put(key, body, ANY)
+        except contract.ObjectNotFound:
+            self.put(key, body, contract.ANY)
             return True
         return False
 
     def _put_new(self, key: str, body: bytes) -> bool:
         with self.translated(key) as full:
-            created = self._reader.direct.create(full, body)
+            created = self.direct.create(full, body)
         if created is not None:
             return created
         from botocore.exceptions import ClientError
@@ -346,7 +231,7 @@ class S3Store(CloudStore, OpensRanges):
         first = read_exactly(body, PART_SIZE)
         if len(first) < PART_SIZE:
             return self._put_whole(key, first, condition, attributes)
-        if not isinstance(condition, AnyVersion):
+        if not isinstance(condition, contract.AnyVersion):
             self._check_absent(key)
         parts = parts_of(first, body)
         return self.uploads().send(key, parts, condition, _arguments_of(attributes))

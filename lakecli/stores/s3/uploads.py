@@ -58,11 +58,7 @@ class S3Uploads:
         self._bucket = bucket
 
     def copy(
-        self,
-        source: dict[str, str],
-        key: str,
-        arguments: dict[str, Any],
-        payer: Mapping[str, str] = NO_METADATA,
+        self, source: dict[str, str], key: str, arguments: dict[str, Any], payer: dict[str, str]
     ) -> None:
         """Copy an object, in parts above 5 GiB.
 

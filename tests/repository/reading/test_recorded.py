@@ -203,7 +203,7 @@ def test_a_part_of_a_file_is_not_that_of_a_file_written_to_meanwhile(
 ) -> None:
     store = directory_of(tmp_path, OLD)
     version = store.head("k").version
-    read_range = "lakecli.stores.local.store.read_range"
+    read_range = "lakecli.stores.local.files.read_range"
 
     def write_and_read(descriptor: int, start: int, size: int) -> bytes:
         (tmp_path / "k").write_bytes(NEW)

@@ -16,7 +16,7 @@ from azure.storage.blob import BlobServiceClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.errors import IntegrityError, PermissionDenied, Unsupported, UsageError
+from lakecli.errors import IntegrityError, PermissionDenied, UsageError
 from lakecli.stores.azure.names import decode_metadata, encode_metadata, in_byte_order
 from lakecli.stores.azure.store import AzureStore
 from lakecli.stores.capabilities import PART_SIZE, UploadNotFound, store_time
@@ -445,9 +445,7 @@ def test_an_empty_version_is_no_condition(store: AzureStore) -> None:
         store.put("k", b"", Match(Version("")))
 
 
-def test_a_container_renames_nothing(store: AzureStore) -> None:
-    with pytest.raises(Unsupported):
-        store.batch().spool()
+def test_a_container_has_no_files(store: AzureStore) -> None:
     assert store.local_path("k") is None
 
 

@@ -112,7 +112,7 @@ def test_the_second_write_of_a_key_counts_if_the_first_failed(
         real(descriptor, body[:1])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lakecli.stores.local.batch.write_all", fails_late)
+    monkeypatch.setattr("lakecli.stores.local.files.write_all", fails_late)
     failures: list[Exception] = []
 
     def first() -> None:
@@ -149,7 +149,7 @@ def test_a_flush_waits_for_files_that_are_being_written(
         assert go_on.wait(20)
         real(descriptor, body[2:])
 
-    monkeypatch.setattr("lakecli.stores.local.batch.write_all", slowly)
+    monkeypatch.setattr("lakecli.stores.local.files.write_all", slowly)
     threads = [threading.Thread(target=batch.put_new, args=("data/00/b", b"slow"))]
     threads[0].start()
     assert writing.wait(20)
@@ -221,7 +221,7 @@ def test_many_files_are_written_to_disk_before_the_flush(
     batch = store.batch()
     monkeypatch.setattr("lakecli.stores.local.batch.EARLY", 3)
     with monkeypatch.context() as patched:
-        patched.setattr("lakecli.stores.local.batch.sync_file_system", fails)
+        patched.setattr("lakecli.stores.local.files.sync_file_system", fails)
         batch.put_new("data/00/0", b"0")
         batch.put_new("data/00/1", b"1")
         assert not begun.is_set()
@@ -277,7 +277,7 @@ def test_a_file_that_could_not_be_written_is_never_published(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakecli.stores.local.batch.write_all", full)
+        patched.setattr("lakecli.stores.local.files.write_all", full)
         with pytest.raises(Unreachable):
             batch.put_new("data/00/b", b"broken")
     batch.put_new("data/00/c", b"whole")

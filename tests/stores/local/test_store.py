@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -36,14 +37,12 @@ from lakecli.stores.contract import (
     Match,
     ObjectNotFound,
 )
-from lakecli.stores.local import batch as local_batch
 from lakecli.stores.local import directory, files
-from lakecli.stores.local import store as local_store
 from lakecli.stores.local.files import FEW
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.registry import prepare_namespace
-from tests.stores.contract import ODD_NAMES, ObjectStoreContract, SpoolContract
+from tests.stores.contract import ODD_NAMES, ObjectStoreContract
 from tests.support.disk import Disk, open_below
 from tests.support.tools import linux_only
 
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 TEMPORARY = "_lakecli/tmp"
 
 
-class TestLocalStore(SpoolContract, ObjectStoreContract):
+class TestLocalStore(ObjectStoreContract):
     names_existing = False
 
     keeps_metadata = False
@@ -73,6 +72,73 @@ class TestLocalStore(SpoolContract, ObjectStoreContract):
     @pytest.fixture
     def store(self, make_store: Callable[[], ObjectStore]) -> ObjectStore:
         return make_store()
+
+    @pytest.mark.parametrize("count", [1, 40])  # few are synced one by one, many at once
+    def test_a_batch_replaces_content_of_another_size(
+        self, store: DirectoryStore, count: int
+    ) -> None:
+        keys = [f"data/{number % 3:02}/{number}" for number in range(count)]
+        bodies = (b"", b"who", b"whole and more", b"WHOLE")
+        for key, body in zip(keys, cycle(bodies), strict=False):
+            store.put(key, body, ANY)
+        versions = {info.key: info.version for info in store.list()}
+        batch = store.batch()
+        for key in (*keys, "data/00/new", "data/zz/new"):
+            batch.put_content(key, b"whole")
+        batch.put_new("table", b"of any size")
+        existing = set(batch.flush())
+        same = set(keys[3::4])
+        assert not existing
+        for key in keys:
+            assert store.get(key) == (b"WHOLE" if key in same else b"whole")
+            assert (store.head(key).version == versions[key]) == (key in same)
+        assert store.get("data/00/new") == store.get("data/zz/new") == b"whole"
+        assert store.get("table") == b"of any size"
+
+    def test_a_spooled_file_is_adopted(self, store: DirectoryStore) -> None:
+        store.put("data/old", b"SPOOLED data/old", ANY)
+        batch = store.batch()
+        for key in ("data/new", "data/old", "data/new"):
+            temporary, stream = batch.spool()
+            with stream:
+                stream.write(b"spooled ")
+                stream.write(key.encode())
+            batch.adopt(key, temporary)
+        batch.flush()
+        assert store.get("data/new") == b"spooled data/new"
+        assert store.get("data/old") == b"SPOOLED data/old"
+        assert [info.key for info in store.list()] == ["data/new", "data/old"]
+
+    def test_a_spooled_file_is_discarded(self, store: DirectoryStore) -> None:
+        batch = store.batch()
+        temporary, stream = batch.spool()
+        with stream:
+            stream.write(b"half of it")
+        batch.discard(temporary)
+        batch.discard(temporary)  # once is enough
+        batch.put_new("data/other", b"other")
+        batch.flush()
+        assert [info.key for info in store.list()] == ["data/other"]
+        with pytest.raises(ValueError, match="not a spool"):
+            batch.adopt("data/new", temporary)
+
+    def test_adopting_replaces_content_of_another_size(self, store: DirectoryStore) -> None:
+        bodies = {"data/short": b"wh", "data/same": b"WHOLE", "data/long": b"whole and more"}
+        for key, body in bodies.items():
+            store.put(key, body, ANY)
+        batch = store.batch()
+        for key in (*bodies, "data/new"):
+            temporary, stream = batch.spool()
+            with stream:
+                stream.write(b"whole")
+            batch.adopt(key, temporary)
+        batch.flush()
+        assert {info.key: store.get(info.key) for info in store.list()} == {
+            "data/long": b"whole",
+            "data/new": b"whole",
+            "data/same": b"WHOLE",
+            "data/short": b"whole",
+        }
 
 
 class TestLocalStoreWithoutHardLinks(TestLocalStore):
@@ -386,7 +452,7 @@ def test_content_is_durable_before_names_and_names_before_success(
     store.put("data/00/x", b"", ANY)  # so that the directory exists
     for name in ("write", "link", "rename"):
         record(os, name)
-    for module in (local_store, local_batch, directory, files):
+    for module in (directory, files):
         for name in ("sync_file", "sync_names", "sync_file_system"):
             if hasattr(module, name):
                 record(module, name)
@@ -502,7 +568,7 @@ class FailingDisk:
             except OSError as error:
                 raise files.SyncError(error.errno, error.strerror) from error
 
-        monkeypatch.setattr(local_batch, "sync_file_system", fail)
+        monkeypatch.setattr(files, "sync_file_system", fail)
 
 
 @linux_only

@@ -50,7 +50,7 @@ def test_direct_requests_pass_a_server_that_checks_signatures(
 ) -> None:
     aws_environment.setenv("AWS_ENDPOINT_URL", rclone_endpoint)
     store = S3Store(new_bucket(rclone_endpoint), "some/prefix")
-    requests = store._reader.direct
+    requests = store.direct
     assert requests.create("some/prefix/data/k-1_2.x", b"body")
     found = requests.get("some/prefix/data/k-1_2.x")
     assert found is not None
@@ -62,7 +62,7 @@ def test_direct_requests_pass_a_server_that_checks_signatures(
     assert b"data/k-1_2.x" in page
     aws_environment.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     other = S3Store(store.bucket, "some/prefix")
-    assert other._reader.direct.get("some/prefix/data/k-1_2.x") is None
+    assert other.direct.get("some/prefix/data/k-1_2.x") is None
     with pytest.raises(PermissionDenied):
         other.get("data/k-1_2.x")
 
@@ -100,8 +100,8 @@ def test_a_direct_request_is_logged_without_its_query(
     store: S3Store, server: StubServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, LOGGER)
-    assert store._reader.direct.get("prefix/k") is not None
-    assert store._reader.direct.list("prefix=secret") is not None
+    assert store.direct.get("prefix/k") is not None
+    assert store.direct.list("prefix=secret") is not None
     places = [f"{server.url}/bucket/prefix/k", f"{server.url}/bucket"]
     assert caplog.messages == [f"GET {place}: 200" for place in places]
 
@@ -150,7 +150,7 @@ def test_the_sdk_describes_objects_in_the_same_way(
     server.answers = [Answer(headers=DESCRIBED | headers)]
     found = store._head("k", "")
     assert is_direct(server)
-    store._reader.direct._is_usable = False
+    store.direct._is_usable = False
     assert store._head("k", "") == found
     assert not is_direct(server)
 
@@ -202,7 +202,7 @@ def test_another_answer_of_404_is_left_to_the_sdk(
     store: S3Store, server: StubServer, answer: Answer
 ) -> None:
     server.answers = [answer]
-    assert store._reader.direct.get("prefix/k") is None
+    assert store.direct.get("prefix/k") is None
     with pytest.raises(NotFound):
         store.get("k")
     assert not is_direct(server)
@@ -228,7 +228,7 @@ def test_only_a_refusal_ends_the_direct_requests(
     store: S3Store, server: StubServer, status: int, *, stays_direct: bool
 ) -> None:
     server.answers = [s3_error(status, "Code")]
-    requests = store._reader.direct
+    requests = store.direct
     assert requests.get("prefix/k") is None
     server.answers = [Answer(body=b"x")]
     assert (requests.get("prefix/k") is not None) == stays_direct
@@ -299,8 +299,11 @@ def test_over_tls_the_signed_checksum_stands_for_the_body(
 ) -> None:
     settings = find_settings(store._connection, "bucket")
     assert settings is not None
-    requests = store._reader.direct
-    requests._settings = settings._replace(is_secure=is_secure, sends_checksums=sends_checksums)
+    requests = store.direct
+    requests._settings = settings._replace(
+        url=settings.url._replace(scheme="https" if is_secure else "http"),
+        sends_checksums=sends_checksums,
+    )
     assert requests.create("prefix/k", b"body")
     signed = hashlib.sha256(b"body").hexdigest()
     expected = signed if is_signed else "UNSIGNED-PAYLOAD"

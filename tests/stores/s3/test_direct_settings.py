@@ -105,7 +105,7 @@ def test_certificates_are_those_of_the_sdk(
             with pytest.raises(Exception, match=r"certificate|does not answer|broke"):
                 store.head("k")
     else:
-        found = store._reader.direct.get("k")
+        found = store.direct.get("k")
         assert (found is not None) == trusts
     assert len(secure.server.requests) == trusts
 
@@ -159,7 +159,7 @@ def test_a_certificate_of_another_host_is_refused(
     aws_environment.setenv("AWS_CA_BUNDLE", secure.files["right"])
     port = secure.server.url.rpartition(":")[2]
     aws_environment.setenv("AWS_ENDPOINT_URL", f"https://localhost:{port}")
-    assert S3Store("bucket", region="us-east-1")._reader.direct.get("k") is None
+    assert S3Store("bucket", region="us-east-1").direct.get("k") is None
     assert not secure.server.requests
 
 
@@ -184,7 +184,7 @@ def test_checksums_are_asked_for_as_by_the_sdk(
     assert by_sdk is not None
     for found in (plain, by_sdk):
         assert found.sends_checksums is found.wants_checksums is (setting != "when_required")
-    assert plain.keys() == (*tuple(by_sdk.keys())[:2], "")
+    assert plain.keys() == (*tuple(by_sdk.keys())[:2], "", None)
 
 
 @pytest.mark.parametrize("name", ["AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"])
@@ -234,14 +234,14 @@ def test_a_proxy_does_not_weaken_the_check_of_certificates(
     with tunnels() as (proxy, said):
         aws_environment.setenv("https_proxy", proxy.replace("//", "//user:p%40ss@"))
         if by_sdk:
-            store._reader.direct._is_usable = False
+            store.direct._is_usable = False
             if trusts:
                 assert store.get("k") == b"body"
             else:
                 with pytest.raises(Unreachable):
                     store.get("k")
         else:
-            assert (store._reader.direct.get("k") is not None) == trusts
+            assert (store.direct.get("k") is not None) == trusts
     assert len(secure.server.requests) == trusts
     assert set(said) == {"Basic dXNlcjpwQHNz"}
 
@@ -252,7 +252,7 @@ def test_a_proxy_is_told_who_asks(aws_environment: pytest.MonkeyPatch, *, by_sdk
         aws_environment.setenv("http_proxy", proxy.url.replace("//", "//user:p%40ss@"))
         aws_environment.setenv("AWS_ENDPOINT_URL", "http://h.example")
         store = S3Store("bucket", region="us-east-1")
-        store._reader.direct._is_usable = not by_sdk
+        store.direct._is_usable = not by_sdk
         assert store.get("k") == b"body"
         (request,) = proxy.requests
     headers = {name.lower(): value for name, value in request.headers.items()}
@@ -280,7 +280,7 @@ def test_a_proxy_that_does_not_answer_is_left_to_the_sdk(
 ) -> None:
     aws_environment.setenv("http_proxy", "http://127.0.0.1:1")
     aws_environment.setenv("AWS_ENDPOINT_URL", "http://h.example")
-    assert S3Store("bucket", region="us-east-1")._reader.direct.get("k") is None
+    assert S3Store("bucket", region="us-east-1").direct.get("k") is None
 
 
 @pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY"])
@@ -293,7 +293,7 @@ def test_a_proxy_is_used(
     with StubServer(OBJECT) as proxy, StubServer(OBJECT) as server:
         aws_environment.setenv(variable, proxy.url)
         aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
-        direct = S3Store("bucket", region="us-east-1")._reader.direct
+        direct = S3Store("bucket", region="us-east-1").direct
         found = direct.get("k")
         assert found is not None
         assert found[0] == b"body"
@@ -318,7 +318,7 @@ def test_a_broken_answer_through_a_proxy_is_left_to_the_sdk(
     with StubServer(broken) as proxy:
         aws_environment.setenv("http_proxy", proxy.url)
         aws_environment.setenv("AWS_ENDPOINT_URL", "http://h.example")
-        assert S3Store("bucket", region="us-east-1")._reader.direct.get("k") is None
+        assert S3Store("bucket", region="us-east-1").direct.get("k") is None
 
 
 def test_a_proxy_for_another_scheme_is_not_used(aws_environment: pytest.MonkeyPatch) -> None:
@@ -332,17 +332,17 @@ def test_the_region_that_was_learned_counts(aws_environment: pytest.MonkeyPatch)
     """Requests that follow go to another server."""
     aws_environment.delenv("AWS_ENDPOINT_URL", raising=False)
     store = S3Store("bucket", region="us-east-1")
-    first = store._reader.direct._prepared("k")
+    first = store.direct._prepared("k")
     store._connection.region = "eu-west-1"
     store._connection._config = None
     store._connection._is_plain_sought = False
-    second = store._reader.direct._prepared("k")
+    second = store.direct._prepared("k")
     assert first is not None
     assert second is not None
-    assert first.host == "bucket.s3.us-east-1.amazonaws.com"
-    assert second.host == "bucket.s3.eu-west-1.amazonaws.com"
+    assert first.url.netloc == "bucket.s3.us-east-1.amazonaws.com"
+    assert second.url.netloc == "bucket.s3.eu-west-1.amazonaws.com"
     assert second.config.region == "eu-west-1"
-    assert store._reader.direct._prepared("k") is second
+    assert store.direct._prepared("k") is second
 
 
 def test_objects_are_read_created_and_listed_without_the_sdk(

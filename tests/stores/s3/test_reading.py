@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lakecli.errors import Unreachable
 from lakecli.stores.contract import ConditionFailed, ObjectInfo, Version
 from lakecli.stores.responses import UnusableAnswerError
-from lakecli.stores.s3.reading import Page, S3Reader, described, read_page
+from lakecli.stores.s3.reading import described, read_page
 from lakecli.stores.s3.store import S3Store
 from tests.support.servers import Answer, StubServer, s3_error
 
@@ -57,11 +57,11 @@ def store(server: StubServer) -> S3Store:
 
 
 @pytest.fixture
-def listings(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> tuple[S3Reader, S3Reader]:
+def listings(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> tuple[S3Store, S3Store]:
     """One that is direct, and one by the SDK."""
     other = S3Store("bucket", region="eu-north-1")
-    monkeypatch.setattr(other._reader.direct, "_is_usable", False)
-    return store._reader, other._reader
+    monkeypatch.setattr(other.direct, "_is_usable", False)
+    return store, other
 
 
 @pytest.mark.parametrize("key", ["plain", "not plain"])  # which go directly, and by the SDK
@@ -125,13 +125,13 @@ def is_direct(request: Any) -> bool:
 def test_a_page_has_objects_and_says_whether_another_follows() -> None:
     moment = datetime(2026, 3, 2, 10, 20, 30, tzinfo=UTC)
     a, b = (ObjectInfo(key, 12, moment, Version("e"), "e") for key in ("a b/ü", "b"))
-    assert read_page(page("a b/ü", "b")) == Page([a, b], "")
-    assert read_page(page("b", state=MORE)) == Page([b], "a+/=")
-    assert read_page(page("a b/ü", encoding="")) == Page([a], "")
+    assert read_page(page("a b/ü", "b")) == ([a, b], "")
+    assert read_page(page("b", state=MORE)) == ([b], "a+/=")
+    assert read_page(page("a b/ü", encoding="")) == ([a], "")
 
 
 def test_a_time_may_lack_a_fraction() -> None:
-    (found,) = read_page(page("a").replace(b"30.123Z", b"30Z")).objects
+    (found,) = read_page(page("a").replace(b"30.123Z", b"30Z"))[0]
     assert found.modified_at == datetime(2026, 3, 2, 10, 20, 30, tzinfo=UTC)
 
 
@@ -146,15 +146,15 @@ def test_elements_that_are_not_known_are_left_out() -> None:
     st.sampled_from([END, MORE]),
 )
 def test_the_sdk_reads_the_same(
-    server: StubServer, listings: tuple[S3Reader, S3Reader], keys: list[str], state: str
+    server: StubServer, listings: tuple[S3Store, S3Store], keys: list[str], state: str
 ) -> None:
     direct, by_sdk = listings
     server.answers = [Answer(body=page(*keys, state=state))]
-    found = direct.page("", after="", token="")
+    found = direct.page("", "", "")
     assert is_direct(server.requests[-1])
-    assert found == by_sdk.page("", after="", token="")
+    assert found == by_sdk.page("", "", "")
     assert not is_direct(server.requests[-1])
-    assert [info.key for info in found.objects] == keys
+    assert [info.key for info in found[0]] == keys
 
 
 @pytest.mark.parametrize(
@@ -162,11 +162,11 @@ def test_the_sdk_reads_the_same(
     [("", "", ""), ("a b/ü+&=~", "", ""), ("p/", "p/a b", ""), ("p/", "p/a", "t+/= %")],
 )
 def test_the_sdk_asks_for_the_same(
-    server: StubServer, listings: tuple[S3Reader, S3Reader], *, prefix: str, after: str, token: str
+    server: StubServer, listings: tuple[S3Store, S3Store], *, prefix: str, after: str, token: str
 ) -> None:
     server.answers = [Answer(body=page())]
     for listing in listings:
-        listing.page(prefix, after=after, token=token)
+        listing.page(prefix, after, token)
     direct, by_sdk = (request.path.partition("?") for request in server.requests)
     assert direct[0] == by_sdk[0] == "/bucket"
     assert sorted(direct[2].split("&")) == sorted(by_sdk[2].split("&"))

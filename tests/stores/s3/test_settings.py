@@ -368,7 +368,7 @@ store = open_store("s3://bucket/prefix", region="eu-north-1")
 print(store.presign("k", request, now=datetime(2030, 1, 1, tzinfo=UTC)).url)
 print(loaded())
 os.environ["AWS_ENDPOINT_URL"] = "http://127.0.0.1:9/path"  # nobody listens there
-assert open_store("s3://bucket/prefix")._reader.direct.get("prefix/k") is None
+assert open_store("s3://bucket/prefix").direct.get("prefix/k") is None
 print(loaded())
 """
     done = subprocess.run(

@@ -119,12 +119,11 @@ def test_no_url_outlives_the_keys_that_sign_it(
     token: str, end: datetime | None, lifetime: timedelta
 ) -> None:
     made = signed_url(
-        KEYS._replace(token=token),
+        KEYS._replace(token=token, expires_at=end),
         PresignRequest("GET", timedelta(days=30)),
         url="https://h/b/k",
         region="r-1",
         now=NOW,
-        keys_end=end,
     )
     assert made.expires_at == NOW.replace(microsecond=0) + lifetime
     assert f"X-Amz-Expires={int(lifetime.total_seconds())}" in made.url

@@ -189,9 +189,9 @@ def test_the_region_is_learned_from_the_bucket(aws_environment: pytest.MonkeyPat
         aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
         assert prepare_namespace("s3://bucket/prefix") == "eu-central-1"
         store = S3Store("bucket")
-        assert store.region == ""
+        assert store._connection.region == ""
         assert store.prepare() == "eu-central-1"
-        assert store.region == "eu-central-1"
+        assert store._connection.region == "eu-central-1"
         assert store.get("k") == b""
         assert "/eu-central-1/s3/" in server.requests[-1].headers["Authorization"]
         # A server other than AWS may use any name for its region.
@@ -288,11 +288,7 @@ def test_only_a_bucket_with_versioning_keeps_versions(
             store.check_versions()
 
 
-def test_a_bucket_renames_nothing(store: S3Store) -> None:
-    with pytest.raises(Unsupported):
-        store.batch().spool()
-    with pytest.raises(ValueError, match="not a spool"):
-        store.batch().adopt("k", "t")
+def test_a_bucket_has_no_files(store: S3Store) -> None:
     assert store.local_path("k") is None
 
 
@@ -357,7 +353,7 @@ def test_a_key_that_is_not_among_the_versions_is_described_unless_it_is_gone(
 ) -> None:
     version = store.put("k", b"1", ABSENT)
     listed = list(store.list())
-    monkeypatch.setattr(store._reader, "versions_page", lambda *_, **__: ([], None))
+    monkeypatch.setattr(store, "_versions_page", lambda *_, **__: ([], None))
     monkeypatch.setattr(store, "list", lambda **_: iter(listed))
     assert [info.version for info, _ in store.list_versions()] == [version]
     store.delete(["k"])
