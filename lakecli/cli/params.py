@@ -27,31 +27,22 @@ from lakecli.cli.parsers import (
     read_tag,
 )
 
-RepositoryUri = Annotated[
-    LakeUri, Argument("REPOSITORY", "lakefs://REPOSITORY", read_repository, Kind.REPOSITORY)
-]
-BranchUri = Annotated[
-    LakeUri, Argument("BRANCH", "lakefs://REPOSITORY/BRANCH", read_branch, Kind.BRANCH)
-]
-TagUri = Annotated[LakeUri, Argument("TAG", "lakefs://REPOSITORY/TAG", read_tag, Kind.TAG)]
+RepositoryUri = Annotated[LakeUri, Argument("REPOSITORY", "lakefs://REPOSITORY", read_repository)]
+BranchUri = Annotated[LakeUri, Argument("BRANCH", "lakefs://REPOSITORY/BRANCH", read_branch)]
+TagUri = Annotated[LakeUri, Argument("TAG", "lakefs://REPOSITORY/TAG", read_tag)]
 RefUri = Annotated[
-    LakeUri,
-    Argument("REF", "lakefs://REPOSITORY/REF, with modifiers such as ~2", read_ref, Kind.REF),
+    LakeUri, Argument("REF", "lakefs://REPOSITORY/REF, with modifiers such as ~2", read_ref)
 ]
 SourceUri = Annotated[
     LakeUri, Argument("SOURCE", "lakefs://REPOSITORY/REF to merge", read_ref, Kind.REF)
 ]
-BranchOrTagUri = Annotated[
-    LakeUri, Argument("REF", "lakefs://REPOSITORY/BRANCH-OR-TAG", read_ref, Kind.REF)
-]
+BranchOrTagUri = Annotated[LakeUri, Argument("REF", "lakefs://REPOSITORY/BRANCH-OR-TAG", read_ref)]
 _HERE = "default: of this directory, or set by `lakecli use`"
 HereRepositoryUri = Annotated[
-    LakeUri | None,
-    Argument("REPOSITORY", f"lakefs://REPOSITORY; {_HERE}", read_repository, Kind.REPOSITORY),
+    LakeUri | None, Argument("REPOSITORY", f"lakefs://REPOSITORY; {_HERE}", read_repository)
 ]
 HereBranchUri = Annotated[
-    LakeUri | None,
-    Argument("BRANCH", f"lakefs://REPOSITORY/BRANCH; {_HERE}", read_branch, Kind.BRANCH),
+    LakeUri | None, Argument("BRANCH", f"lakefs://REPOSITORY/BRANCH; {_HERE}", read_branch)
 ]
 HereRepositoryOrRefUri = Annotated[
     LakeUri | None,
@@ -60,14 +51,11 @@ HereRepositoryOrRefUri = Annotated[
         "lakefs://REPOSITORY/BRANCH-OR-TAG, or lakefs://REPOSITORY for its default branch; "
         f"{_HERE}",
         read_repository_or_ref,
-        Kind.REF,
     ),
 ]
 HereRepositoryOrBranchUri = Annotated[
     LakeUri | None,
-    Argument(
-        "BRANCH", f"lakefs://REPOSITORY[/BRANCH]; {_HERE}", read_repository_or_ref, Kind.BRANCH
-    ),
+    Argument("BRANCH", f"lakefs://REPOSITORY[/BRANCH]; {_HERE}", read_repository_or_ref),
 ]
 PrefixOrFileUri = Annotated[
     LakeUri,
@@ -80,34 +68,25 @@ PrefixOrFileUri = Annotated[
 ]
 RefUris = Annotated[
     list[LakeUri],
-    Argument("REF", "lakefs://REPOSITORY/REF, with modifiers such as ~2", each(read_ref), Kind.REF),
+    Argument("REF", "lakefs://REPOSITORY/REF, with modifiers such as ~2", each(read_ref)),
 ]
 _IN_PLACE = (
     "lakefs://REPOSITORY/REF/PATH, or NAMESPACE@REF/PATH to read without a clone (lakecli help "
     "remotes); with --files-from, the directory of the names"
 )
-PathOrDirectoryUri = Annotated[LakeUri, Argument("PATH", _IN_PLACE, read_prefix, Kind.PATH)]
-NewPathUri = Annotated[
-    LakeUri, Argument("PATH", "lakefs://REPOSITORY/BRANCH/PATH", read_path, Kind.PATH)
-]
-PrefixUri = Annotated[
-    LakeUri, Argument("PATH", "lakefs://REPOSITORY/REF/[PREFIX]", read_prefix, Kind.PATH)
-]
+PathOrDirectoryUri = Annotated[LakeUri, Argument("PATH", _IN_PLACE, read_prefix)]
+NewPathUri = Annotated[LakeUri, Argument("PATH", "lakefs://REPOSITORY/BRANCH/PATH", read_path)]
+PrefixUri = Annotated[LakeUri, Argument("PATH", "lakefs://REPOSITORY/REF/[PREFIX]", read_prefix)]
 BranchPathUri = Annotated[
-    LakeUri, Argument("PATH", "lakefs://REPOSITORY/BRANCH/[PATH]", read_branch_prefix, Kind.PATH)
+    LakeUri, Argument("PATH", "lakefs://REPOSITORY/BRANCH/[PATH]", read_branch_prefix)
 ]
 BranchUris = Annotated[
-    list[LakeUri], Argument("BRANCH", "lakefs://REPOSITORY/BRANCH", each(read_branch), Kind.BRANCH)
+    list[LakeUri], Argument("BRANCH", "lakefs://REPOSITORY/BRANCH", each(read_branch))
 ]
-TagUris = Annotated[
-    list[LakeUri], Argument("TAG", "lakefs://REPOSITORY/TAG", each(read_tag), Kind.TAG)
-]
-PathOrDirectoryUris = Annotated[
-    list[LakeUri], Argument("PATH", _IN_PLACE, each(read_prefix), Kind.PATH)
-]
+TagUris = Annotated[list[LakeUri], Argument("TAG", "lakefs://REPOSITORY/TAG", each(read_tag))]
+PathOrDirectoryUris = Annotated[list[LakeUri], Argument("PATH", _IN_PLACE, each(read_prefix))]
 BranchPathUris = Annotated[
-    list[LakeUri],
-    Argument("PATH", "lakefs://REPOSITORY/BRANCH/[PATH]", each(read_branch_prefix), Kind.PATH),
+    list[LakeUri], Argument("PATH", "lakefs://REPOSITORY/BRANCH/[PATH]", each(read_branch_prefix))
 ]
 
 StorageNamespace = Annotated[

@@ -59,8 +59,9 @@ whose type is a class such as ``PageOptions`` declares several options and has n
 option has one spelling, and accepts ``--flag=true|false``. If omitting a boolean option must differ
 from false, declare it by `option` with ``"--flag/--no-flag"`` and the type ``bool | None``. Help
 texts are short, begin with a capital letter and have no period. If the value depends on the
-context, pass a function as ``read`` that parses the text. If the shell can complete the value, pass
-its ``kind``. An option or argument whose value is a collection may be given several times. An
+context, pass a function as ``read`` that parses the text. The shell completes a value
+whose metavar is the name of a `Kind`, such as ``REF``; for other values, or to override it, pass
+the ``kind``. An option or argument whose value is a collection may be given several times. An
 option that is accepted for lakectl and has no effect is a parameter such as ``_pre_sign``. Global
 options (``--json``, ``-q``, …) are never parameters.
 

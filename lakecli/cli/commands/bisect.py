@@ -33,14 +33,10 @@ _NO_VERDICT: Final = 126
 """The lowest exit code with which a shell reports that a program could not be run or was ended
 by a signal."""
 BisectRefs = Annotated[
-    Sequence[str],
-    Argument("REF", "Ref or its URI; by default the commit that is being tested", kind=Kind.REF),
+    Sequence[str], Argument("REF", "Ref or its URI; by default the commit that is being tested")
 ]
 BisectRepository = Annotated[
-    str,
-    Argument(
-        "REPOSITORY", "lakefs://REPOSITORY; by default the one with a session", kind=Kind.REPOSITORY
-    ),
+    str, Argument("REPOSITORY", "lakefs://REPOSITORY; by default the one with a session")
 ]
 
 
@@ -194,9 +190,7 @@ class NoVerdict(Refused):
 @answers(BisectionJson)
 def bisect_run(
     context: Context,
-    command: list[str] = argument(
-        "COMMAND", "Program that tests a commit, with its arguments", kind=Kind.COMMAND
-    ),
+    command: list[str] = argument("COMMAND", "Program that tests a commit, with its arguments"),
 ) -> None:
     """Search by a program that tests each commit.
 

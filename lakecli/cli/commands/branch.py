@@ -78,12 +78,7 @@ def branch_create(
     branch: params.BranchUri,
     *,
     source: str = option(
-        "REF",
-        "Ref to start at, or lakefs://REPOSITORY/REF",
-        "--source",
-        "-s",
-        default=REQUIRED,
-        kind=Kind.REF,
+        "REF", "Ref to start at, or lakefs://REPOSITORY/REF", "--source", "-s", default=REQUIRED
     ),
 ) -> None:
     """Create a branch at the commit of another ref.
@@ -282,10 +277,8 @@ def branch_reset(
     branch: params.BranchUri,
     *,
     prefix: str | None = option("TEXT", "Only what begins with this"),
-    object: str | None = option("PATH", "Only this object"),
-    to: str = option(
-        "REF", "Move the branch to this commit: a ref or its URI", default="", kind=Kind.REF
-    ),
+    object: str | None = option("PATH", "Only this object", kind=Kind.NOTHING),
+    to: str = option("REF", "Move the branch to this commit: a ref or its URI", default=""),
     force_with_lease: params.ForceWithLease = None,
     yes: params.Yes = False,
 ) -> None:
@@ -384,9 +377,7 @@ def _move(
 def branch_revert(
     context: Context,
     branch: params.BranchUri,
-    refs: list[str] = argument(
-        "REF", "Commit to revert: a commit ID, a ref, or its URI", kind=Kind.REF
-    ),
+    refs: list[str] = argument("REF", "Commit to revert: a commit ID, a ref, or its URI"),
     *,
     parent_number: params.ParentNumber = None,
     allow_empty_commit: params.AllowEmptyCommit = False,

@@ -43,7 +43,7 @@ class IgnoredJson(TypedDict):
 @answers(SyncedJson)
 def checkout(
     context: Context,
-    ref: str = argument("REF", "Branch, tag or commit of the linked repository", kind=Kind.REF),
+    ref: str = argument("REF", "Branch, tag or commit of the linked repository"),
     *,
     create: bool = flag("Create the branch REF first, where the directory is", "-b", "--create"),
     force: bool = flag("Overwrite changed files that differ in REF", "--force", "-f"),
@@ -95,7 +95,6 @@ def restore(
         "--from",
         "-s",
         default="",
-        kind=Kind.REF,
     ),
     transfer: TransferOptions,
 ) -> None:
@@ -150,9 +149,7 @@ def _by_copying(path: str = "", source: str = "") -> str:
 @answers(IgnoredJson, each=True)
 def check_ignore(
     context: Context,
-    files: list[str] = argument(
-        "FILE", "Files or directories of a linked directory", kind=Kind.FILE
-    ),
+    files: list[str] = argument("FILE", "Files or directories of a linked directory"),
     *,
     why: bool = flag("Show the deciding pattern, and files that are not excluded"),
 ) -> ExitCode:

@@ -13,7 +13,7 @@ from lakecli.cli.commands.refs_manifest import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.hints import as_commands
-from lakecli.cli.line import Kind, flag, option
+from lakecli.cli.line import flag, option
 from lakecli.cli.option_groups import EngineName, EngineOptions
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line, place_lines
@@ -67,9 +67,7 @@ def clone(
     *,
     from_lakefs: bool = flag("The namespace belongs to a lakeFS: clone it from a refs dump"),
     refs: str | None = option(
-        "FILE",
-        "The manifest that `lakectl refs-dump` printed; - reads standard input",
-        kind=Kind.FILE,
+        "FILE", "The manifest that `lakectl refs-dump` printed; - reads standard input"
     ),
     default_branch: str | None = option(
         "NAME", "With --from-lakefs: the default branch", "--default-branch", "-d"

@@ -9,7 +9,7 @@ from lakecli.base.uri import ref_of
 from lakecli.cli import params
 from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.context import Context
-from lakecli.cli.line import option
+from lakecli.cli.line import Kind, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import commit_lines
 from lakecli.cli.parsers import NO_METADATA, check_message, linked, ref_here
@@ -28,7 +28,11 @@ def commit(
     allow_empty_commit: params.AllowEmptyCommit = False,
     strategy: params.Winner = None,
     paths: Sequence[str] = option(
-        "PATH", "Commit only this object, or what is below it", "--path", default=()
+        "PATH",
+        "Commit only this object, or what is below it",
+        "--path",
+        default=(),
+        kind=Kind.NOTHING,
     ),
     prefixes: Sequence[str] = option(
         "TEXT", "Commit only paths that begin with this", "--prefix", default=()

@@ -4,7 +4,7 @@ from typing import Final, NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
-from lakecli.cli.line import Kind, argument, flag
+from lakecli.cli.line import argument, flag
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import SettingName
 from lakecli.cli.parsers import read_repository_or_ref
@@ -161,11 +161,7 @@ def origin_of(setting: Setting) -> str:
 def use(
     context: Context,
     default: LakeUri | None = argument(
-        "REF",
-        "lakefs://REPOSITORY[/BRANCH-OR-TAG]",
-        default=None,
-        read=read_repository_or_ref,
-        kind=Kind.REF,
+        "REF", "lakefs://REPOSITORY[/BRANCH-OR-TAG]", default=None, read=read_repository_or_ref
     ),
     *,
     unset: bool = flag("Remove the default"),

@@ -149,7 +149,10 @@ def export(
     ),
     *,
     since: str = option(
-        "REF", "Only what differs from this ref, which was exported before", default=""
+        "REF",
+        "Only what differs from this ref, which was exported before",
+        default="",
+        kind=Kind.NOTHING,
     ),
     dry_run: DryRun = False,
     no_success: bool = flag("Write no _SUCCESS at the end"),

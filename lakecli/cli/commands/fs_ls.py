@@ -9,7 +9,7 @@ from lakecli import native
 from lakecli.base.model import Entry
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line import flag, option
+from lakecli.cli.line import Kind, flag, option
 from lakecli.cli.out.records import EntryJson, answers, entry_record, pick
 from lakecli.cli.out.text import human_size, local_date, quote_path, zones_of
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
@@ -71,7 +71,7 @@ def fs_ls(
     *,
     recursive: Recursive = False,
     amount: Amount = 0,
-    after: str = option("PATH", "Start after this path", default=""),
+    after: str = option("PATH", "Start after this path", default="", kind=Kind.NOTHING),
     summarize: bool = flag("Show the number and size of the listed objects at the end"),
     at_op: AtOp = "",
 ) -> None:

@@ -63,7 +63,6 @@ def fs_presign(
         "remotes)",
         default=[],
         read=each(read_prefix),
-        kind=Kind.PATH,
     ),
     *,
     recursive: Recursive = False,
@@ -72,14 +71,12 @@ def fs_presign(
     format_: FormatName | None = option(
         None, "With -r, format of the manifest; default: by its suffix"
     ),
-    manifest: Path | None = option("FILE", "With -r, write the URLs to this file", kind=Kind.FILE),
+    manifest: Path | None = option("FILE", "With -r, write the URLs to this file"),
     script: Path | None = option(
-        "FILE",
-        "Write a shell script that downloads everything; with --put, one that sends files",
-        kind=Kind.FILE,
+        "FILE", "Write a shell script that downloads everything; with --put, one that sends files"
     ),
     page: Path | None = option(
-        "FILE", "Write a web page of the links; with --put, one that sends files", kind=Kind.FILE
+        "FILE", "Write a web page of the links; with --put, one that sends files"
     ),
     title: str = option("TEXT", "The title of a web page; default: PATH", default=""),
     signed_by: bool = flag("Name the committer in a web page as its sender"),

@@ -69,7 +69,6 @@ def fs_upload(
         "PATH",
         "More files, if any, and last the destination: lakefs://REPOSITORY/BRANCH/[PATH]",
         default=[],
-        kind=Kind.PATH,
     ),
     *,
     source_option: str | None = option(

@@ -8,7 +8,7 @@ from typing import TypedDict
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.commands.names_from_file import read_document
 from lakecli.cli.context import Context
-from lakecli.cli.line import REQUIRED, Kind, flag, option
+from lakecli.cli.line import REQUIRED, flag, option
 from lakecli.cli.option_groups import EngineOptions, TransferOptions
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import human_size, local_date
@@ -235,7 +235,6 @@ def gc_set_config(
         "--filename",
         "-f",
         default=REQUIRED,
-        kind=Kind.FILE,
     ),
 ) -> None:
     """Set the retention rules: how long commits keep their objects, per branch.

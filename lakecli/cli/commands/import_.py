@@ -105,7 +105,6 @@ def import_(
         "lakefs://REPOSITORY/BRANCH/[PREFIX]; must be given",
         "--to",
         read=read_branch_prefix,
-        kind=Kind.PATH,
     ),
     mode: Mode = option(
         None, "Replace everything below PREFIX, or merge into it", default=Mode.REPLACE

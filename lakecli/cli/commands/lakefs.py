@@ -113,12 +113,7 @@ def refs_dump(
     repository: RepositoryUri,
     *,
     output: str = option(
-        "FILE",
-        "Write the manifest there; - is standard output",
-        "--output",
-        "-o",
-        default="-",
-        kind=Kind.FILE,
+        "FILE", "Write the manifest there; - is standard output", "--output", "-o", default="-"
     ),
     push_first: bool = flag("Push all branches and tags before dumping"),
     leave_out: list[str] = option(
@@ -187,7 +182,6 @@ def refs_restore(
         "--manifest",
         "-m",
         default="-",
-        kind=Kind.FILE,
     ),
     update: bool = flag("Bring what is new in the dump into a repository that has commits"),
 ) -> None:
@@ -238,7 +232,6 @@ def cat_sst(
         "--file",
         "-f",
         default=REQUIRED,
-        kind=Kind.FILE,
     ),
     *,
     amount: int = option("N", "Show at most N records; -1 shows all", default=-1),

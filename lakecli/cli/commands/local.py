@@ -9,7 +9,7 @@ from lakecli.cli.commands import worktrees
 from lakecli.cli.commands.differences import DifferenceJson
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line import Argument, Kind, Option, argument, flag, option
+from lakecli.cli.line import Argument, Option, argument, flag, option
 from lakecli.cli.option_groups import Exclude, Include, LinkOptions, TransferOptions, refuse_several
 from lakecli.cli.out.records import LocalChangeJson, answers
 from lakecli.cli.out.text import quote_path
@@ -25,12 +25,7 @@ from lakecli.worktree.status import status
 from lakecli.worktree.worktree import Worktree, not_linked
 
 Directory = Annotated[
-    str,
-    Argument(
-        "DIRECTORY",
-        "A linked directory, or one in it; default: this directory",
-        kind=Kind.DIRECTORY,
-    ),
+    str, Argument("DIRECTORY", "A linked directory, or one in it; default: this directory")
 ]
 GitIgnore = Annotated[
     bool,
@@ -60,7 +55,6 @@ def local_clone(
         "DIRECTORY",
         "An empty or missing directory; default: the last part of PATH, or the repository's name",
         default="",
-        kind=Kind.DIRECTORY,
     ),
     *,
     include: Include = (),
@@ -110,10 +104,7 @@ def local_init(
     context: Context,
     path: PrefixUri,
     directory: str = argument(
-        "DIRECTORY",
-        "The directory to link; default: this directory",
-        default=".",
-        kind=Kind.DIRECTORY,
+        "DIRECTORY", "The directory to link; default: this directory", default="."
     ),
     *,
     include: Include = (),
@@ -151,9 +142,7 @@ def local_init(
 @answers(LinkedDirectoryJson, each=True)
 def local_list(
     context: Context,
-    directory: str = argument(
-        "DIRECTORY", "Where to search; default: this directory", default=".", kind=Kind.DIRECTORY
-    ),
+    directory: str = argument("DIRECTORY", "Where to search; default: this directory", default="."),
     *,
     prune: bool = flag("Delete the indexes of directories that are gone"),
 ) -> None:
@@ -201,9 +190,7 @@ def local_checkout(
     context: Context,
     directory: Directory = ".",
     *,
-    ref: str = option(
-        "REF", "Branch, tag or commit to go to", "--ref", "-r", default="", kind=Kind.REF
-    ),
+    ref: str = option("REF", "Branch, tag or commit to go to", "--ref", "-r", default=""),
     all_: bool = flag("All linked directories below DIRECTORY"),
     yes: Yes = False,
     links: LinkOptions,

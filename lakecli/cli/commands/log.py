@@ -48,7 +48,7 @@ def log(
         "N", "Show at most N; 0 or -1 for all", "--amount", "-n", default=0, min=-1
     ),
     limit: bool = flag("With --amount, do not report that there are more commits"),
-    after: str = option("REF", "Start after this commit", default=""),
+    after: str = option("REF", "Start after this commit", default="", kind=Kind.NOTHING),
     since: Time = option("TIME", "Only commits since this time", read=read_time),
     until: Time = option("TIME", "Only commits until this time", read=read_time),
     author: Patterns = option(
@@ -57,11 +57,15 @@ def log(
     grep: Patterns = option(
         "REGEX", "Only commits whose message matches", default=(), read=read_patterns
     ),
-    stop_at: str = option("REF", "Stop at this commit", default=""),
+    stop_at: str = option("REF", "Stop at this commit", default="", kind=Kind.NOTHING),
     first_parent: bool = flag("Follow only the first parent of merge commits"),
     no_merges: bool = flag("Leave out merge commits"),
     objects: Texts = option(
-        "PATH", "Only commits that changed these paths", default=(), read=read_list
+        "PATH",
+        "Only commits that changed these paths",
+        default=(),
+        read=read_list,
+        kind=Kind.NOTHING,
     ),
     prefixes: Texts = option(
         "TEXT", "Only commits that changed paths with these prefixes", default=(), read=read_list

@@ -53,11 +53,9 @@ def merge(
     metadata: params.Metadata = NO_METADATA,
     strategy: params.Winner = None,
     decide: DecisionOptions,
-    plan: Path | None = option(
-        "FILE", "Resolve conflicts as an edited file of --conflicts says", kind=Kind.FILE
-    ),
+    plan: Path | None = option("FILE", "Resolve conflicts as an edited file of --conflicts says"),
     conflicts: Path | None = option(
-        "FILE", "Merge nothing, and write the conflicts to a file, or to - (stdout)", kind=Kind.FILE
+        "FILE", "Merge nothing, and write the conflicts to a file, or to - (stdout)"
     ),
     squash: bool = flag("Commit the source's changes without its history"),
     allow_empty: bool = flag(

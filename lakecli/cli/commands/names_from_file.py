@@ -17,7 +17,7 @@ from lakecli.base.parsing import MAX_SIZE
 from lakecli.base.pipes import open_input
 from lakecli.base.uri import LakeUri, as_directory, ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line import Kind, Option
+from lakecli.cli.line import Option
 from lakecli.errors import NotFound, PartialFailure, PermissionDenied, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.reader import Reader, open_reader
@@ -57,7 +57,6 @@ class NamesOptions(NamedTuple):
             metavar="FILE",
             help="Only what FILE names, relative to the given path, one name a line; - for "
             "standard input",
-            kind=Kind.FILE,
         ),
     ] = None
     null: Annotated[

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from lakecli.cli.commands.names_from_file import read_document
 from lakecli.cli.context import Context
-from lakecli.cli.line import Kind, argument, option
+from lakecli.cli.line import argument, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Amount, RepositoryUri, Yes
@@ -130,7 +130,7 @@ def policy_log(context: Context, repository: RepositoryUri, *, amount: Amount = 
 def policy_set(
     context: Context,
     repository: RepositoryUri,
-    file: str = argument("FILE", "The rules as TOML; - for standard input", kind=Kind.FILE),
+    file: str = argument("FILE", "The rules as TOML; - for standard input"),
     *,
     yes: Yes = False,
 ) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 from lakecli.base.model import is_repository_name
 from lakecli.base.uri import LakeUri, is_namespace, parse_repository
 from lakecli.cli.context import Context
-from lakecli.cli.line import Kind, argument, flag, option
+from lakecli.cli.line import argument, flag, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.parsers import each
 from lakecli.errors import LakeError, Unsupported, UsageError, install_command
@@ -63,7 +63,6 @@ def serve(
         "all repositories of this machine",
         default=(),
         read=each(_read_served),
-        kind=Kind.REPOSITORY,
     ),
     *,
     host: str = option(
@@ -76,8 +75,8 @@ def serve(
     committed: bool = flag("Leave out uncommitted changes when a branch is read"),
     redirect: bool = flag("Send clients that follow it to the bucket itself for large objects"),
     access_key: str = option("NAME", "Access key; default: a new one, or serve.access-key"),
-    tls_cert: Path | None = option("FILE", "Certificate, with its chain, in PEM", kind=Kind.FILE),
-    tls_key: Path | None = option("FILE", "Key of the certificate, in PEM", kind=Kind.FILE),
+    tls_cert: Path | None = option("FILE", "Certificate, with its chain, in PEM"),
+    tls_key: Path | None = option("FILE", "Key of the certificate, in PEM"),
     open_: bool = flag("Open the pages in the browser", "--open"),
     print_: ClientKind | None = option(
         "CLIENT",

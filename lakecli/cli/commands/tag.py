@@ -3,7 +3,7 @@
 from lakecli.base.model import Tag
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line import Kind, argument, flag
+from lakecli.cli.line import argument, flag
 from lakecli.cli.option_groups import PageOptions
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, HereRepositoryUri, TagUri, TagUris, Yes
@@ -15,7 +15,7 @@ from lakecli.repository import tag as library
 def tag_create(
     context: Context,
     tag: TagUri,
-    ref: str = argument("REF", "REF or lakefs://REPOSITORY/REF to name", kind=Kind.REF),
+    ref: str = argument("REF", "REF or lakefs://REPOSITORY/REF to name"),
     *,
     force: bool = flag("Move the tag if it exists", "--force", "-f"),
 ) -> None:

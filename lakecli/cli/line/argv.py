@@ -17,7 +17,7 @@ from lakecli.errors import UsageError
 
 GLOBAL_OPTIONS: Final = (
     Option("--base-uri", metavar="URI", help="Prefix of URIs that do not begin with lakefs://"),
-    Option("-c", "--config", metavar="FILE", help="Use this configuration file", kind=Kind.FILE),
+    Option("-c", "--config", metavar="FILE", help="Use this configuration file"),
     Option("--json", help="Answer in JSON"),
     Option("-q", "--quiet", help="Show no progress and no notes"),
     Option("--no-color", help="No colours or progress bars"),
@@ -26,7 +26,12 @@ GLOBAL_OPTIONS: Final = (
     Option("--verbose", help="Show debug messages, the number of requests, tracebacks"),
     Option("--log-level", metavar="LEVEL", help="Log from this level on: debug, info, …"),
     Option("--log-format", metavar="FORMAT", help="Format of the log: text or json"),
-    Option("--log-output", metavar="FILE", help="Write the log to this file; - for standard error"),
+    Option(
+        "--log-output",
+        metavar="FILE",
+        help="Write the log to this file; - for standard error",
+        kind=Kind.NOTHING,
+    ),
     Option("-h", "--help", help="Show help"),
 )
 """The options that every command takes; the last spelling of an option names a field of `Globals`.

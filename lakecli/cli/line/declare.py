@@ -80,6 +80,11 @@ class Parameter(NamedTuple):
     read: Reader | None
 
     @property
+    def kind(self) -> Kind | None:
+        """The kind of name that the text is; by default the kind whose name is the metavar."""
+        return self.mark.kind or Kind.__members__.get(self.mark.metavar or "")
+
+    @property
     def repeatable(self) -> bool:
         """Whether the parameter may be given several times: its value is a list or a mapping."""
         return getattr(self.type, "__origin__", None) in (list, Sequence, Mapping)
@@ -109,7 +114,7 @@ class Declaration:
     @property
     def runs_a_command(self) -> bool:
         """Whether the command's arguments are the command line of another program."""
-        return any(each.mark.kind == Kind.COMMAND for each in self.parameters.values())
+        return any(each.kind == Kind.COMMAND for each in self.parameters.values())
 
     @property
     def options(self) -> list[Option]:

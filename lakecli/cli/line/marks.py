@@ -39,7 +39,7 @@ class Argument(NamedTuple):
 
     Attributes:
         read: the function that converts the text; ``None`` if the type alone is enough.
-        kind: the kind of name that the text is.
+        kind: the kind of name that the text is; by default the kind whose name is the metavar.
     """
 
     metavar: str
@@ -59,7 +59,7 @@ class Option:
         bare: the value that ``--option`` alone means; any other value must be written
             ``--option=value``, not ``--option value``.
         read: the function that converts the text; ``None`` if the type alone is enough.
-        kind: the kind of name that the text is.
+        kind: the kind of name that the text is; by default the kind whose name is the metavar.
 
     Attributes:
         flags: the spellings, except the negative one.

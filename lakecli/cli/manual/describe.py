@@ -116,7 +116,7 @@ def _describe(parameter: Parameter) -> ParameterHelp:
         mark.metavar or "|".join(values) or "VALUE",
         mark.help,
         choices=values,
-        kind=mark.kind,
+        kind=parameter.kind,
         repeatable=parameter.repeatable,
         required=default is REQUIRED,
     )
