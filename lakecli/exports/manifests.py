@@ -42,9 +42,10 @@ class WrittenManifest(NamedTuple):
     """A manifest that was written.
 
     Attributes:
-        commit_id: the commit whose objects it lists.
+        commit_id: the commit whose objects the manifest lists.
+        objects: number of objects.
         size: total size of the objects in bytes.
-        uncommitted: whether the branch has uncommitted changes, which are not in the manifest.
+        uncommitted: whether the branch has uncommitted changes, which the manifest lacks.
     """
 
     commit_id: CommitId
@@ -143,10 +144,12 @@ class WrittenSymlinks(NamedTuple):
     """Symlink manifests that were written, or in a dry run would be.
 
     Attributes:
-        commit_id: the commit whose objects they list.
+        commit_id: the commit whose objects the manifests list.
+        manifests: number of manifests: one, or one for each partition.
+        objects: number of objects.
         size: total size of the objects in bytes.
         removed: number of manifests of an earlier export that were deleted.
-        uncommitted: whether the branch has uncommitted changes, which are not in the manifests.
+        uncommitted: whether the branch has uncommitted changes, which the manifests lack.
     """
 
     commit_id: CommitId

@@ -299,18 +299,19 @@ class GcReport(NamedTuple):
     """The result of a run.
 
     Attributes:
-        action: what the run did; with `GcOptions.dry_run`, what it would do.
+        action: condemned, found nothing, waits or swept; in a dry run, what it would do.
         status: the state afterwards.
-        garbage: condemned or swept objects, by kind.
+        garbage: garbage objects by kind.
         spared: number of condemned objects that are in use again.
-        commits: number of commits that keep their objects; 0 if the run did not mark.
-        entries: number of entries in the distinct ranges that were read.
+        commits: number of commits whose objects are kept; 0 if the run did not search for garbage.
+        entries: number of entries in the ranges of the commits whose objects are kept.
+        ranges: number of distinct ranges of the commits whose objects are kept.
         objects: number of data objects in the namespace.
         size: total size of these data objects in bytes.
-        lost: missing tables that unpushed work of this or another clone needs.
+        lost: missing ranges and metaranges that unpushed commits need.
         tables: number of ranges and metaranges that are left; 0: unknown.
-        summary: the condemned or swept objects, by branch and tag.
-        accepted: refs that were missing or older than before, and that somebody accepted.
+        summary: the garbage by branch and tag; null if there is no garbage.
+        accepted: missing or outdated branches and tags that --accept-restored accepted.
     """
 
     action: Action

@@ -72,13 +72,13 @@ class Resolved(NamedTuple):
 
     Attributes:
         commit: the commit after all modifiers; for a branch that is read with staging, its head.
-        name: the name of the branch or tag, or the full commit ID of the base.
+        kind: kind of the ref before any modifier: branch, tag or commit.
+        name: the ref before any modifier: name of a branch or tag, or ID of a commit.
         base_id: the commit of the base, before any modifier; for a base that only the bucket has,
             the commit that the base with its braces names.
         branch: the branch if the base is a branch, with or without modifiers.
-        staging: whether reads include the branch's staging area: true for a branch without
-            modifiers, or with ``$``.
-        steps: one result per modifier, in order.
+        staging: whether reading the ref includes uncommitted changes.
+        steps: the commits after each modifier, in order.
     """
 
     commit: Commit

@@ -44,12 +44,19 @@ class Annotation(NamedTuple):
     """An object or a common prefix, and the commit that changed it last.
 
     Attributes:
-        path: the path of the object, or the common prefix up to and including the slash.
+        path: path of the object, or the common prefix up to and including the slash.
+        commit: the commit that last changed the object or, for a common prefix, any object below
+            the prefix.
     """
 
     path: bytes
     is_prefix: bool
     commit: Commit
+
+    @property
+    def type(self) -> str:
+        """Object or common_prefix."""
+        return "common_prefix" if self.is_prefix else "object"
 
 
 @contextmanager

@@ -78,10 +78,11 @@ class PullReport(NamedTuple):
 
     Attributes:
         fetched: the report of the fetch, which covers all refs.
-        before: the head of the branch before the pull; ``None``: the branch did not exist on this
-            machine.
-        after: the head of the branch after the pull. With `PullOptions.dry_run`, the head that the
-            branch would get; for a merge, the commit in the bucket.
+        name: name of the branch or tag.
+        before: commit of the ref on this machine before; ``None`` if the ref did not exist here.
+        after: commit of the ref now; in a dry run, the commit that it would get; for a merge, the
+            commit that would be merged.
+        state: created, fast-forward, merged, up to date, ahead or tag.
     """
 
     fetched: FetchReport

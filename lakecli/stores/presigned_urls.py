@@ -28,12 +28,14 @@ class PresignedUrl(NamedTuple):
     """A bearer URL and the time at which it stops working.
 
     Attributes:
-        headers: the headers that a PUT to the URL must send.
+        url: URL for one request; keep it secret.
+        expires_at: time when the URL expires.
+        headers: headers to send with the object in a PUT.
         unsigned: ``None``, or for a URL without its signature (in hex at its end): the function
             that signs, and the bytes to sign. The function raises `PermissionDenied` if a server
             refuses to sign, and `Unreachable` if that server does not answer.
-        fields: for a URL that expects a form with a file instead of a PUT: the other fields of the
-            form, which must precede the file.
+        fields: if not empty, fields to send before the object in a form (POST) instead of a PUT;
+            keep them secret.
     """
 
     url: str

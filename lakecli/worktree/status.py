@@ -17,9 +17,9 @@ class ChangedPath(NamedTuple):
     """A path that differs from the base, in the directory or at the ref.
 
     Attributes:
-        path: the path relative to the working directory.
-        here: how the file differs from the base; ``None`` if it does not.
-        there: how the ref differs from the base; ``None`` if it does not.
+        path: path of the file, relative to the working directory.
+        here: change of the file in the directory: added, removed or changed; ``None`` if unchanged.
+        there: change of the object on the ref: added, removed or changed; ``None`` if unchanged.
         is_conflict: whether both differ, and have different contents.
     """
 
@@ -27,6 +27,20 @@ class ChangedPath(NamedTuple):
     here: ChangeType | None
     there: ChangeType | None
     is_conflict: bool = False
+
+    @property
+    def source(self) -> str:
+        """Local, remote, or both."""
+        if self.here is None:
+            return "remote"
+        return "local" if self.there is None and not self.is_conflict else "both"
+
+    @property
+    def change(self) -> ChangeType:
+        """Added, removed, changed, or conflict: changed on both sides to different contents."""
+        change = ChangeType.CONFLICT if self.is_conflict else self.here or self.there
+        assert change is not None
+        return change
 
 
 class Status(NamedTuple):

@@ -1,12 +1,11 @@
 """``lakecli annotate`` and ``lakecli blame``: the commits that last changed objects."""
 
-from typing import Annotated, Final, TypedDict
+from typing import Annotated, Final
 
-from lakecli.base.model import Commit
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import Option
-from lakecli.cli.out.records import answers, pick
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import local_date, one_line, quote_path
 from lakecli.cli.params import AtOp, PrefixOrFileUri, Recursive
 from lakecli.repository.annotate import Annotation
@@ -23,21 +22,7 @@ _MAX_MESSAGE: Final = 200
 _CUT: Final = "..."
 
 
-class AnnotationJson(TypedDict):
-    """An object or a common prefix, and the commit that changed it last.
-
-    Attributes:
-        type: object or common_prefix.
-        commit: the commit that last changed the object or, for a common prefix, any object below
-            the prefix.
-    """
-
-    type: str
-    path: bytes | str
-    commit: Commit
-
-
-@answers(AnnotationJson, each=True)
+@answers(Annotation, each=True)
 def annotate(
     context: Context,
     path: PrefixOrFileUri,
@@ -64,10 +49,10 @@ def annotate(
     with open_annotations(
         repository, ref_of(path), path.path or b"", recursive=recursive, first_parent=first_parent
     ) as found:
-        context.out.stream(found, record=_record, text=_line)
+        context.out.stream(found, text=_line)
 
 
-@answers(AnnotationJson, each=True)
+@answers(Annotation, each=True)
 def blame(
     context: Context,
     path: PrefixOrFileUri,
@@ -83,11 +68,6 @@ def blame(
         lakecli blame -r lakefs://demo/main/data/
     """
     annotate(context, path, recursive=recursive, first_parent=first_parent, at_op=at_op)
-
-
-def _record(item: Annotation) -> AnnotationJson:
-    kind = "common_prefix" if item.is_prefix else "object"
-    return pick(AnnotationJson, item, type=kind)
 
 
 def _line(item: Annotation) -> str:

@@ -21,7 +21,7 @@ from lakecli.cli.commands.transfers import (
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import EngineOptions, TransferOptions, parallelism
-from lakecli.cli.out.records import FailureJson, answers, pick
+from lakecli.cli.out.records import FailureJson, answers, fields_of, pick
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import DryRun, PrefixUri
 from lakecli.errors import UsageError
@@ -36,43 +36,27 @@ _COUNTED: Final = ("new", "changed", "unchanged", "deleted")
 class ExportManifestJson(TypedDict):
     """A manifest that export --to-lakefs-import wrote.
 
+    The other fields are those of `WrittenManifest`.
+
     Attributes:
-        commit_id: the commit whose objects the manifest lists.
         destination: path of the manifest.
-        objects: number of objects.
-        size: total size of the objects in bytes.
-        uncommitted: whether the branch has uncommitted changes, which the manifest lacks.
     """
 
-    commit_id: CommitId
     destination: str
-    objects: int
-    size: int
-    uncommitted: bool
 
 
 class ExportSymlinksJson(TypedDict):
     """The manifests that export --symlink wrote, or with --dry-run would write.
 
+    The other fields are those of `WrittenSymlinks`.
+
     Attributes:
-        commit_id: the commit whose objects the manifests list.
         destination: normalised URI of the destination; the manifests are below this URI in
             _symlink_format_manifest/.
-        manifests: number of manifests: one, or one for each partition.
-        objects: number of objects.
-        size: total size of the objects in bytes.
-        removed: number of manifests of an earlier export that were deleted.
-        uncommitted: whether the branch has uncommitted changes, which the manifests lack.
         dry_run: true if nothing was written, because of --dry-run.
     """
 
-    commit_id: CommitId
     destination: str
-    manifests: int
-    objects: int
-    size: int
-    removed: int
-    uncommitted: bool
     dry_run: bool
 
 
@@ -285,7 +269,7 @@ def _write_manifest(context: Context, path: LakeUri, destination: str, *, hidden
     if is_stdout(target):
         return
     context.out.emit(
-        pick(ExportManifestJson, written, destination=destination),
+        fields_of(written) | {"destination": destination},
         text=lambda: [
             f"Commit: {written.commit_id}",
             f"Manifest: {destination}",
@@ -307,7 +291,7 @@ def _write_symlinks(
         context.out.note(f"uncommitted changes of {ref} are not exported")
     uri = normalise(target)
     context.out.emit(
-        pick(ExportSymlinksJson, written, destination=uri, dry_run=dry),
+        fields_of(written) | {"destination": uri, "dry_run": dry},
         text=lambda: [
             *(["Dry run, nothing was written:", ""] if dry else []),
             f"Commit: {written.commit_id}",

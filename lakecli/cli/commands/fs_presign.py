@@ -16,6 +16,9 @@ from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Expires, Recursive
 from lakecli.cli.parsers import each, read_prefix, read_size
+from lakecli.repository.handoff.incoming import UploadLink
+from lakecli.repository.handoff.links import ObjectLink
+from lakecli.repository.handoff.manifest import LinkFinding
 from lakecli.repository.stat import stat
 from lakecli.stores.presigned_urls import LARGEST_PUT
 
@@ -46,13 +49,13 @@ class FormatName(StrEnum):
 
 
 @answers(PresignedJson, each=True)
-@answers(presigned_links.LinkJson, each=True, option="-r")
-@answers(presigned_links.LinkJson, each=True, option="--files-from")
+@answers(ObjectLink, each=True, option="-r")
+@answers(ObjectLink, each=True, option="--files-from")
 @answers(presigned_links.HandoffJson, option="--manifest")
 @answers(presigned_links.HandoffJson, option="--script")
 @answers(presigned_links.HandoffJson, option="--page")
-@answers(presigned_links.CheckedLinkJson, each=True, option="--check")
-@answers(presigned_links.IncomingLinkJson, each=True, option="--put")
+@answers(LinkFinding, each=True, option="--check")
+@answers(UploadLink, each=True, option="--put")
 @answers(presigned_links.LinkSetJson, option="--put --page")
 @answers(presigned_links.LinkSetJson, option="--put --script")
 def fs_presign(

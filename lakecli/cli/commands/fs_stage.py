@@ -4,13 +4,12 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.transfers import emit_entry, raise_failures
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag, option
-from lakecli.cli.out.records import EntryJson, answers, entry_record, pick
+from lakecli.cli.out.records import EntryJson, answers, entry_record
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import BranchPathUris, ContentType, Metadata, NewPathUri
 from lakecli.cli.parsers import NO_METADATA, read_new_metadata
@@ -23,29 +22,8 @@ from lakecli.repository.staged.stager import NewAttributes
 from lakecli.repository.stat import stat
 
 
-class ArrivalJson(TypedDict):
-    """An object that was sent to a page or script of fs presign --put.
-
-    Attributes:
-        id: ID of the link for uploading the object, for --incoming.
-        path: path at which the object is staged; null if the object has no valid name.
-        size: size in bytes; null if the object has not arrived.
-        arrived_at: time when the object arrived; null if it has not arrived or was staged before.
-        state: staged, staged-before, awaited (not uploaded yet) or refused; with --dry-run, arrived
-            instead of staged.
-        reason: why the object is refused, or a remark.
-    """
-
-    id: str
-    path: bytes | None
-    size: int | None
-    arrived_at: datetime | None
-    state: str
-    reason: str
-
-
 @answers(EntryJson)
-@answers(ArrivalJson, each=True, option="--arrived")
+@answers(Arrival, each=True, option="--arrived")
 def fs_stage(
     context: Context,
     path: NewPathUri,
@@ -136,11 +114,7 @@ def _stage_arrived(
             progress=shown,
         )
     context.out.table(
-        ("State", "Arrived", "Size", "Path", "Note"),
-        found,
-        row=_arrival_row,
-        record=lambda each: pick(ArrivalJson, each),
-        kept=("Path",),
+        ("State", "Arrived", "Size", "Path", "Note"), found, row=_arrival_row, kept=("Path",)
     )
     counts = Counter(each.state.value for each in found)
     listed = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))

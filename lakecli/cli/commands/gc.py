@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TypedDict
 
 from lakecli.cli.commands.engine import open_runner_of
@@ -10,13 +10,12 @@ from lakecli.cli.commands.names_from_file import read_document
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, flag, option
 from lakecli.cli.option_groups import EngineOptions, TransferOptions
-from lakecli.cli.out.records import answers, pick
+from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.out.text import human_size, local_date
 from lakecli.cli.params import DryRun, RepositoryUri, Yes
 from lakecli.cli.parsers import read_duration
-from lakecli.gc.known_refs import LostRef
 from lakecli.gc.policy import Rules, delete_rules, get_rules, parse_rules, put_rules, rules_fields
-from lakecli.gc.report import GarbageSummary, GarbageTotal
+from lakecli.gc.report import GarbageSummary
 from lakecli.gc.run import Action, GcOptions, GcReport, GcStatus, prepare, status, take, undo
 from lakecli.remote.gc_protocol import Phase
 
@@ -24,45 +23,17 @@ from lakecli.remote.gc_protocol import Phase
 class CollectionJson(TypedDict):
     """The result of a run of garbage collection.
 
+    The other fields are those of `GcReport`.
+
     Attributes:
-        phase: idle, condemned or sweeping.
-        epoch: number of condemnations so far.
-        grace_seconds: grace period in seconds.
-        since: time when the phase began, by the store's clock.
-        sweep_at: time from which garbage can be deleted.
-        resume_at: time from which an interrupted sweep can be finished or ended.
-        action: condemned, found nothing, waits or swept.
         dry_run: true if nothing was changed, because of --dry-run.
         objects: number of garbage objects.
         size: total size of the garbage objects in bytes.
-        spared: number of condemned objects that are in use again.
-        garbage: garbage objects by kind.
-        commits: number of commits whose objects are kept; 0 if the run did not search for garbage.
-        ranges: number of distinct ranges of the commits whose objects are kept.
-        entries: number of entries in the ranges of the commits whose objects are kept.
-        lost: missing ranges and metaranges that unpushed commits need.
-        summary: the garbage by branch and tag; null if there is no garbage.
-        accepted: missing or outdated branches and tags that --accept-restored accepted.
     """
 
-    action: str
     dry_run: bool
-    phase: str
-    epoch: int
-    grace_seconds: int
-    since: datetime | None
-    sweep_at: datetime | None
-    resume_at: datetime | None
     objects: int
     size: int
-    spared: int
-    garbage: Sequence[GarbageTotal]
-    commits: int
-    ranges: int
-    entries: int
-    lost: Sequence[str]
-    summary: GarbageSummary | None
-    accepted: Sequence[LostRef]
 
 
 class RetentionRuleJson(TypedDict):
@@ -175,9 +146,13 @@ def gc_run(
             context.confirm(step.question, yes=yes)
         with context.out.progress("gc", hidden=transfer.no_progress) as shown:
             report = take(step, progress=shown)
+    own = CollectionJson(
+        dry_run=dry_run,
+        objects=sum(each.objects for each in report.garbage),
+        size=sum(each.size for each in report.garbage),
+    )
     context.out.emit(
-        report_record(report, dry_run=dry_run),
-        text=lambda: report_lines(report, opened.uri, dry_run=dry_run),
+        fields_of(report) | own, text=lambda: report_lines(report, opened.uri, dry_run=dry_run)
     )
 
 
@@ -298,18 +273,6 @@ def gc_delete_config(context: Context, repository: RepositoryUri) -> None:
     delete_rules(store)
     context.out.emit(rules_fields(rules))
     context.out.note("deleted the retention rules")
-
-
-def report_record(report: GcReport, *, dry_run: bool) -> CollectionJson:
-    """Return the JSON record of a run of garbage collection."""
-    return pick(
-        CollectionJson,
-        report,
-        report.status,
-        dry_run=dry_run,
-        objects=sum(each.objects for each in report.garbage),
-        size=sum(each.size for each in report.garbage),
-    )
 
 
 def status_lines(status: GcStatus, uri: str) -> Iterator[str]:

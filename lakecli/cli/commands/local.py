@@ -11,7 +11,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Argument, Option, argument, flag, option
 from lakecli.cli.option_groups import Exclude, Include, LinkOptions, TransferOptions, refuse_several
-from lakecli.cli.out.records import LocalChangeJson, answers
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import Message, Metadata, PrefixUri, PreSign, Yes
 from lakecli.cli.parsers import NO_METADATA, absolute
@@ -21,7 +21,7 @@ from lakecli.worktree.git import GitRepository, find_git, ignore_in_git
 from lakecli.worktree.index import DIRECTORIES
 from lakecli.worktree.index import prune as prune_indexes
 from lakecli.worktree.link import find_linked
-from lakecli.worktree.status import status
+from lakecli.worktree.status import ChangedPath, status
 from lakecli.worktree.worktree import Worktree, not_linked
 
 Directory = Annotated[
@@ -311,7 +311,7 @@ def local_commit(
     )
 
 
-@answers(LocalChangeJson, each=True)
+@answers(ChangedPath, each=True)
 def local_status(
     context: Context,
     directory: Directory = ".",

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from io import TextIOWrapper
@@ -54,23 +54,6 @@ _SCRIPT_MODE: Final = 0o700
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
-class LinkJson(TypedDict):
-    """A presigned URL of one object among many.
-
-    Attributes:
-        size: size in bytes.
-        checksum: BLAKE3 in 64 hex digits, or the ETag of an imported object.
-        url: URL that reads the object; keep it secret.
-        expires_at: time when the URL expires.
-    """
-
-    path: bytes | str
-    size: int
-    checksum: str
-    url: str
-    expires_at: datetime
-
-
 class HandoffJson(TypedDict):
     """The files that were written with presigned URLs.
 
@@ -101,43 +84,6 @@ class HandoffJson(TypedDict):
     manifest: Path | None
     script: Path | None
     page: Path | None
-
-
-class CheckedLinkJson(TypedDict):
-    """A URL of a manifest, and the current state of its object.
-
-    Attributes:
-        state: state of the object since the URL was signed: same, changed or removed.
-        expired: whether the URL has expired.
-        expires_at: time when the URL expires or expired.
-        seconds_left: seconds until the URL expires; negative if it has expired.
-    """
-
-    path: bytes | str
-    state: str
-    expired: bool
-    expires_at: datetime
-    seconds_left: int
-
-
-class IncomingLinkJson(TypedDict):
-    """A URL for uploading an object.
-
-    Attributes:
-        id: ID of the link in 32 hex digits, for fs stage --incoming.
-        url: URL for uploading an object; keep it secret.
-        expires_at: time when the URL expires.
-        headers: headers to send with the object.
-        fields: if not empty, fields to send before the object in a form (POST); keep them secret.
-        physical_address: URI of the uploaded object.
-    """
-
-    id: str
-    url: str
-    expires_at: datetime
-    headers: Mapping[str, str]
-    fields: Mapping[str, str]
-    physical_address: str
 
 
 class LinkSetJson(TypedDict):
@@ -296,9 +242,7 @@ def presign_tree(
                 for _, document in documents:
                     document.add(link)
         else:
-            context.out.stream(
-                links, record=lambda link: pick(LinkJson, link), text=lambda link: link.url
-            )
+            context.out.stream(links, text=lambda link: link.url)
         header = handoff.header._replace(title=files.title, sender=files.sender)
         for file, document in documents:
             if file is None:
@@ -399,7 +343,7 @@ def check_manifest(context: Context, file: Path) -> ExitCode:
                 counts[word] = counts.get(word, 0) + 1
             first_end = checked.left if first_end is None else min(first_end, checked.left)
             if context.out.json or words:
-                context.out.stream([checked], record=_checked_record, text=_checked_text)
+                context.out.stream([checked], text=_checked_text)
     fine, total = counts.pop("fine", 0), sum(counts.values())
     context.out.say(
         f"{fine} as in {source.repository}/{source.ref}"
@@ -417,11 +361,6 @@ def _words(checked: LinkFinding) -> list[str]:
 
 def _checked_text(checked: LinkFinding) -> str:
     return f"{', '.join(_words(checked))}\t{quote_path(checked.path)}"
-
-
-def _checked_record(checked: LinkFinding) -> CheckedLinkJson:
-    left = int(checked.left.total_seconds())
-    return pick(CheckedLinkJson, checked, expired=checked.is_expired, seconds_left=left)
 
 
 def _duration(left: timedelta) -> str:
@@ -455,7 +394,7 @@ def presign_put(
     numbered = enumerate(chain([link], links))
     context.out.stream(
         numbered,
-        record=lambda item: pick(IncomingLinkJson, item[1], item[1].signed),
+        record=lambda item: item[1],
         text=lambda item: "\n" * (item[0] > 0) + _incoming_text(item[1]),
     )
     warn_of_early_end(context, start + wanted, link.signed.expires_at, what="the URL expires")

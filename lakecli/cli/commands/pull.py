@@ -1,22 +1,18 @@
 """``lakecli fetch`` and ``lakecli pull``."""
 
-from collections.abc import Sequence
 from typing import TypedDict
 
-from lakecli.base.model import CommitId
 from lakecli.cli.commands import moved_refs
 from lakecli.cli.commands.worktree_changes import follow_branch
 from lakecli.cli.commands.worktrees import linking
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.option_groups import DecisionOptions
-from lakecli.cli.out.records import answers, fields_of, pick
+from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, HereRepositoryUri, Message, Winner
 from lakecli.cli.parsers import linked, ref_here, repository_here
-from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.pull import Pulling, PullOptions, PullReport
 from lakecli.repository.pull import pull as pull_branch
-from lakecli.repository.sharing.fetch import RefUpdate
 from lakecli.repository.sharing.fetch import fetch as fetch_refs
 from lakecli.worktree.worktree import Worktree
 
@@ -36,25 +32,15 @@ class FetchedJson(TypedDict):
 class PulledJson(TypedDict):
     """The result of a pull.
 
+    The other fields are those of `PullReport`.
+
     Attributes:
         repository: URI of the repository.
-        name: name of the branch or tag.
-        before: commit of the ref on this machine before; null if the ref did not exist here.
-        after: commit of the ref now; for a merge with --dry-run, the commit that would be merged.
-        state: created, fast-forward, merged, up to date, ahead or tag.
         dry_run: true if nothing was moved, because of --dry-run.
-        updated: branches and tags that moved in the bucket since the last fetch.
-        damaged: damaged records, which were ignored.
     """
 
     repository: str
-    name: str
-    before: CommitId | None
-    after: CommitId
-    state: str
     dry_run: bool
-    updated: Sequence[RefUpdate]
-    damaged: Sequence[InvalidRecord]
 
 
 @answers(FetchedJson)
@@ -128,7 +114,7 @@ def pull(
             repository, moved_refs.ref_of(ref, repository), options, progress=progress
         )
     context.out.emit(
-        pick(PulledJson, report, report.fetched, repository=repository.uri, dry_run=dry_run),
+        {"repository": repository.uri} | fields_of(report) | {"dry_run": dry_run},
         text=lambda: [_line(report, dry_run=dry_run)],
     )
     if directory is not None:

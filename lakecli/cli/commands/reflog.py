@@ -5,11 +5,10 @@ from datetime import datetime
 from itertools import islice
 from typing import TypedDict
 
-from lakecli.base.model import CommitId
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import option
-from lakecli.cli.out.records import answers, pick
+from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.out.text import one_line
 from lakecli.cli.params import Amount, BranchOrTagUri
 from lakecli.errors import UsageError
@@ -21,23 +20,13 @@ from lakecli.repository.reflog import is_shared, iter_reflog
 class ReflogEntryJson(TypedDict):
     """A move of a branch or tag.
 
+    The other fields are those of `LoggedMove`.
+
     Attributes:
         ref: expression for the commit after the move, such as main@{0}.
-        commit_id: commit after the move; null if the ref was deleted.
-        before_commit_id: commit before the move; null if the ref was created.
-        at: time of the move, by the clock of the machine that made it.
-        what: the command: push, commit, ….
-        who: name and e-mail address of the user; empty if unknown.
-        shared: whether the ref was moved in the bucket, too.
     """
 
     ref: str
-    commit_id: CommitId | None
-    before_commit_id: CommitId | None
-    at: datetime
-    what: str
-    who: str
-    shared: bool
 
 
 @answers(ReflogEntryJson, each=True)
@@ -75,7 +64,7 @@ def reflog(
         ("Ref", "Commit ID", "Date", "What", "Who"),
         context.out.page(shown, amount=amount, name=lambda item: str(item[0])),
         row=lambda item: _row(context.out.date, *item[1]),
-        record=lambda item: _record(*item[1]),
+        record=lambda item: {"ref": item[1][0]} | fields_of(item[1][1]),
     )
 
 
@@ -98,8 +87,3 @@ def _row(
 ) -> tuple[str, ...]:
     what = f"{move.why} (here only)" if unpushed else move.why
     return (ref, move.after or "deleted", date(move.at), one_line(what), one_line(move.who))
-
-
-def _record(ref: str, move: LoggedMove, _unpushed: bool) -> ReflogEntryJson:
-    ids = {"commit_id": move.after, "before_commit_id": move.before}
-    return pick(ReflogEntryJson, move, ref=ref, what=move.why, **ids)

@@ -4,13 +4,13 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-from lakecli.base.model import Commit, CommitId
+from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.names_from_file import answer, bytes_of, check_found, iter_questions
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.option_groups import StatOptions
-from lakecli.cli.out.records import answers, pick
+from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefUri, RefUris, ShowMetarangeId
 from lakecli.cli.parsers import read_ref
@@ -20,27 +20,19 @@ from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
     from lakecli.committed.change_counts import ChangeCounts
-    from lakecli.refs.resolve import Resolved, ResolvedModifier
+    from lakecli.refs.resolve import Resolved
 
 
 class ResolvedJson(TypedDict):
     """The commit that a ref expression names.
 
+    The other fields are those of `Resolved`.
+
     Attributes:
         uri: the URI as given.
-        kind: kind of the ref before any modifier: branch, tag or commit.
-        base: the ref before any modifier: name of a branch or tag, or ID of a commit.
-        staging: whether reading the ref includes uncommitted changes.
-        steps: the commits after each modifier, in order.
     """
 
     uri: str
-    commit_id: CommitId
-    kind: str
-    base: str
-    base_commit_id: CommitId
-    staging: bool
-    steps: Sequence["ResolvedModifier"]
 
 
 class AskedRefJson(TypedDict):
@@ -135,16 +127,8 @@ def _resolve_each(
             yield text, found
 
 
-def _record(uri: LakeUri, resolved: "Resolved") -> ResolvedJson:
-    return pick(
-        ResolvedJson,
-        resolved,
-        uri=str(uri),
-        kind=resolved.kind.value,
-        commit_id=resolved.commit.id,
-        base=resolved.name,
-        base_commit_id=resolved.base_id,
-    )
+def _record(uri: LakeUri, resolved: "Resolved") -> dict[str, object]:
+    return {"uri": str(uri)} | fields_of(resolved)
 
 
 @answers(Commit)

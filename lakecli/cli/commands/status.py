@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.cli.commands.moved_refs import distance_text, finish_interrupted
 from lakecli.cli.context import Context
-from lakecli.cli.out.records import LocalChangeJson, answers
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_seconds, quote_path
 from lakecli.cli.params import AtOp, HereRepositoryOrBranchUri
 from lakecli.cli.parsers import linked, repository_or_ref_here
@@ -15,6 +15,9 @@ from lakecli.errors import Unreachable
 from lakecli.repository import status as states
 from lakecli.repository.contract import FinishedMove, Repository
 from lakecli.repository.status import BranchStatus
+
+if TYPE_CHECKING:
+    from lakecli.worktree.status import ChangedPath
 
 
 class RefJson(TypedDict):
@@ -66,7 +69,7 @@ class StatusJson(TypedDict):
     pending: Sequence[FinishedMove]
     went_back: Sequence[RefNameJson]
     directory: NotRequired[str]
-    changes: NotRequired[Sequence[LocalChangeJson]]
+    changes: NotRequired[Sequence["ChangedPath"]]
 
 
 @answers(StatusJson)
@@ -114,10 +117,8 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
             went_back=[RefNameJson(kind=kind, name=name) for kind, name in went_back],
         )
         if here is not None:
-            from lakecli.cli.commands.worktrees import change_record
-
             shown["directory"] = str(worktree.root)
-            shown["changes"] = list(map(change_record, compared.items))
+            shown["changes"] = compared.items
         return shown
 
     def text() -> Iterator[str]:
@@ -171,7 +172,6 @@ def _lines(
             uncommitted = True
             parts.append(f"uncommitted: {', '.join(staged)}")
         yield f"{branch.name}: {'; '.join(parts)}"
-    for name, _ in missing:
-        yield f"{name}: only in the bucket"
+    yield from (f"{name}: only in the bucket" for name, _ in missing)
     if uncommitted:
         yield "Uncommitted changes exist on this machine only."

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from lakecli.base.model import ChangeType, CommitId
+from lakecli.base.model import CommitId
 from lakecli.cli.commands.differences import LOOKS, show_counts, stream_differences, stream_paths
 from lakecli.cli.context import Context
 from lakecli.cli.option_groups import LinkOptions
-from lakecli.cli.out.records import FailureJson, LocalChangeJson, pick
+from lakecli.cli.out.records import FailureJson
 from lakecli.cli.out.text import quote_path, shell_word
 from lakecli.cli.parsers import absolute
 from lakecli.repository.contract import Repository
@@ -124,30 +124,9 @@ def compare(repository: Repository, root: Path, link: Link) -> tuple[Worktree, S
     return worktree, status(worktree, local=False, selection=EVERYTHING)
 
 
-def source_of(item: ChangedPath) -> str:
-    """Return where a path changed: ``local`` (the directory), ``remote`` (the ref) or ``both``."""
-    if item.here is None:
-        return "remote"
-    return "local" if item.there is None and not item.is_conflict else "both"
-
-
-def change_of(item: ChangedPath) -> ChangeType:
-    """Return how a path changed: added, removed, changed or in conflict."""
-    if item.is_conflict:
-        return ChangeType.CONFLICT
-    change = item.here or item.there
-    assert change is not None
-    return change
-
-
-def change_record(item: ChangedPath) -> LocalChangeJson:
-    """Return the JSON record of a changed path."""
-    return pick(LocalChangeJson, item, source=source_of(item), change=change_of(item))
-
-
 def _change_row(item: ChangedPath) -> tuple[str, str, str]:
-    _, _, change = LOOKS[change_of(item)][0].partition(" ")
-    return source_of(item), change, quote_path(item.path)
+    _, _, change = LOOKS[item.change][0].partition(" ")
+    return item.source, change, quote_path(item.path)
 
 
 def show_changes(context: Context, worktree: Worktree, found: Status, *, nothing: str) -> None:
@@ -159,9 +138,8 @@ def show_changes(context: Context, worktree: Worktree, found: Status, *, nothing
             ("Source", "Change", "Path"),
             found.items,
             row=_change_row,
-            record=change_record,
             kept=("Path",),
-            style=lambda item: LOOKS[change_of(item)][1],  # as of the same change in a diff
+            style=lambda item: LOOKS[item.change][1],  # as of the same change in a diff
         )
     warn_of_state(context, worktree, found)
 

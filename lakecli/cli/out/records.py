@@ -25,25 +25,36 @@ from lakecli.errors import LakeError
 T = TypeVar("T")
 
 VIEWS: Final[Mapping[str, str]] = {
+    "Annotation": "type path commit",
+    "Arrival": "id path size arrived_at state reason",
     "Branch": "name commit_id",
     "BranchStatus": "name commit_id distance.upstream distance.ahead distance.behind "
     "added changed removed",
     "Check": "name verdict seen fix=known_fix kind details",
     "Commit": "id parents message committer created_at metadata metarange_id generation",
+    "ChangedPath": "source change path here there",
     "CountedPlace": "place=uri objects allowed",
     "FinishedMove": "intent.kind intent.name intent.before intent.after state",
     "FetchReport": "refs commits packs updated damaged",
     "FsckCounts": "refs commits metaranges ranges entries objects bytes_hashed external "
     "external_asked external_archived expired unverified collected findings damaged_refs outside",
     "GarbageTotal": "kind prefix why objects size",
+    "GcReport": "action status.phase status.epoch status.grace_seconds status.since "
+    "status.sweep_at status.resume_at spared garbage commits ranges entries lost summary accepted",
     "GcStatus": "phase epoch grace_seconds since sweep_at resume_at dumps lakefs_stopped summary",
     "KeptDump": "commits_meta_range_id=manifest.commits tags_meta_range_id=manifest.tags "
     "branches_meta_range_id=manifest.branches since until",
     "LeftOut": "kind name before after=commit_id change=reason",
+    "LinkFinding": "path state expired=is_expired expires_at seconds_left",
+    "LoggedMove": "commit_id=after before_commit_id=before at what=why who shared",
+    "ObjectLink": "path size checksum url expires_at",
+    "PullReport": "name before after state fetched.updated fetched.damaged",
     "RefChange": "kind name before=position_before after=position_after",
     "RefOutcome": "kind name before after change",
     "RepositoryRecord": "name storage_namespace default_branch created_at range_entries uuid",
+    "Resolved": "commit_id=commit.id kind base=name base_commit_id=base_id staging steps",
     "Restored": "repository=uri branches tags commits left_out updated",
+    "UploadLink": "id signed.url signed.expires_at signed.headers signed.fields physical_address",
 }
 """The fields of answers that contain only some fields of a library record, in order. Each is a
 dotted attribute, whose last name is the name of the field, or ``field=attribute``."""
@@ -162,24 +173,6 @@ def _json_default(value: object) -> object:
 
 
 _ENCODER = JSONEncoder(default=_json_default)
-
-
-class LocalChangeJson(TypedDict):
-    """A path of a working directory that differs from the commit it was last synced with.
-
-    Attributes:
-        source: local, remote, or both.
-        change: added, removed, changed, or conflict: changed on both sides to different contents.
-        path: path of the file, relative to the working directory.
-        here: change of the file in the directory: added, removed or changed; null if unchanged.
-        there: change of the object on the ref: added, removed or changed; null if unchanged.
-    """
-
-    source: str
-    change: str
-    path: bytes | str
-    here: str | None
-    there: str | None
 
 
 class EntryJson(TypedDict):

@@ -51,8 +51,8 @@ class UploadLink:
     """A URL to which one object can be sent.
 
     Attributes:
-        id: the ID of the link, 32 hex digits; `take_in` stages the object by this ID.
-        physical_address: the full URI that the URL points to.
+        id: ID of the link in 32 hex digits, for fs stage --incoming.
+        physical_address: URI of the uploaded object.
         signed: the URL, its expiry, and the headers or form fields to send with it. All of these
             except the expiry are secrets.
         upload: the ID of the multipart upload of a large object; ``""`` if there is none.

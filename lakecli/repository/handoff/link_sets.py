@@ -234,19 +234,19 @@ class ArrivalState(StrEnum):
 
 @dataclass(slots=True)
 class Arrival:
-    """One object of a set of links.
+    """An object of a set of links.
 
     Attributes:
-        id: the ID of the object's link.
-        path: the path at which the object will be staged; ``None`` if it has no valid name.
-        size: the size in bytes; ``None`` if nothing has arrived.
-        arrived_at: the time of arrival by the store's clock; ``None`` if nothing has arrived, or if
-            the object was staged before.
-        state: whether the object has arrived, is staged now, was staged before, is still awaited,
-            or cannot be staged.
+        id: ID of the link for uploading the object, for --incoming.
+        path: path at which the object is staged; ``None`` if the object has no valid name.
+        size: size in bytes; ``None`` if the object has not arrived.
+        arrived_at: time when the object arrived, by the store's clock; ``None`` if it has not
+            arrived or was staged before.
+        state: staged, staged-before, awaited (not uploaded yet) or refused; in a dry run, arrived
+            instead of staged.
         listed: the object's line in the sender's list, if the list has arrived.
         version: the version of the object, if it is in the store.
-        reason: why the object cannot be staged, or a remark.
+        reason: why the object is refused, or a remark.
     """
 
     id: str

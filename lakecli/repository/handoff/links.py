@@ -73,8 +73,10 @@ class ObjectLink(NamedTuple):
     """The link to one object.
 
     Attributes:
-        checksum: 64 hex digits of BLAKE3, or the ETag of an imported object.
-        expires_at: when the URL expires, which may be earlier than requested.
+        size: size in bytes.
+        checksum: BLAKE3 in 64 hex digits, or the ETag of an imported object.
+        url: URL that reads the object; keep it secret.
+        expires_at: time when the URL expires, which may be earlier than requested.
         etag: the ETag that the store sends with the object; known only for imported objects.
         encoding: the Content-Encoding that the entry records, or ``""``; browsers decode it.
     """

@@ -456,8 +456,8 @@ class LinkFinding:
     """The check of one object of a manifest.
 
     Attributes:
-        state: how the object's size and checksum differ at the ref that the manifest names.
-        expires_at: when the object's URL expires or expired.
+        state: state of the object since the URL was signed: same, changed or removed.
+        expires_at: time when the URL expires or expired.
         left: the time until the URL expires; negative if it has expired.
     """
 
@@ -470,6 +470,11 @@ class LinkFinding:
     def is_expired(self) -> bool:
         """Whether the URL has expired."""
         return self.left.total_seconds() <= 0
+
+    @property
+    def seconds_left(self) -> int:
+        """Seconds until the URL expires; negative if it has expired."""
+        return int(self.left.total_seconds())
 
 
 def check(

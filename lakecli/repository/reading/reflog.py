@@ -45,12 +45,12 @@ class LoggedMove(NamedTuple):
     """One move of a ref.
 
     Attributes:
-        before: the commit before the move; ``None``: the ref did not exist.
-        after: the commit after the move; ``None``: the ref was deleted.
-        at: when the ref moved, by the clock of the machine that moved it.
-        who: the committer who made the move, or ``""`` if unknown.
-        why: the kind of operation: ``commit``, ``push``, …
-        shared: whether the move is in the bucket.
+        before: commit before the move; ``None`` if the ref was created.
+        after: commit after the move; ``None`` if the ref was deleted.
+        at: time of the move, by the clock of the machine that made it.
+        who: name and e-mail address of the user; empty if unknown.
+        why: the command: push, commit, ….
+        shared: whether the ref was moved in the bucket, too.
     """
 
     before: CommitId | None
