@@ -110,6 +110,5 @@ each other::
     presigned_links   presigned URLs
     refs_manifest     refs dumps of lakeFS
     transfers         the output of transfers: summaries, dry runs, failures
-    worktree_changes  checkouts and commits of linked directories
-    worktrees         opening and comparing linked directories
+    worktrees         opening, comparing, checking out and committing linked directories
 '''  # noqa: D214 - the section is that of the example

@@ -4,8 +4,14 @@ from shlex import quote
 from typing import TypedDict
 
 from lakecli.base.uri import SCHEME, parse_path, parse_ref, ref_of
-from lakecli.cli.commands.worktree_changes import answer_synced, checkout_worktree, downloading
-from lakecli.cli.commands.worktrees import SyncedJson, find_worktree, open_worktree
+from lakecli.cli.commands.worktrees import (
+    SyncedJson,
+    answer_synced,
+    checkout_worktree,
+    downloading,
+    find_worktree,
+    open_worktree,
+)
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Kind, argument, flag, option

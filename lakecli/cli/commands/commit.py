@@ -81,8 +81,7 @@ def commit(
                     "need a BRANCH",
                     hint="lakecli commit lakefs://REPOSITORY/BRANCH -m TEXT",
                 )
-            from lakecli.cli.commands.worktree_changes import commit_worktree
-            from lakecli.cli.commands.worktrees import open_worktree
+            from lakecli.cli.commands.worktrees import commit_worktree, open_worktree
 
             commit_worktree(
                 context,

@@ -78,7 +78,6 @@ def local_clone(
         lakecli local clone lakefs://demo/main/data/ ./data
         lakecli local clone lakefs://demo/main/events/ --include 'dt=2026-11-*/**'
     """
-    from lakecli.cli.commands.worktree_changes import answer_synced, downloading
     from lakecli.worktree.create import clone
 
     name = os.fsdecode((path.path or b"").rstrip(b"/").rpartition(b"/")[2]) or path.repository
@@ -88,7 +87,7 @@ def local_clone(
     git = _find_git(context, root, wanted=gitignore)
     repository = context.synced_repository(path)
     mode = worktrees.linking(context, repository)
-    with downloading(context, repository, "clone", transfer) as options:
+    with worktrees.downloading(context, repository, "clone", transfer) as options:
         brought = clone(
             repository, path, root, include=include, exclude=exclude, options=options, linking=mode
         )
@@ -96,7 +95,7 @@ def local_clone(
     worktree = Worktree(repository, *worktrees.find_worktree(context, str(root)), linking=mode)
     if not brought.failures:
         context.out.say("", f"Successfully cloned {worktree.link.src} to {root}.")
-    answer_synced(context, worktree, brought, "Clone")
+    worktrees.answer_synced(context, worktree, brought, "Clone")
 
 
 @answers(LinkedDirectoryJson)
@@ -208,8 +207,6 @@ def local_checkout(
         lakecli local checkout ./data --ref v1.0 -y
         lakecli local checkout --all -y
     """
-    from lakecli.cli.commands.worktree_changes import checkout_worktree
-
     refuse_several({"--all": all_, "--ref": bool(ref)})
     places = [directory]
     if all_:
@@ -219,7 +216,9 @@ def local_checkout(
             raise not_linked(top)
     for place in places:
         worktree = worktrees.open_worktree(context, place, links=links)
-        checkout_worktree(context, worktree, ref=ref, discard=True, yes=yes, transfer=transfer)
+        worktrees.checkout_worktree(
+            context, worktree, ref=ref, discard=True, yes=yes, transfer=transfer
+        )
 
 
 @answers(worktrees.SyncedJson)
@@ -247,16 +246,15 @@ def local_pull(
         lakecli local pull
         lakecli local pull ./data --force
     """
-    from lakecli.cli.commands.worktree_changes import answer_synced, pull_worktree
     from lakecli.worktree.checkout import OwnChanges
 
     worktree = worktrees.open_worktree(context, directory, links=links)
-    brought = pull_worktree(
+    brought = worktrees.pull_worktree(
         context, worktree, OwnChanges.FORCE if force else OwnChanges.KEEP, transfer
     )
     if not (brought.failures or brought.conflicts):
         context.out.say("", "Successfully synced changes!")
-    answer_synced(context, worktree, brought, "Pull")
+    worktrees.answer_synced(context, worktree, brought, "Pull")
 
 
 @answers(worktrees.LocalCommitJson)
@@ -297,9 +295,7 @@ def local_commit(
         lakecli local commit -m "Add the numbers of March"
         lakecli local commit ./data -m "Clean up" --include 'raw/**'
     """
-    from lakecli.cli.commands.worktree_changes import commit_worktree
-
-    commit_worktree(
+    worktrees.commit_worktree(
         context,
         worktrees.open_worktree(context, directory, links=links),
         message=message,

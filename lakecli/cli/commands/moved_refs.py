@@ -41,8 +41,7 @@ def bring_along(
         return
     if found is None or (found[1].src.repository, found[1].ref) != (repository.name, branch):
         return
-    from lakecli.cli.commands.worktree_changes import try_to_follow
-    from lakecli.cli.commands.worktrees import linking
+    from lakecli.cli.commands.worktrees import linking, try_to_follow
     from lakecli.worktree.worktree import Worktree
 
     worktree = Worktree(repository, *found, linking=linking(context, repository))

@@ -3,8 +3,7 @@
 from typing import TypedDict
 
 from lakecli.cli.commands import moved_refs
-from lakecli.cli.commands.worktree_changes import follow_branch
-from lakecli.cli.commands.worktrees import linking
+from lakecli.cli.commands.worktrees import follow_branch, linking
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.option_groups import DecisionOptions

@@ -1,23 +1,44 @@
-"""Functions shared by commands about linked directories: opening and comparing them."""
+"""Functions shared by commands about linked directories: opening, comparing, checkouts, commits."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypedDict
 
 from lakecli.base.model import CommitId
+from lakecli.base.uri import LakeUri
 from lakecli.cli.commands.differences import LOOKS, show_counts, stream_differences, stream_paths
+from lakecli.cli.commands.transfers import (
+    failure_records,
+    note_left_out,
+    raise_failures,
+    summary_lines,
+)
 from lakecli.cli.context import Context
-from lakecli.cli.option_groups import LinkOptions
-from lakecli.cli.out.records import FailureJson
-from lakecli.cli.out.text import quote_path, shell_word
-from lakecli.cli.parsers import absolute
+from lakecli.cli.option_groups import LinkOptions, TransferOptions, parallelism
+from lakecli.cli.out.records import FailureJson, fields_of, pick
+from lakecli.cli.out.text import commit_lines, quote_path, shell_word
+from lakecli.cli.parsers import absolute, check_message
+from lakecli.errors import LakeError, is_interrupt
 from lakecli.repository.contract import Repository
+from lakecli.repository.download import DownloadOptions
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.upload import UploadOptions
 from lakecli.settings.keys import HARDLINK_ROOT
 from lakecli.stores.uri import is_local
-from lakecli.worktree.checkout import RESOLVE
+from lakecli.worktree.checkout import (
+    MAX_LISTED,
+    RESOLVE,
+    Brought,
+    OwnChanges,
+    WorktreeConflict,
+    bring,
+)
+from lakecli.worktree.commit import CommitOptions, Committed, commit
+from lakecli.worktree.create import link_target
+from lakecli.worktree.git import commit_metadata, find_git
 from lakecli.worktree.link import Link, find_root, read_link
 from lakecli.worktree.status import ChangedPath, Status, differences, status
 from lakecli.worktree.worktree import LinkMode, Worktree, not_linked
@@ -201,3 +222,259 @@ def _is_below(path: bytes, places: Sequence[bytes]) -> bool:
     return any(
         not place or path == place or path.startswith(place.rstrip(b"/") + b"/") for place in places
     )
+
+
+# -- checkouts and commits ----------------------------------------------------------------------
+
+
+@contextmanager
+def downloading(
+    context: Context, repository: Repository, verb: str, transfer: TransferOptions | None = None
+) -> Iterator[DownloadOptions]:
+    """Yield the options for downloading to a working directory; show the progress meanwhile."""
+    transfer = transfer or TransferOptions()
+    with context.out.progress(verb, hidden=transfer.no_progress) as shown:
+        workers = parallelism(context, repository, transfer.workers)
+        yield DownloadOptions(parallelism=workers, progress=shown)
+
+
+def answer_synced(context: Context, worktree: Worktree, brought: Brought, operation: str) -> None:
+    """Report the result of checking out a commit in a working directory.
+
+    Raises:
+        PartialFailure: some objects could not be downloaded.
+        WorktreeConflict: files were changed both in the directory and on the branch.
+    """
+    record = pick(
+        SyncedJson,
+        brought,
+        directory=worktree.root,
+        uri=str(worktree.link.src),
+        commit_id=brought.commit.id,
+        impossible=failure_records(brought.impossible),
+        failures=failure_records(brought.failures),
+    )
+    context.out.emit(
+        record,
+        text=lambda: summary_lines(
+            operation, downloaded=brought.downloaded, removed=brought.removed
+        ),
+    )
+    tell_brought(context, worktree, brought)
+
+
+def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None:
+    """After a checkout, report overwritten files, files that were not written, and read-only files.
+
+    Raises:
+        PartialFailure: some objects could not be downloaded.
+        WorktreeConflict: files were changed both in the directory and on the branch.
+    """
+    if brought.downloaded and worktree.linking == "hardlink":
+        context.out.note(
+            "the files are read-only: they are hard links to objects of the repository; to change "
+            "one, replace it by a copy"
+        )
+    elif brought.downloaded and context.settings.local_link == "hardlink" and os.geteuid() == 0:
+        context.out.note(
+            "the files are no hard links: root could write through them to the repository; to link "
+            f"anyway: lakecli config set local.link {HARDLINK_ROOT}"
+        )
+    note_left_out(context, brought.left_out)
+    for path in brought.blocked:
+        context.out.warn(
+            f"{quote_path(path)} is not here: a file or directory of yours is in its way; move it "
+            "away and pull again, or overwrite it with --force"
+        )
+    for path, why in brought.impossible:
+        context.out.warn(f"{quote_path(path)} cannot be a file here, and is left out: {why}")
+    if brought.kept:
+        kept = f"{brought.kept} changed files were" if brought.kept > 1 else "a changed file was"
+        context.out.note(
+            f"{kept} overwritten; to bring back: lakecli undo {worktree.repository.uri}"
+        )
+    raise_failures(
+        context,
+        brought.failures,
+        verb="download",
+        hint="all others were downloaded; go on: lakecli local pull",
+    )
+    raise_conflicts(worktree, brought.conflicts)
+
+
+def raise_conflicts(worktree: Worktree, conflicts: Sequence[bytes]) -> None:
+    """Raise an error if files were changed both in the directory and on the branch.
+
+    Raises:
+        WorktreeConflict: there are such files; the error lists them.
+    """
+    if not conflicts:
+        return
+
+    count = f"{len(conflicts)} files were" if conflicts[1:] else "a file was"
+    raise WorktreeConflict(
+        f"conflict: {count} changed both in {worktree.root} and on {worktree.link.ref}; the "
+        "directory's version stays",
+        hint=RESOLVE,
+        paths=conflicts[:MAX_LISTED],
+    )
+
+
+def pull_worktree(
+    context: Context,
+    worktree: Worktree,
+    policy: OwnChanges,
+    transfer: TransferOptions | None = None,
+    *,
+    takes_back: bool = False,
+) -> Brought:
+    """Check out the current commit of a working directory's ref.
+
+    If the ref was moved back to an earlier commit, the files of the later commit become uncommitted
+    changes; with `takes_back`, the files of the earlier commit replace them.
+    """
+    with worktree.locked(), downloading(context, worktree.repository, "pull", transfer) as options:
+        if not takes_back:
+            worktree.follow_back()
+        return bring(worktree, worktree.head(), operation="pull", policy=policy, options=options)
+
+
+def follow_branch(context: Context, worktree: Worktree, *, takes_back: bool = False) -> None:
+    """Check out a branch that moved in a working directory, and report the result.
+
+    Raises:
+        PartialFailure, WorktreeConflict: as raised by `tell_brought`.
+    """
+    brought = pull_worktree(context, worktree, OwnChanges.KEEP, takes_back=takes_back)
+    if brought.downloaded or brought.removed:
+        counts = f"written: {brought.downloaded}, removed: {brought.removed}"
+        context.out.note(f"{worktree.root}: {counts}")
+    tell_brought(context, worktree, brought)
+
+
+def try_to_follow(
+    context: Context, worktree: Worktree, *, stays: bool = False, takes_back: bool = False
+) -> None:
+    """Call `follow_branch`, and turn its errors into warnings: the branch was moved already.
+
+    Args:
+        stays: leave the files unchanged, and only print a note.
+        takes_back: see `pull_worktree`.
+    """
+    try:
+        if worktree.link.at_head in (None, worktree.head().id):
+            return
+        if not stays:
+            follow_branch(context, worktree, takes_back=takes_back)
+            return
+        where = worktree.root
+        context.out.note(f"the files of {where} stay; see how they differ: lakecli status")
+    except LakeError as error:
+        if is_interrupt(error):
+            raise
+        is_conflict = isinstance(error, WorktreeConflict)
+        message = error.message if is_conflict else f"{worktree.root} has not followed: {error}"
+        context.out.warn(message, error.hint if is_conflict else "go on: lakecli local pull")
+        for path in error.paths:
+            context.out.note(quote_path(path))
+
+
+def checkout_worktree(
+    context: Context,
+    worktree: Worktree,
+    *,
+    ref: str,
+    discard: bool,
+    transfer: TransferOptions,
+    force: bool = False,
+    yes: bool = False,
+) -> None:
+    """Check out another ref in a working directory, and report the result.
+
+    Args:
+        ref: the ref; ``""`` for the commit that is checked out.
+        discard: discard all changes in the directory, after asking the user.
+        force: overwrite changed files if their objects differ in `ref`.
+        yes: do not ask.
+    """
+    policy = OwnChanges.REFUSE
+    if discard or force:
+        policy = OwnChanges.DISCARD if discard else OwnChanges.FORCE
+    repository = worktree.repository
+    with worktree.locked():
+        worktree.follow_back()
+        link = worktree.link
+        src = link.src
+        if ref:
+            uri = LakeUri(link.src.repository, ref, link.prefix)
+            src, target = link_target(repository, uri)
+        elif link.at_head is None:
+            target = worktree.head()
+        else:
+            target = worktree.commit(link.at_head)
+        if discard and worktree.scan().changes and not yes:
+            context.out.note("Uncommitted changes exist, the operation will revert all of them.")
+            context.confirm(f"revert all changes in {worktree.root}", yes=yes)
+        with downloading(context, repository, "checkout", transfer) as options:
+            brought = bring(
+                worktree, target, operation="checkout", policy=policy, options=options, src=src
+            )
+    answer_synced(context, worktree, brought, "Checkout")
+
+
+def commit_worktree(
+    context: Context,
+    worktree: Worktree,
+    *,
+    message: str,
+    allow_empty_message: bool,
+    metadata: Mapping[str, str],
+    transfer: TransferOptions | None = None,
+    selection: Selection = EVERYTHING,
+    ours: bool = False,
+    is_plain: bool = False,
+) -> None:
+    """Commit the changes in a working directory, and report the commit.
+
+    If there are no changes, print the same message as lakectl. With `is_plain`, write the same JSON
+    record as the command ``commit``.
+    """
+    check_message(message, allow_empty=allow_empty_message)
+
+    context.out.say("", f"Getting branch: {worktree.link.ref}")
+    git = find_git(worktree.root, context.environ)
+    found = {} if git is None else commit_metadata(git, host="lakecli")
+    with downloading(context, worktree.repository, "commit", transfer) as options:
+        made = commit(
+            worktree,
+            CommitOptions(
+                message=message,
+                committer=context.committer(),
+                metadata={**found, **metadata},
+                selection=selection,
+                ours=ours,
+                uploading=UploadOptions(
+                    links=worktree.links, parallelism=options.parallelism, progress=options.progress
+                ),
+                downloading=DownloadOptions(parallelism=options.parallelism),
+            ),
+        )
+    context.out.emit(
+        made.commit
+        if is_plain
+        else fields_of(made.commit)
+        | pick(LocalCommitJson, made, downloaded=made.brought.downloaded),
+        text=lambda: _lines(made, branch=worktree.link.ref),
+    )
+    raise_failures(
+        context, made.left, verb="commit", hint="all others were committed; commit again"
+    )
+    raise_conflicts(worktree, made.brought.conflicts)
+
+
+def _lines(made: Committed, *, branch: str) -> Iterator[str]:
+    yield from summary_lines(
+        "Sync", downloaded=made.brought.downloaded, uploaded=made.uploaded, removed=made.removed
+    )
+    yield "Finished syncing changes. Perform commit on branch..."
+    yield from commit_lines(made.commit, branch=branch)

@@ -18,8 +18,8 @@ A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is parsed i
 
 1. `argv.split` removes the words of the command (``fs ls``) from the line, and the global options
    before and between these words (``--json``). Only the module of this command is imported.
-2. `declare.Declaration` reads the parameters of the command's function; `marks` has the classes
-   `Argument` and `Option`, by which they are declared.
+2. `declare.Declaration` reads the parameters of the command's function, which are declared by the
+   classes `Argument` and `Option`.
 3. `argv.normalise` removes the other global options, and converts lakectl's spellings, such as
    ``-r=false`` and ``-n=5``, to Typer's. This step needs the declaration, because the command's
    options determine which words are values.
@@ -50,8 +50,17 @@ from lakecli.cli.line.argv import (
     take_globals,
     without_secrets,
 )
-from lakecli.cli.line.declare import REQUIRED, Declaration, Parameter, argument, flag, option
-from lakecli.cli.line.marks import Argument, Kind, Option
+from lakecli.cli.line.declare import (
+    REQUIRED,
+    Argument,
+    Declaration,
+    Kind,
+    Option,
+    Parameter,
+    argument,
+    flag,
+    option,
+)
 
 __all__ = [
     "BOOLEANS",

@@ -9,8 +9,7 @@ from enum import Enum
 from typing import Any, Final
 
 from lakecli.cli.line.argv import Globals, normalise
-from lakecli.cli.line.declare import REQUIRED, Declaration, Parameter, is_path
-from lakecli.cli.line.marks import Argument, Option
+from lakecli.cli.line.declare import REQUIRED, Argument, Declaration, Option, Parameter, is_path
 from lakecli.cli.tree import COMMANDS
 
 _MAX_DIGITS: Final = 18

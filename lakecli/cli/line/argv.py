@@ -12,7 +12,7 @@ rest, given the options of the command; values of options and words after ``--``
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from lakecli.cli.line.marks import Kind, Option
+from lakecli.cli.line.declare import Kind, Option
 from lakecli.errors import UsageError
 
 GLOBAL_OPTIONS: Final = (

@@ -18,8 +18,7 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from lakecli.cli.line.argv import GLOBAL_OPTIONS
-from lakecli.cli.line.declare import REQUIRED, Declaration, Parameter
-from lakecli.cli.line.marks import Option
+from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter
 from lakecli.cli.tree import PROGRAM
 from lakecli.errors import UsageError
 

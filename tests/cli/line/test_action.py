@@ -13,7 +13,7 @@ from lakecli.cli.line.action import plain
 from lakecli.cli.line.argv import Globals, normalise, split
 from lakecli.cli.line.build import Built, build, usage_of
 from lakecli.cli.line.declare import REQUIRED, Declaration, Parameter
-from lakecli.cli.line.marks import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.manual.describe import describe_all
 from lakecli.cli.tree import COMMANDS, is_prefix
 

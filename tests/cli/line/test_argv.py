@@ -5,7 +5,7 @@ from hypothesis import given as generated
 from hypothesis import strategies as st
 
 from lakecli.cli.line.argv import Globals, normalise, split, without_secrets
-from lakecli.cli.line.marks import Option
+from lakecli.cli.line.declare import Option
 
 OPTIONS = (
     Option("--message", "-m", metavar="TEXT"),
