@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from shlex import quote
@@ -217,13 +216,14 @@ def read_prefix(text: str, context: Context) -> LakeUri:
 
 
 def _read_path(text: str, context: Context, *, allow_empty: bool) -> LakeUri:
-    with _with_the_default(text, context):
-        return uri.parse_path(
-            text,
-            base=_base_of_path(text, context),
-            allow_empty=allow_empty,
-            anywhere=_takes_namespace(text, context),
-        )
+    """Parse a URI of a path; if a word is not a URI, the hint is the URI in the default one."""
+    base, anywhere = _base_of_path(text, context), _takes_namespace(text, context)
+    try:
+        return uri.parse_path(text, base=base, allow_empty=allow_empty, anywhere=anywhere)
+    except UsageError as error:
+        if ":/" in text or context.base_uri or (meant := _in_default(text, context)) is None:
+            raise
+        raise UsageError(error.message, hint=f"did you mean {meant}?") from None
 
 
 def _base_of_path(text: str, context: Context) -> str:
@@ -237,17 +237,6 @@ def _base_of_path(text: str, context: Context) -> str:
     if base == own or linked(context) is not None:
         return own
     return base if is_ref(text.partition("/")[0], uri.parse(base), context) else own
-
-
-@contextmanager
-def _with_the_default(text: str, context: Context) -> Iterator[None]:
-    """If a word is not a URI, add a hint to the error: the URI in the default repository."""
-    try:
-        yield
-    except UsageError as error:
-        if ":/" in text or context.base_uri or (meant := _in_default(text, context)) is None:
-            raise
-        raise UsageError(error.message, hint=f"did you mean {meant}?") from None
 
 
 def read_branch_prefix(text: str, context: Context) -> LakeUri:

@@ -18,7 +18,7 @@ from lakecli.cli.context import Context, Environment
 from lakecli.cli.hints import as_commands
 from lakecli.cli.line import Globals, find_action, split, take_globals
 from lakecli.cli.out.text import one_line
-from lakecli.cli.tree import COMMANDS, GROUPS, PAGED, find_command, instead, is_prefix
+from lakecli.cli.tree import COMMANDS, GROUPS, PAGED, instead, is_prefix, refuse_command
 from lakecli.errors import ErrorKind, JobFailed, LakeError, NotFound, UsageError, is_interrupt
 
 if TYPE_CHECKING:
@@ -160,11 +160,9 @@ def _parse(
     if joined not in COMMANDS:
         if not rest and (given.help or not words):
             return lambda context: _show_group(context, joined, topic)
-        return (
-            _configure
-            if words == ("config",) and not rest
-            else _find_plugin(words, rest, given, environ)
-        )
+        if words == ("config",) and not rest:
+            return _configure
+        return _find_plugin(words, rest, given, environ)
 
     return _action(joined, rest, given, topic)
 
@@ -195,7 +193,7 @@ def _configure(context: Context) -> int:
     from lakecli.cli.commands.config import configure, is_asked
 
     if not is_asked(context):
-        find_command(("config",))
+        refuse_command(("config",))
     return configure(context)
 
 
@@ -213,8 +211,7 @@ def _find_plugin(
     plugin = find_plugin(rest[0], environ) if rest and not words else None
     if plugin is None:
         take_globals(rest, given)
-        find_command(words, *rest, topics=topic_names())
-        raise AssertionError(words)
+        refuse_command(words, *rest, topics=topic_names())
     passed = ["--help"] if given.help else rest[1:]
     return lambda context: run_plugin(context, plugin, passed)
 

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from keyword import iskeyword
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from lakecli.base.uri import SCHEME
 from lakecli.errors import UsageError
@@ -198,8 +198,8 @@ def _names_repository(word: str) -> bool:
     return word.startswith(SCHEME) and "/" not in word.removeprefix(SCHEME).rstrip("/")
 
 
-def find_command(words: tuple[str, ...], *rest: str, topics: Sequence[str] = ()) -> Command:
-    """Return the command with these words.
+def refuse_command(words: tuple[str, ...], *rest: str, topics: Sequence[str] = ()) -> NoReturn:
+    """Refuse a line without a command.
 
     Args:
         words: the first words of the command line, as far as they belong to a known command.
@@ -207,11 +207,8 @@ def find_command(words: tuple[str, ...], *rest: str, topics: Sequence[str] = ())
         topics: the topics of help, which the hint may suggest.
 
     Raises:
-        UsageError: the words are not a whole command; the hint names similar commands.
+        UsageError: always; the hint names similar commands.
     """
-    command = COMMANDS.get(" ".join(words))
-    if command is not None:
-        return command
     next_word = next(iter(rest), None)
     helps = " ".join((PROGRAM, *words, "--help"))
     if next_word is None or next_word.startswith("-"):

@@ -39,7 +39,11 @@ class EndpointAddress(NamedTuple):
     """What a client needs to know of an endpoint.
 
     Attributes:
-        url: the URL of the endpoint, without a trailing slash.
+        url: URL of the endpoint for S3 clients, without a trailing slash; the URL of lakeFS's API
+            is below it: /api/v1.
+        access_key: access key for S3 and for lakeFS's API.
+        secret_key: secret key that belongs to the access key.
+        region: region that S3 clients must name.
         bucket: a repository, for the examples; ``""``: there is none yet.
         branch: a branch of it.
     """

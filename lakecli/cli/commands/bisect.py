@@ -294,8 +294,7 @@ def bisect_view(context: Context, repository: BisectRepository = "") -> None:
         lakecli bisect view
         lakecli bisect view lakefs://demo --json
     """
-    opened = _session_of(context, repository)
-    state = library.show(opened).state
+    state = library.show(_session_of(context, repository)).state
     context.out.stream(
         [] if state is None else state.candidates,
         text=lambda commit: "\n".join(log_lines(commit, show_metarange=True)),
@@ -334,8 +333,7 @@ def bisect_reset(context: Context, repository: BisectRepository = "") -> None:
     """
     cleared = False
     if repository or library.names_with_session(context.lake()):
-        opened = _session_of(context, repository)
-        cleared = library.reset(opened)
+        cleared = library.reset(_session_of(context, repository))
     context.out.emit({"cleared": cleared}, text=lambda: ["Cleared bisect session"] * cleared)
     if not cleared:
         context.out.warn("no active bisect session")

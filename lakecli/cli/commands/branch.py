@@ -122,10 +122,7 @@ def branch_list(
         lakecli branch list lakefs://demo --prefix dev- --amount 0
         lakecli branch list s3://my-bucket/demo
     """
-    if repository is None:
-        repository = repository_here(None, context)
-
-    opened = context.synced_repository(repository, at_op=at_op)
+    opened = context.synced_repository(repository or repository_here(None, context), at_op=at_op)
     found = library.iter_branches(opened, prefix=page.prefix, after=page.after)
     shown = context.out.page(found, amount=page.amount, name=lambda item: item.name)
     if context.out.terminal and not context.out.json:
@@ -331,13 +328,7 @@ def branch_reset(
 
 
 def _move(
-    context: Context,
-    repository: Repository,
-    branch: Branch,
-    to: str,
-    *,
-    lease: str | None,
-    yes: bool,
+    context: Context, opened: Repository, branch: Branch, to: str, *, lease: str | None, yes: bool
 ) -> None:
     """Move a branch to the commit that a ref or a URI names.
 
@@ -347,30 +338,30 @@ def _move(
     expression = to
     if to.startswith(SCHEME):
         named = parse_ref(to)
-        context.repository(named, LakeUri(repository.name))
+        context.repository(named, LakeUri(opened.name))
         expression = ref_of(named)
     from lakecli.repository.log import show_commit
     from lakecli.repository.push import PushOptions, push_reset
 
-    target = show_commit(repository, expression)
-    required = read_lease(repository, lease)
+    target = show_commit(opened, expression)
+    required = read_lease(opened, lease)
     where = f"from {short(branch.commit_id)} to {short(target.id)}"
     context.confirm(f"move branch '{name}' {where} and discard uncommitted changes", yes=yes)
     pushed = None
     if required is None:
-        moved = library.reset(repository, name, to=target.id, expected=branch.commit_id)
+        moved = library.reset(opened, name, to=target.id, expected=branch.commit_id)
     else:
         options = PushOptions(who=context.committer(), lease=required)
-        moved, pushed = push_reset(repository, branch, target.id, options)
+        moved, pushed = push_reset(opened, branch, target.id, options)
     context.out.emit(moved, text=lambda: [f"Commit ID: {moved.commit_id}"])
     if pushed is not None:
         context.out.note(pushed_line(pushed, dry_run=False))
-    elif not repository.syncs and library.is_shared(repository):
+    elif not opened.syncs and library.is_shared(opened):
         context.out.hint(
             "the bucket is unchanged; to move the branch there: "
-            f"lakecli push --force-with-lease {repository.uri}/{name}"
+            f"lakecli push --force-with-lease {opened.uri}/{name}"
         )
-    bring_along(context, repository, name, stays=True)
+    bring_along(context, opened, name, stays=True)
 
 
 @answers(RevertsJson)

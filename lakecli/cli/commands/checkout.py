@@ -16,7 +16,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import TransferOptions
-from lakecli.cli.out.records import answers
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.parsers import absolute, is_ref, relative_path
 from lakecli.errors import NotFound, UsageError
@@ -191,13 +191,9 @@ def check_ignore(
 
 
 def _record(file: str, match: IgnoreMatch | None) -> IgnoredJson:
-    return IgnoredJson(
-        path=file,
-        ignored=match is not None and match.ignores,
-        file=None if match is None else match.file,
-        line=None if match is None else match.line,
-        pattern=None if match is None else match.pattern,
-    )
+    if match is None:
+        return IgnoredJson(path=file, ignored=False, file=None, line=None, pattern=None)
+    return pick(IgnoredJson, match, path=file, ignored=match.ignores)
 
 
 def _line(file: str, match: IgnoreMatch | None) -> str:

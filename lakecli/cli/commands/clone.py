@@ -24,7 +24,7 @@ from lakecli.imports.tree_parts import rebuild_heads
 from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.clone import Cloned, clone_counted, clone_known
 from lakecli.repository.contract import Repository
-from lakecli.repository.lakefs.dump import LeftOut, RefsManifest
+from lakecli.repository.lakefs.dump import LeftOut
 from lakecli.repository.lakefs.hooks import branch_with_actions
 from lakecli.repository.lakefs.restore import RefOutcome, Restored, clone_from_lakefs, update_refs
 from lakecli.repository.reading.addresses import remember, trust_of
@@ -118,17 +118,23 @@ def clone(
             "Spark can only rebuild the trees of a namespace that is taken over",
             hint="add --rebuild and --take-over, or leave out --engine, --master and --conf",
         )
+    name = repository.repository
     if from_lakefs:
+        lake = context.lake()
         manifest = None if refs is None else read_manifest(context, refs)
-        known = _update(context, storage_namespace, repository, manifest, take_over=take_over)
+        with context.out.progress("clone") as shown:
+            known = clone_known(lake, storage_namespace, name, take_over=take_over, progress=shown)
         if known is not None:
+            updated = update_refs(context.synced_repository(repository), manifest)
+            show_updates(context, updated)
+            _show_clone(context, known[1], updated, updates=updated.updated)
             if rebuild:
-                _rebuild(context, known, engine)
+                _rebuild(context, updated.repository, engine)
             return
         restored = clone_from_lakefs(
-            context.lake(),
+            lake,
             storage_namespace,
-            repository.repository,
+            name,
             manifest,
             default_branch=default_branch,
             take_over=take_over,
@@ -144,44 +150,12 @@ def clone(
             "--refs, --default-branch, --take-over and --rebuild need --from-lakefs",
             hint="add --from-lakefs, or leave them away",
         )
-
-    lake, name = context.lake(), repository.repository
     with context.out.progress("clone") as progress:
-        made = clone_counted(lake, storage_namespace, name, progress=progress)
+        made = clone_counted(context.lake(), storage_namespace, name, progress=progress)
     _show_clone(context, made, None)
     context.out.note(
         "not cloned: uncommitted changes, unpushed commits and the operation logs of other clones"
     )
-
-
-def _update(
-    context: Context,
-    storage_namespace: str,
-    uri: RepositoryUri,
-    manifest: RefsManifest | None,
-    *,
-    take_over: bool,
-) -> Repository | None:
-    """Apply a newer refs dump to a repository that exists on this machine or in the bucket.
-
-    Returns:
-        The repository; ``None`` if it exists neither on this machine nor in the bucket.
-    """
-    with context.out.progress("clone") as progress:
-        known = clone_known(
-            context.lake(),
-            storage_namespace,
-            uri.repository,
-            take_over=take_over,
-            progress=progress,
-        )
-    if known is None:
-        return None
-    _, cloned = known
-    updated = update_refs(context.synced_repository(uri), manifest)
-    show_updates(context, updated)
-    _show_clone(context, cloned, updated, updates=updated.updated)
-    return updated.repository
 
 
 def _rebuild(context: Context, repository: Repository, engine: EngineOptions) -> int:

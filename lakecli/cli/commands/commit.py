@@ -69,13 +69,8 @@ def commit(
     check_message(message, allow_empty=allow_empty_message)
     if branch is None:
         if linked(context) is not None:
-            if (
-                allow_empty_commit
-                or strategy is not None
-                or epoch_time_seconds >= 0
-                or paths
-                or prefixes
-            ):
+            of_branch = (allow_empty_commit, strategy, epoch_time_seconds >= 0, paths, prefixes)
+            if any(of_branch):
                 raise UsageError(
                     "--allow-empty-commit, --strategy, --path, --prefix and --epoch-time-seconds "
                     "need a BRANCH",

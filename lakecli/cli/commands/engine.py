@@ -91,13 +91,8 @@ def open_runner_of(
     """
     is_open = options.engine is EngineName.AUTO and _spark_is_installed()
     size = count_head_entries(repository, check_from=SPARK_FROM) if is_open else None
-    return open_runner(
-        context,
-        options,
-        repository=repository,
-        size=size,
-        parallelism=parallelism(context, repository, workers),
-    )
+    workers = parallelism(context, repository, workers)
+    return open_runner(context, options, repository=repository, size=size, parallelism=workers)
 
 
 def silence_py4j() -> None:

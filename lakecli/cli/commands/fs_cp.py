@@ -201,10 +201,8 @@ def answer(
         "failures": failure_records(failures),
     }
     counted = f" ({objects} objects)" if objects > 1 else ""
-    context.out.emit(
-        record,
-        text=lambda: [f"{verb}: {quote_path(str(source))} to {quote_path(str(target))}{counted}"],
-    )
+    line = f"{verb}: {quote_path(str(source))} to {quote_path(str(target))}{counted}"
+    context.out.emit(record, text=lambda: [line])
     hint = "all others were copied"
     if verb == "move":
         hint += "; nothing was removed"

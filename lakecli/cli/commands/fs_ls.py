@@ -125,12 +125,9 @@ def fs_ls(
         address = full_address(repository, entry)
         return {"type": _OBJECT, **entry_record(item.path, entry, physical_address=address)}
 
+    delimiter = b"" if recursive else DELIMITER
     with ls(
-        repository,
-        ref_of(path),
-        prefix=prefix,
-        delimiter=b"" if recursive else DELIMITER,
-        after=os.fsencode(after),
+        repository, ref_of(path), prefix=prefix, delimiter=delimiter, after=os.fsencode(after)
     ) as found:
         shown = context.out.page(found, amount=amount, name=lambda item: os.fsdecode(item.path))
         context.out.stream(shown, record=record, texts=texts)

@@ -94,15 +94,10 @@ def fs_rm(
         remove = rm_trees if recursive else rm_paths
         remove(repository, branch, targets, must_exist=must_exist, listed=listed_in(context, plan))
         deleted = plan.tallies[PathAction.DELETED]
-        count, size = deleted.count, deleted.size
+        total = f"Objects: {deleted.count} ({human_size(deleted.size)})"
         context.out.emit(
-            {"action": "total", "path": None, "objects": count, "size": size},
-            text=lambda: [
-                "",
-                "Dry run, nothing was removed:",
-                "",
-                f"Objects: {count} ({human_size(size)})",
-            ],
+            {"action": "total", "path": None, "objects": deleted.count, "size": deleted.size},
+            text=lambda: ["", "Dry run, nothing was removed:", "", total],
         )
         return
     if recursive:

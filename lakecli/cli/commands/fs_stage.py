@@ -103,16 +103,9 @@ def fs_stage(
 def _stage_arrived(
     context: Context, uri: LakeUri, attributes: NewAttributes, *, dry_run: bool
 ) -> None:
-    repository = context.synced_repository(uri)
+    where = (context.synced_repository(uri), ref_of(uri), uri.path or b"")
     with context.out.progress("stage") as shown:
-        found = stage_arrived(
-            repository,
-            ref_of(uri),
-            uri.path or b"",
-            attributes=attributes,
-            dry_run=dry_run,
-            progress=shown,
-        )
+        found = stage_arrived(*where, attributes=attributes, dry_run=dry_run, progress=shown)
     context.out.table(
         ("State", "Arrived", "Size", "Path", "Note"), found, row=_arrival_row, kept=("Path",)
     )

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import BinaryIO, TypedDict, cast
 
 from lakecli.base.pipes import is_pipe, open_input
@@ -172,18 +173,18 @@ def fs_upload(
         branch, files = ref_of(target), [Path(each) for each in sources]
         where = (repository, branch, target.path or b"")
         source_files = files if len(files) > 1 else files[0]
-        deletes = delete and is_tree
+        upload_all = partial(
+            upload_tree,
+            *where,
+            source=source_files,
+            options=options,
+            names=listed,
+            delete=delete and is_tree,
+        )
         if chosen.dry_run:
             with shown_plan(context, verb="upload", hint="all others would be staged") as plan:
                 if is_many:
-                    upload_tree(
-                        *where,
-                        source=source_files,
-                        options=options,
-                        names=listed,
-                        delete=deletes,
-                        listed=plan,
-                    )
+                    upload_all(listed=plan)
                 else:
                     own = _path_for(target, sources[0], is_whole=is_whole)
                     plan_file(
@@ -192,14 +193,7 @@ def fs_upload(
             return
         if is_tree:
             tell_directory(context, sources[0], target)
-        report = upload_tree(
-            *where,
-            source=source_files,
-            options=options,
-            names=listed,
-            delete=deletes,
-            max_delete=max_delete,
-        )
+        report = upload_all(max_delete=max_delete)
     answer_transfer(
         context,
         "upload",

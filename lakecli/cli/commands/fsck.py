@@ -169,11 +169,7 @@ def fsck(
         counts = repairs.checked
     counts.outside = places_in(opened, counts.places)
     summary = fields_of(counts) | {"damaged_refs": sorted(counts.damaged_refs)}
-    context.out.stream(
-        [counts],
-        record=lambda _: {"type": "summary", **summary},
-        text=lambda found: "\n".join(_lines(found)),
-    )
+    context.out.emit({"type": "summary", **summary}, text=lambda: _lines(counts))
     problem = summarise(counts)
     if problem is not None:
         if repair:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from lakecli.base.layout import MAX_TABLE_SIZE
 from lakecli.base.model import CommitId, RepositoryRecord
@@ -248,15 +248,11 @@ def cat_sst(
     table = _read_table(context, file)
     columns = COLUMNS[kind_of(table)]
     records = iter_records(table)
-
-    def as_record(values: tuple[Any, ...]) -> Mapping[str, object]:
-        return dict(zip(columns, values, strict=True))
-
     context.out.table(
         tuple(name.upper() for name in columns),
         records if amount < 0 else islice(records, amount),
         row=lambda values: tuple(map(_shown, values)),
-        record=as_record,
+        record=lambda values: dict(zip(columns, values, strict=True)),
     )
 
 

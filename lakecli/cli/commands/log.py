@@ -184,9 +184,7 @@ def _formatted(
     line = compile_format(text)
 
     def write(repository: Repository, commits: Iterable[Commit]) -> None:
-        names = {}
-        if needs_names(text):
-            names = ref_names(repository)
+        names = ref_names(repository) if needs_names(text) else {}
         around = Surroundings(context.now(), names, is_colored=context.out.color)
         for commit in commits:
             context.out.plain(line(commit, around))

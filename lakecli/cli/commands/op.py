@@ -410,24 +410,19 @@ def _check_undo(repository: Repository, remote: bool, operation: Operation) -> N
 
 
 def _bring_along(
-    context: Context,
-    repository: Repository,
-    appended: Operation,
-    *,
-    stays: bool,
-    takes_back: bool = False,
+    context: Context, opened: Repository, done: Operation, *, stays: bool, takes_back: bool = False
 ) -> None:
     """Update the linked directory if an undo, redo or restore has moved its branch.
 
     Args:
-        appended: the new operation: the undo, redo or restore.
+        done: the new operation: the undo, redo or restore.
         stays: see `moved_refs.bring_along`.
         takes_back: see `moved_refs.bring_along`.
     """
-    if repository.is_here():
-        for change in appended.refs:
+    if opened.is_here():
+        for change in done.refs:
             if change.moves_commit and change.after is not None:
-                bring_along(context, repository, change.name, stays=stays, takes_back=takes_back)
+                bring_along(context, opened, change.name, stays=stays, takes_back=takes_back)
 
 
 def _has_finished(context: Context, repository: Repository) -> bool:

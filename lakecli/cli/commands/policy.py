@@ -206,25 +206,20 @@ def _run_editor(context: Context, name: str) -> None:
 
 
 def _set(
-    context: Context,
-    repository: "Repository",
-    present: PolicyRecord | None,
-    document: str,
-    *,
-    yes: bool,
+    context: Context, opened: "Repository", present: PolicyRecord | None, text: str, *, yes: bool
 ) -> None:
     """Show what new rules would have refused, ask, and set them."""
     from lakecli.repository.sharing.set_policy import MOST_MOVES, iter_refused, set_by_command
 
-    refused: Sequence[RefusedMove] = list(iter_refused(repository, document))
+    refused: Sequence[RefusedMove] = list(iter_refused(opened, text))
     if refused:
         context.out.note(f"it would have refused {len(refused)} of the last {MOST_MOVES} moves:")
     for each in islice(refused, 10):
         when = local_date(each.move.at)
         context.out.note(f"  {each.kind} {each.name}, {when}, {each.move.who}: {each.why}")
-    context.confirm(f"set these rules for all clones of {repository.uri}", yes=yes)
+    context.confirm(f"set these rules for all clones of {opened.uri}", yes=yes)
     number = 0 if present is None else present.number
-    made = set_by_command(repository, document, who=context.committer(), expected=number)
+    made = set_by_command(opened, text, who=context.committer(), expected=number)
     context.out.emit(
         {**_record(made), "refused": len(refused)}, text=lambda: [f"Set policy {made.number}"]
     )

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime, timedelta
@@ -223,18 +224,11 @@ def presign_tree(
 ) -> None:
     """Sign a URL for each object below a path; print the URLs, or write them to files."""
     repository = context.synced_repository(uri)
-    with ExitStack() as stack:
-        wanted = lifetime(context, asked, in_file=any(files.by_name.values()))
-        handoff = stack.enter_context(
-            open_handoff(
-                repository,
-                ref_of(uri),
-                uri.path or b"",
-                expires_in=wanted,
-                inline=inline,
-                names=names,
-            )
-        )
+    wanted = lifetime(context, asked, in_file=any(files.by_name.values()))
+    opened = open_handoff(
+        repository, ref_of(uri), uri.path or b"", expires_in=wanted, inline=inline, names=names
+    )
+    with ExitStack() as stack, opened as handoff:
         documents = _documents(context, stack, format_name, files)
         links = _counted(context, handoff)
         if documents:
@@ -249,8 +243,8 @@ def presign_tree(
                 document.write(context.out.document(), header, handoff.totals)
             else:
                 mode = _SCRIPT_MODE if file == files.script else PRIVATE
-                with replacing(file, mode=mode) as opened:
-                    document.write(opened, header, handoff.totals)
+                with replacing(file, mode=mode) as target:
+                    document.write(target, header, handoff.totals)
         if any(files.by_name.values()):
             _tell_files(context, handoff, files)
         if handoff.totals.outside:
@@ -327,7 +321,7 @@ def _tell_end(context: Context, handoff: ObjectLinks, wanted: timedelta) -> None
 
 def check_manifest(context: Context, file: Path) -> ExitCode:
     """Print which URLs of a manifest have expired, and which objects changed after the signing."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     now = context.now()
     first_end: timedelta | None = None
     try:
@@ -339,12 +333,11 @@ def check_manifest(context: Context, file: Path) -> ExitCode:
         repository = context.lake().repository(parse_repository(source.repository).repository)
         for checked in check(repository, source, items, now=now):
             words = _words(checked)
-            for word in words or ["fine"]:
-                counts[word] = counts.get(word, 0) + 1
+            counts.update(words or ["fine"])
             first_end = checked.left if first_end is None else min(first_end, checked.left)
             if context.out.json or words:
                 context.out.stream([checked], text=_checked_text)
-    fine, total = counts.pop("fine", 0), sum(counts.values())
+    fine, total = counts.pop("fine", 0), counts.total()
     context.out.say(
         f"{fine} as in {source.repository}/{source.ref}"
         + "".join(f", {count} {word}" for word, count in sorted(counts.items()))

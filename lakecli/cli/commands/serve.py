@@ -14,7 +14,7 @@ from lakecli.base.model import is_repository_name
 from lakecli.base.uri import LakeUri, is_namespace, parse_repository
 from lakecli.cli.context import Context
 from lakecli.cli.line import argument, flag, option
-from lakecli.cli.out.records import answers
+from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.parsers import each
 from lakecli.errors import LakeError, Unsupported, UsageError, install_command
 from lakecli.serving.clients import ClientKind, EndpointAddress, lines_for
@@ -28,21 +28,15 @@ if TYPE_CHECKING:
 class ServedJson(TypedDict):
     """An endpoint that answers requests from now on.
 
+    The other fields are those of `EndpointAddress`.
+
     Attributes:
-        url: URL of the endpoint for S3 clients; the URL of lakeFS's API is below it: /api/v1.
         page: URL that a browser can open once.
-        access_key: access key for S3 and for lakeFS's API.
-        secret_key: secret key that belongs to the access key.
-        region: region that S3 clients must name.
         repositories: names of the repositories, which are the names of the buckets.
         read_only: true if nothing can be written.
     """
 
-    url: str
     page: str
-    access_key: str
-    secret_key: str
-    region: str
     repositories: Sequence[str]
     read_only: bool
 
@@ -186,15 +180,7 @@ def _print(
     only: ClientKind | None,
 ) -> None:
     """Print how to connect to an endpoint."""
-    record: ServedJson = {
-        "url": connection.url,
-        "page": page,
-        "access_key": connection.access_key,
-        "secret_key": connection.secret_key,
-        "region": connection.region,
-        "repositories": repositories,
-        "read_only": read_only,
-    }
+    own = ServedJson(page=page, repositories=repositories, read_only=read_only)
 
     def text() -> list[str]:
         if only is not None:
@@ -210,7 +196,7 @@ def _print(
         others = ", ".join(kind for kind in ClientKind)
         return [*lines, "", f"For one client: --print {others}", "Ctrl-C ends it."]
 
-    context.out.emit(record, text=text)
+    context.out.emit(fields_of(connection) | own, text=text)
     context.out.flush()
 
 

@@ -45,12 +45,8 @@ def tag_list(
         lakecli tag list
         lakecli tag list lakefs://demo --prefix v1. --amount 0
     """
-    if repository is None:
-        repository = repository_here(None, context)
-
-    found = library.iter_tags(
-        context.synced_repository(repository, at_op=at_op), prefix=page.prefix, after=page.after
-    )
+    opened = context.synced_repository(repository or repository_here(None, context), at_op=at_op)
+    found = library.iter_tags(opened, prefix=page.prefix, after=page.after)
     context.out.table(
         ("Tag", "Commit ID"),
         context.out.page(found, amount=page.amount, name=lambda item: item.name),

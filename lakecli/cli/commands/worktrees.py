@@ -293,12 +293,8 @@ def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None
         context.out.note(
             f"{kept} overwritten; to bring back: lakecli undo {worktree.repository.uri}"
         )
-    raise_failures(
-        context,
-        brought.failures,
-        verb="download",
-        hint="all others were downloaded; go on: lakecli local pull",
-    )
+    hint = "all others were downloaded; go on: lakecli local pull"
+    raise_failures(context, brought.failures, verb="download", hint=hint)
     raise_conflicts(worktree, brought.conflicts)
 
 

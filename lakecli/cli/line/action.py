@@ -47,11 +47,7 @@ def find_action(
 
 
 def _run_by_typer(
-    words: str,
-    declared: Declaration,
-    context: object,
-    arguments: list[str],
-    synopsis: Callable[[str], str],
+    words: str, declared: Declaration, context: object, line: list[str], usage: Callable[[str], str]
 ) -> int:
     """Parse the line with Typer, and run the command.
 
@@ -61,9 +57,9 @@ def _run_by_typer(
     from lakecli.cli.line.build import build, usage_of
 
     try:
-        return build(declared, words).run(context, arguments)
+        return build(declared, words).run(context, line)
     except Exception as error:
-        usage_error = usage_of(error, words, synopsis)
+        usage_error = usage_of(error, words, usage)
         if usage_error is None:
             raise
         raise usage_error from error
@@ -92,10 +88,8 @@ def _read(declared: Declaration, arguments: Sequence[str]) -> dict[str, Any]:
     options: dict[str, tuple[Parameter, Option]] = {}
     positions = []
     for parameter in declared.parameters.values():
-        mark = parameter.mark
-        if isinstance(mark, Option):
-            for flag in filter(None, (*mark.flags, mark.negative)):
-                options[flag] = parameter, mark
+        if isinstance(mark := parameter.mark, Option):
+            options |= dict.fromkeys(filter(None, (*mark.flags, mark.negative)), (parameter, mark))
         else:
             positions.append(parameter)
     values: dict[str, Any] = {}

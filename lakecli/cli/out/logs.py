@@ -106,16 +106,11 @@ class Logs:
         if record.name not in (REQUESTS, "lakecli.cli"):
             self._out.debug(harmless(f"{record.name}: {record.getMessage()}"))
 
-    def _file(self, place: str) -> Callable[[str], None]:
-        """Open a file, and return a function that writes a line to it and flushes it."""
+    def _file(self, place: str) -> Callable[[str], object]:
+        """Open a file, and return a function that writes a line to it, which flushes it."""
         file = _opened(place)
         self._files.append(file)
-
-        def write(line: str) -> None:
-            file.write(line + "\n")
-            file.flush()
-
-        return write
+        return lambda line: file.write(line + "\n")
 
     def _hear(self, level: str, text: str) -> None:
         self._log.log(LEVELS[level], "%s", text)
@@ -176,7 +171,7 @@ def _opened(place: str) -> TextIO:
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     except OSError as error:
         raise PermissionDenied(f"cannot write the log {place}: {error.strerror}") from error
-    return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
+    return os.fdopen(descriptor, "a", 1, encoding="utf-8", errors="backslashreplace")
 
 
 class _Calling(logging.Handler):
@@ -193,7 +188,7 @@ class _Calling(logging.Handler):
 def _write_line(
     record: logging.LogRecord,
     *,
-    write: Callable[[str], None],
+    write: Callable[[str], object],
     now: Callable[[], datetime],
     is_json: bool,
 ) -> None:

@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from io import TextIOBase
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, TypeVar, cast
@@ -155,23 +156,20 @@ class Output:
         texts: Callable[[list[T]], Iterable[str]] | None = None,
     ) -> Callable[[T], None]:
         """Return a function that writes items as `stream` does; other output flushes the buffer."""
-        make: Callable[[T], object] | None = text
-        of_many: Callable[[list[Any]], Iterable[str]] = list if texts is None else texts
+        make: Callable[[list[T]], Iterable[str]]
         if self.json:
             from lakecli.cli.out.records import to_json
 
-            of_many = list
-
-            def make(item: T) -> str:
-                return to_json(record(item))
-
+            make = partial(map, lambda item: to_json(record(item)))
+        else:
+            make = partial(map, text or str) if texts is None else texts
         most = 1 if self.terminal or self._bar is not None else _ITEMS_AT_ONCE
 
         def put(item: T) -> None:
-            if self._texts is not of_many:
+            if self._texts is not make:
                 self._write_held()
-                self._texts = of_many
-            self._held.append(item if make is None else make(item))
+                self._texts = make
+            self._held.append(item)
             if len(self._held) >= most:
                 self._write_held()
 

@@ -24,54 +24,54 @@ _SLOW = 10
 """The rate, in objects per second, below which the rate is shown with a fraction."""
 
 
-class Rate:
-    """Bytes or objects per second, over the last few seconds."""
+class Count:
+    """A number of finished objects, bytes or parts, and their total.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    Attributes:
+        total: the total number; 0 if no total is known.
+    """
+
+    def __init__(self, clock: Callable[[], float], total: int = 0) -> None:
+        self.total, self.done = total, 0
         self._clock = clock
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)], maxlen=RATE_MARKS)
 
-    def note(self, now: float, size: int) -> None:
-        """Record the total number at a time, unless the last sample is very recent."""
+    def add(self, now: float, number: int) -> None:
+        """Count what was finished until now."""
+        self.done += number
         if now - self._marks[-1][0] >= RATE_STEP:
-            self._marks.append((now, size))
+            self._marks.append((now, self.done))
 
-    def of(self, size: int) -> float | None:
-        """Return the rate, given the total number so far; ``None`` after too short a time."""
+    def rate(self) -> float | None:
+        """Return the rate per second over the last few seconds; ``None`` after too short a time."""
         start, before = self._marks[0]
         seconds = self._clock() - start
-        return (size - before) / seconds if seconds >= RATE_STEP and size > before else None
+        is_known = seconds >= RATE_STEP and self.done > before
+        return (self.done - before) / seconds if is_known else None
 
 
 class CountingProgress(Progress):
     """Counts the finished work and the total work; safe to use from several threads."""
 
     def __init__(self, *, items: int | None, clock: Callable[[], float] = monotonic) -> None:
-        self._items, self._size = items, 0
-        self._done_items = self._done_size = 0
-        self._parts = self._done_parts = 0
+        self._items, self._bytes, self._parts = Count(clock, items or 0), Count(clock), Count(clock)
         self._clock = clock
         self._lock = Lock()
-        self._rate, self._item_rate, self._part_rate = Rate(clock), Rate(clock), Rate(clock)
 
     def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Add to the counts of finished work, and show them."""
         with self._lock:
-            self._done_items += items
-            self._done_size += size
-            self._done_parts += parts
             now = self._clock()
-            self._part_rate.note(now, self._done_parts)
-            self._rate.note(now, self._done_size)
-            self._item_rate.note(now, self._done_items)
+            for count, more in ((self._items, items), (self._bytes, size), (self._parts, parts)):
+                count.add(now, more)
             self._show(now)
 
     def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Add to the totals."""
         with self._lock:
-            self._parts += parts
-            self._items = (self._items or 0) + items
-            self._size += size
+            self._items.total += items
+            self._bytes.total += size
+            self._parts.total += parts
 
     def _done(self, of: str) -> str:
         """Return a text with the numbers of finished objects and, if their total is known, parts.
@@ -79,40 +79,36 @@ class CountingProgress(Progress):
         Args:
             of: the separator between the finished number and the total.
         """
-        objects = f"{self._done_items}{of}{self._items}" if self._items else f"{self._done_items}"
-        parts = f"{self._done_parts}{of}{self._parts} parts"
-        if self._parts and not (self._items or self._done_items):
-            return parts
-        return f"{objects} objects, {parts}" if self._parts else f"{objects} objects"
+        items, parts = self._items, self._parts
+        objects = (
+            f"{items.done}{of}{items.total} objects" if items.total else f"{items.done} objects"
+        )
+        if not parts.total:
+            return objects
+        shown = f"{parts.done}{of}{parts.total} parts"
+        return f"{objects}, {shown}" if items.total or items.done else shown
 
     def _speed(self) -> str:
         """Return ``, `` and the rate in bytes or, without bytes, in objects; ``""`` if unknown."""
-        if self._size or self._done_size:
-            rate = self._rate.of(self._done_size)
-            return "" if rate is None else f", {human_size(int(rate))}/s"
-        rate = self._item_rate.of(self._done_items)
+        is_bytes = bool(self._bytes.total or self._bytes.done)
+        rate = (self._bytes if is_bytes else self._items).rate()
         if rate is None:
             return ""
+        if is_bytes:
+            return f", {human_size(int(rate))}/s"
         return f", {rate:.1f} objects/s" if rate < _SLOW else f", {rate:,.0f} objects/s"
 
-    def _measure(self) -> tuple[int, int, Rate]:
-        """Return the total, the finished number and the rate: of bytes, objects or parts.
-
-        The first unit with a known total is used. A total of 0 means that no total is known.
-        """
-        if self._size:
-            return self._size, self._done_size, self._rate
-        if self._items or not self._parts:
-            return self._items or 0, self._done_items, self._item_rate
-        return self._parts, self._done_parts, self._part_rate
+    def _measure(self) -> Count:
+        """Return the count of bytes, objects or parts: the first with a known total."""
+        if self._bytes.total:
+            return self._bytes
+        return self._items if self._items.total or not self._parts.total else self._parts
 
     def _left(self) -> str:
         """Return ``, `` and the remaining time, or ``""`` if the remaining time is unknown."""
-        total, done, rate = self._measure()
-        speed = rate.of(done)
-        if speed is None or total <= done:
-            return ""
-        return f", {human_seconds((total - done) / speed)} left"
+        count = self._measure()
+        speed, left = count.rate(), count.total - count.done
+        return "" if speed is None or left <= 0 else f", {human_seconds(left / speed)} left"
 
     def _show(self, now: float) -> None:
         """Print the counts; the caller holds the lock.
@@ -148,9 +144,9 @@ class PlainProgress(CountingProgress):
             self._write(f"{self._verb}: {self._counts()}")
 
     def _counts(self) -> str:
-        counts = self._done(" of ")
-        if self._size:
-            counts += f", {human_size(self._done_size)} of {human_size(self._size)}"
-        elif self._done_size:
-            counts += f", {human_size(self._done_size)}"
+        counts, size = self._done(" of "), self._bytes
+        if size.total:
+            counts += f", {human_size(size.done)} of {human_size(size.total)}"
+        elif size.done:
+            counts += f", {human_size(size.done)}"
         return counts + self._speed() + self._left()

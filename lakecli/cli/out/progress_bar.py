@@ -62,8 +62,10 @@ class BarProgress(CountingProgress):
             return
         self._next = now + REDRAW
         counts = self._done("/")
-        if self._size or self._done_size:
-            counts += f", {human_size(self._done_size)}"
+        if self._bytes.total or self._bytes.done:
+            counts += f", {human_size(self._bytes.done)}"
         counts += self._speed()
-        total, done, _ = self._measure()
-        self._rich.update(self._task, total=total or None, completed=done, counts=counts)
+        shown = self._measure()
+        self._rich.update(
+            self._task, total=shown.total or None, completed=shown.done, counts=counts
+        )

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import cache
 from json import JSONEncoder
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypedDict, TypeVar, cast
@@ -34,6 +34,7 @@ VIEWS: Final[Mapping[str, str]] = {
     "Commit": "id parents message committer created_at metadata metarange_id generation",
     "ChangedPath": "source change path here there",
     "CountedPlace": "place=uri objects allowed",
+    "EndpointAddress": "url access_key secret_key region",
     "FinishedMove": "intent.kind intent.name intent.before intent.after state",
     "FetchReport": "refs commits packs updated damaged",
     "FsckCounts": "refs commits metaranges ranges entries objects bytes_hashed external "
@@ -156,15 +157,11 @@ def _plain(value: Any) -> object:  # noqa: ANN401 - as above
     return list(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
-_rfc3339 = lru_cache(maxsize=256)(rfc3339)
-"""Formats a time as RFC 3339; cached, because objects written together have the same time."""
-
-
 def _json_default(value: object) -> object:
     if isinstance(value, bytes):
         return os.fsdecode(value)
     if isinstance(value, datetime):
-        return _rfc3339(value)
+        return rfc3339(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, LakeError):

@@ -17,7 +17,7 @@ field is null or empty. Fields may be added, but no field changes its meaning or
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NotRequired, Required, get_args, get_origin, get_type_hints
@@ -134,10 +134,8 @@ def _field_of_record(record: Any, path: str) -> tuple[str, str]:  # noqa: ANN401
         hint = get_type_hints(attribute.fget, localns=_names(record))["return"]
         meaning = _plain((inspect.getdoc(attribute) or "").partition("\n")[0])
     else:
-        hint, meaning = (
-            get_type_hints(record, localns=_names(record))[head],
-            _meanings(record).get(head, ""),
-        )
+        hint = get_type_hints(record, localns=_names(record))[head]
+        meaning = _meanings(record).get(head, "")
     return _field_of_record(hint, rest) if rest else (_type_name(hint), meaning)
 
 
@@ -160,13 +158,8 @@ def _fields(record: Any) -> Record:  # noqa: ANN401 - mypy has no name for a Typ
     return fields
 
 
-def _reached() -> Iterator[tuple[str, Record]]:
-    """Yield, ordered by name, the records of all answers and the records in their fields."""
-    for named in ANSWERS.values():
-        for each in named:
-            _documented(each.record)
-    yield from sorted(_DOCUMENTED.items())
+for _answer in [each for named in ANSWERS.values() for each in named]:
+    _documented(_answer.record)
 
-
-RECORDS: Final = dict(_reached())
+RECORDS: Final = dict(sorted(_DOCUMENTED.items()))
 """The fields of all records that occur in answers, by the documented name of the record."""

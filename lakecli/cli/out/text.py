@@ -111,8 +111,12 @@ def _date_of(day: int) -> str:
     return datetime.fromtimestamp(day * _DAY, UTC).strftime("%Y-%m-%d")
 
 
+@lru_cache(256)
 def rfc3339(when: datetime) -> str:
-    """Return a time in UTC as RFC 3339: ``2026-03-01T12:00:00Z``."""
+    """Return a time in UTC as RFC 3339: ``2026-03-01T12:00:00Z``.
+
+    The texts are cached, because objects written together have the same time.
+    """
     return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from lakecli.cli.line.action import plain
 from lakecli.cli.line.argv import Globals, normalise, split
 from lakecli.cli.line.build import Built, build, usage_of
-from lakecli.cli.line.declare import REQUIRED, Declaration, Parameter
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter
 from lakecli.cli.manual.describe import describe_all
 from lakecli.cli.tree import COMMANDS, is_prefix
 
