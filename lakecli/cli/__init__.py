@@ -6,7 +6,7 @@
     run            run one command and turn errors into exit codes; exit_codes: their table
     tree           all commands and groups, and the module of each command
     line           declarations of commands, and parsing of command lines
-    params         shared arguments and options; option_groups: options used together
+    params         shared arguments and options, and groups of options
     parsers        parsers of typed text, and the defaults for a missing URI
     context        settings, lake, clock and output for a command
     programs       runs checks, hooks and jobs

@@ -15,6 +15,7 @@ from lakecli.cli.out.output import Output
 from lakecli.cli.tree import READS
 from lakecli.errors import NotFound, Refused, Unreachable, UsageError, without_passwords
 from lakecli.settings.home import HomePaths, chosen_home, home_paths, read_file
+from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
     from lakecli.cli.out.logs import Logs
@@ -29,6 +30,10 @@ LAKECTL_SUFFIXES: Final = (".yaml", ".yml")
 
 HOOK_VARIABLE: Final = "LAKECLI_HOOK"
 """Set for a hook: lakecli calls no hooks where it is set, so that none calls itself."""
+
+LOCAL_WORKERS: Final = 2
+"""The number of concurrent transfers to a local store: one thread hashes while another waits for
+the disk."""
 
 _MAX_COMMAND = 500
 """The maximum number of characters of the command line in the operation log."""
@@ -199,6 +204,17 @@ class Context:
     def new_id(self) -> bytes:
         """Return 16 random bytes."""
         return self._environment.new_id()
+
+    def parallelism(self, repository: "Repository", asked: int | None) -> int:
+        """Return the number of concurrent transfers: `asked`, or the setting.
+
+        For a local store, the setting is limited to `LOCAL_WORKERS`.
+        """
+        if asked is not None:
+            return asked
+        configured = self.settings.transfer_parallelism
+        is_here = is_local(repository.record.storage_namespace)
+        return min(configured, LOCAL_WORKERS) if is_here else configured
 
     def lake(self) -> "Lake":
         """Return the lake of this home, opened by the first call and closed when the run ends.

@@ -11,7 +11,7 @@ How to write ``lakecli branch list``:
 
     from lakecli.base.model import Branch
     from lakecli.cli.context import Context
-    from lakecli.cli.option_groups import PageOptions
+    from lakecli.cli.params import PageOptions
     from lakecli.cli.params import RepositoryUri
     from lakecli.cli.out.records import answers
 

@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 from lakecli.base.model import Branch, Commit, CommitId
 from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
 from lakecli.cli import params
-from lakecli.cli.commands.moved_refs import (
-    bring_along,
-    distance_text,
-    pushed_line,
-    read_lease,
-    short,
-)
+from lakecli.cli.commands import moved_refs
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, argument, flag, option
-from lakecli.cli.option_groups import DecisionOptions, PageOptions, refuse_several
 from lakecli.cli.out.records import answers, fields_of, pick
 from lakecli.cli.out.text import age, local_date, one_line, quote_path, subject
+from lakecli.cli.params import DecisionOptions, PageOptions, refuse_several
 from lakecli.cli.parsers import read_ref_of, repository_here
 from lakecli.errors import UsageError
 from lakecli.repository import branch as library
@@ -133,7 +127,7 @@ def branch_list(
         context.out.table(
             ("Branch", "Commit ID", "Bucket"),
             with_distances(opened, shown),
-            row=lambda item: (item[0].name, item[0].commit_id, distance_text(item[1])),
+            row=lambda item: (item[0].name, item[0].commit_id, moved_refs.distance_text(item[1])),
             record=lambda item: pick(ListedBranchJson, *item),
         )
     else:
@@ -161,7 +155,7 @@ def _list_for_people(context: Context, repository: Repository, found: Iterable[B
                 head[0].name,
                 head[0].commit_id,
                 age(head[2].created_at, context.now()),
-                *([distance_text(head[1])] if is_shared else []),
+                *([moved_refs.distance_text(head[1])] if is_shared else []),
                 subject(head[2]),
             ),
         )
@@ -198,7 +192,7 @@ def _lines(state: "BranchStatus", commit: Commit) -> Iterator[str]:
     yield f"Commit ID: {state.commit_id}"
     yield f"Date: {local_date(commit.created_at)}"
     yield f"Message: {subject(commit)}"
-    yield f"Bucket: {distance_text(state.distance)}"
+    yield f"Bucket: {moved_refs.distance_text(state.distance)}"
     counts = {"added": state.added, "changed": state.changed, "removed": state.removed}
     staged = [f"{count} {what}" for what, count in counts.items() if count]
     yield f"Uncommitted: {', '.join(staged) or 'nothing'}"
@@ -275,7 +269,7 @@ def branch_reset(
     *,
     prefix: str | None = option("TEXT", "Only what begins with this"),
     object: str | None = option("PATH", "Only this object", kind=Kind.NOTHING),
-    to: str = option("REF", "Move the branch to this commit: a ref or its URI", default=""),
+    to: str = option("REF", "Move the branch to this commit: a ref or its URI"),
     force_with_lease: params.ForceWithLease = None,
     yes: params.Yes = False,
 ) -> None:
@@ -344,8 +338,8 @@ def _move(
     from lakecli.repository.push import PushOptions, push_reset
 
     target = show_commit(opened, expression)
-    required = read_lease(opened, lease)
-    where = f"from {short(branch.commit_id)} to {short(target.id)}"
+    required = moved_refs.read_lease(opened, lease)
+    where = f"from {moved_refs.short(branch.commit_id)} to {moved_refs.short(target.id)}"
     context.confirm(f"move branch '{name}' {where} and discard uncommitted changes", yes=yes)
     pushed = None
     if required is None:
@@ -355,13 +349,13 @@ def _move(
         moved, pushed = push_reset(opened, branch, target.id, options)
     context.out.emit(moved, text=lambda: [f"Commit ID: {moved.commit_id}"])
     if pushed is not None:
-        context.out.note(pushed_line(pushed, dry_run=False))
+        context.out.note(moved_refs.pushed_line(pushed, dry_run=False))
     elif not opened.syncs and library.is_shared(opened):
         context.out.hint(
             "the bucket is unchanged; to move the branch there: "
             f"lakecli push --force-with-lease {opened.uri}/{name}"
         )
-    bring_along(context, opened, name, stays=True)
+    moved_refs.bring_along(context, opened, name, stays=True)
 
 
 @answers(RevertsJson)
@@ -420,7 +414,7 @@ def branch_revert(
     finally:
         if commits:
             context.out.emit({"branch": name, "commits": commits})
-            bring_along(context, repository, name)
+            moved_refs.bring_along(context, repository, name)
 
 
 def _check(repository: Repository, branch: str, expressions: list[str]) -> None:

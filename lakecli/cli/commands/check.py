@@ -17,7 +17,7 @@ def check_run(
     name: CheckName,
     ref: RefUri,
     *,
-    prefix: str = option("PREFIX", "Check only what is below this prefix", default=""),
+    prefix: str = option("PREFIX", "Check only what is below this prefix"),
 ) -> None:
     """Run a check on a ref, and state in the bucket that it passed.
 
@@ -50,7 +50,7 @@ def check_list(
     context: Context,
     ref: RefUri,
     *,
-    prefix: str = option("PREFIX", "List what was stated below this prefix", default=""),
+    prefix: str = option("PREFIX", "List what was stated below this prefix"),
 ) -> None:
     """List the checks that passed on the tree of a ref, and its approvals.
 

@@ -4,20 +4,13 @@ from shlex import quote
 from typing import TypedDict
 
 from lakecli.base.uri import SCHEME, parse_path, parse_ref, ref_of
-from lakecli.cli.commands.worktrees import (
-    SyncedJson,
-    answer_synced,
-    checkout_worktree,
-    downloading,
-    find_worktree,
-    open_worktree,
-)
+from lakecli.cli.commands import worktrees
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Kind, argument, flag, option
-from lakecli.cli.option_groups import TransferOptions
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import quote_path
+from lakecli.cli.params import TransferOptions
 from lakecli.cli.parsers import absolute, is_ref, relative_path
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository import branch
@@ -46,7 +39,7 @@ class IgnoredJson(TypedDict):
     pattern: str | None
 
 
-@answers(SyncedJson)
+@answers(worktrees.SyncedJson)
 def checkout(
     context: Context,
     ref: str = argument("REF", "Branch, tag or commit of the linked repository"),
@@ -71,7 +64,7 @@ def checkout(
     """
     name = ref.rpartition("/")[2]
     alone = f"a branch without a directory: `branch create REPOSITORY/{quote(name)} -s REF`"
-    worktree = open_worktree(context, otherwise=alone if create else "")
+    worktree = worktrees.open_worktree(context, otherwise=alone if create else "")
     if ref.startswith(SCHEME):
         parsed = parse_ref(ref)
         if parsed.repository != worktree.link.src.repository:
@@ -84,10 +77,12 @@ def checkout(
     if create:
         branch.create(worktree.repository, ref, source=worktree.link.ref)
         context.out.note(f"created branch {ref}; the directory is on it now")
-    checkout_worktree(context, worktree, ref=ref, discard=False, force=force, transfer=transfer)
+    worktrees.checkout_worktree(
+        context, worktree, ref=ref, discard=False, force=force, transfer=transfer
+    )
 
 
-@answers(SyncedJson)
+@answers(worktrees.SyncedJson)
 def restore(
     context: Context,
     files: list[str] = argument(
@@ -100,7 +95,6 @@ def restore(
         "--source",
         "--from",
         "-s",
-        default="",
     ),
     transfer: TransferOptions,
 ) -> None:
@@ -119,7 +113,7 @@ def restore(
     if files[0].startswith(SCHEME):
         hint = _by_copying(files[0], source)
         raise UsageError(f"not a file of a linked directory: {files[0]}", hint=hint)
-    worktree = open_worktree(context, otherwise=_by_copying())
+    worktree = worktrees.open_worktree(context, otherwise=_by_copying())
     repository = worktree.repository
     commit = None
     if source:
@@ -127,14 +121,14 @@ def restore(
             commit = commit_at(repository, txn, source)
     paths = [relative_path(worktree.root, file) for file in files]
     try:
-        with downloading(context, repository, "restore", transfer) as options:
+        with worktrees.downloading(context, repository, "restore", transfer) as options:
             brought = restore_paths(worktree, paths, source=commit, options=options)
     except NotFound as error:
         if files[1:] and is_ref(files[0], worktree.link.src, context):
             words = " ".join(map(quote, files))
             error.hint = f"of another commit: `restore --source {words}`"
         raise
-    answer_synced(context, worktree, brought, "Restore")
+    worktrees.answer_synced(context, worktree, brought, "Restore")
 
 
 def _by_copying(path: str = "", source: str = "") -> str:
@@ -170,7 +164,7 @@ def check_ignore(
         lakecli check-ignore build/output.log
         lakecli check-ignore --why *
     """
-    root, link = find_worktree(context)
+    root, link = worktrees.find_worktree(context)
     worktree = Worktree(context.repository(link.src), root, link)
     paths = [relative_path(root, file) for file in files]
     worktree.follow_back()

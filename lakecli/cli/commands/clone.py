@@ -3,21 +3,15 @@
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
+from lakecli.cli.commands import refs_manifest
 from lakecli.cli.commands.engine import SPARK_FROM, open_runner
 from lakecli.cli.commands.moved_refs import update_lines
-from lakecli.cli.commands.refs_manifest import (
-    NOT_IN_A_DUMP,
-    left_out_lines,
-    read_manifest,
-    show_updates,
-)
 from lakecli.cli.context import Context
 from lakecli.cli.hints import as_commands
 from lakecli.cli.line import flag, option
-from lakecli.cli.option_groups import EngineName, EngineOptions
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line, place_lines
-from lakecli.cli.params import RepositoryUri, StorageNamespace
+from lakecli.cli.params import EngineName, EngineOptions, RepositoryUri, StorageNamespace
 from lakecli.engine.runner import count_head_entries
 from lakecli.errors import LakeError, Refused, UsageError
 from lakecli.imports.tree_parts import rebuild_heads
@@ -121,12 +115,12 @@ def clone(
     name = repository.repository
     if from_lakefs:
         lake = context.lake()
-        manifest = None if refs is None else read_manifest(context, refs)
+        manifest = None if refs is None else refs_manifest.read_manifest(context, refs)
         with context.out.progress("clone") as shown:
             known = clone_known(lake, storage_namespace, name, take_over=take_over, progress=shown)
         if known is not None:
             updated = update_refs(context.synced_repository(repository), manifest)
-            show_updates(context, updated)
+            refs_manifest.show_updates(context, updated)
             _show_clone(context, known[1], updated, updates=updated.updated)
             if rebuild:
                 _rebuild(context, updated.repository, engine)
@@ -193,7 +187,7 @@ def _show_clone(
         lines = update_lines(cloned.left_out)
     if restored is not None:
         left_out += restored.left_out
-        lines = left_out_lines(restored.left_out)
+        lines = refs_manifest.left_out_lines(restored.left_out)
     for line in lines if updates is None else ():
         context.out.warn(f"left out: {line}")
     _warn_of_hooks(context, made.repository)
@@ -274,7 +268,7 @@ def _ask_about_outside(context: Context, repository: Repository) -> list[Counted
 def _show_restored(context: Context, made: Restored, *, taken_over: bool) -> None:
     """Report a clone that was created from a refs dump, and that reads lakeFS's namespace."""
     _show_clone(context, None, made)
-    context.out.note(NOT_IN_A_DUMP)
+    context.out.note(refs_manifest.NOT_IN_A_DUMP)
     if taken_over:
         context.out.note(
             f"publish the refs to other clones: lakecli push --all {made.repository.uri}"

@@ -28,15 +28,9 @@ def commit(
     allow_empty_commit: params.AllowEmptyCommit = False,
     strategy: params.Winner = None,
     paths: Sequence[str] = option(
-        "PATH",
-        "Commit only this object, or what is below it",
-        "--path",
-        default=(),
-        kind=Kind.NOTHING,
+        "PATH", "Commit only this object, or what is below it", "--path", kind=Kind.NOTHING
     ),
-    prefixes: Sequence[str] = option(
-        "TEXT", "Commit only paths that begin with this", "--prefix", default=()
-    ),
+    prefixes: Sequence[str] = option("TEXT", "Commit only paths that begin with this", "--prefix"),
     epoch_time_seconds: int = option(
         "SECONDS", "Date of the commit in unix seconds; negative for now", default=-1, hidden=True
     ),

@@ -17,9 +17,8 @@ from lakecli.cli.commands.differences import (
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Kind, argument, flag
-from lakecli.cli.option_groups import EngineOptions, StatOptions, refuse_several
 from lakecli.cli.out.records import answers
-from lakecli.cli.params import AtOp, Prefix
+from lakecli.cli.params import AtOp, EngineOptions, Prefix, StatOptions, refuse_several
 from lakecli.cli.parsers import linked, read_ref_or_own_file, ref_here
 from lakecli.committed.change_counts import ChangeCounts
 from lakecli.errors import UsageError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from lakecli.cli.context import Context
-from lakecli.cli.option_groups import EngineName, EngineOptions, parallelism
+from lakecli.cli.params import EngineName, EngineOptions
 from lakecli.engine.runner import LocalRunner, Runner, StoreLocation, count_head_entries
 from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
@@ -91,7 +91,7 @@ def open_runner_of(
     """
     is_open = options.engine is EngineName.AUTO and _spark_is_installed()
     size = count_head_entries(repository, check_from=SPARK_FROM) if is_open else None
-    workers = parallelism(context, repository, workers)
+    workers = context.parallelism(repository, workers)
     return open_runner(context, options, repository=repository, size=size, parallelism=workers)
 
 

@@ -9,21 +9,14 @@ from typing import Final, TypedDict
 from lakecli.base.model import CommitId
 from lakecli.base.pipes import is_stdout
 from lakecli.base.uri import LakeUri, parse_ref, ref_of
+from lakecli.cli.commands import transfers
 from lakecli.cli.commands.engine import SPARK_FROM, open_runner
 from lakecli.cli.commands.output_file import check_writable, replacing
-from lakecli.cli.commands.transfers import (
-    PlannedStep,
-    failure_records,
-    note_left_out,
-    raise_failures,
-    show_steps,
-)
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
-from lakecli.cli.option_groups import EngineOptions, TransferOptions, parallelism
 from lakecli.cli.out.records import FailureJson, answers, fields_of, pick
 from lakecli.cli.out.text import human_size
-from lakecli.cli.params import DryRun, PrefixUri
+from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
 from lakecli.errors import UsageError
 from lakecli.exports.manifests import check_can_write, write_manifest, write_symlinks
 from lakecli.exports.run import ExportOptions, ExportReport, count_exported, summarise
@@ -109,7 +102,7 @@ class ExportJson(TypedDict):
     dry_run: bool
 
 
-class ExportPlanJson(PlannedStep):
+class ExportPlanJson(transfers.PlannedStep):
     """The action of an export for one path; the last object has the totals of the export.
 
     Attributes:
@@ -133,10 +126,7 @@ def export(
     ),
     *,
     since: str = option(
-        "REF",
-        "Only what differs from this ref, which was exported before",
-        default="",
-        kind=Kind.NOTHING,
+        "REF", "Only what differs from this ref, which was exported before", kind=Kind.NOTHING
     ),
     dry_run: DryRun = False,
     no_success: bool = flag("Write no _SUCCESS at the end"),
@@ -230,12 +220,12 @@ def export(
             dry_run=dry_run,
             success=not no_success,
             verify=not no_verify,
-            threads=parallelism(context, repository, transfer.workers),
+            threads=context.parallelism(repository, transfer.workers),
             progress=shown,
-            on_steps=partial(show_steps, context),
+            on_steps=partial(transfers.show_steps, context),
         )
         report = run(repository, ref, prefix, target, runner=runner, options=options)
-    note_left_out(context, report.outcome.left_out)
+    transfers.note_left_out(context, report.outcome.left_out)
     if report.uncommitted:
         context.out.note(f"uncommitted changes of {ref_of(path)} are not exported")
     if report.since_was_exported is False:
@@ -250,7 +240,7 @@ def export(
     failures = [(each.path, each.why) for each in report.outcome.failures]
     problem = summarise(report)
     if problem is not None:
-        raise_failures(context, failures, verb="export", hint=problem.hint or "")
+        transfers.raise_failures(context, failures, verb="export", hint=problem.hint or "")
 
 
 def _write_manifest(context: Context, path: LakeUri, destination: str, *, hidden: bool) -> None:
@@ -330,7 +320,7 @@ def _record(report: ExportReport, *, dry_run: bool) -> ExportJson:
         **{f"{name}_size": tally.size for name, tally in counts.items()},
         copied_by_store=outcome.by_store.count,
         without_metadata=outcome.bare,
-        failures=failure_records([(each.path, each.why) for each in outcome.failures]),
+        failures=transfers.failure_records([(each.path, each.why) for each in outcome.failures]),
         status=report.status or None,
         dry_run=dry_run,
     )

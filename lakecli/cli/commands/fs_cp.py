@@ -8,10 +8,9 @@ from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.transfers import failure_records, raise_failures
 from lakecli.cli.context import Context
 from lakecli.cli.line import Argument, Kind, flag, option
-from lakecli.cli.option_groups import TransferOptions, parallelism
 from lakecli.cli.out.records import FailureJson, answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.params import BranchPathUri, PrefixUri, Recursive
+from lakecli.cli.params import BranchPathUri, PrefixUri, Recursive, TransferOptions
 from lakecli.cli.parsers import read_branch_prefix, read_new_metadata
 from lakecli.errors import UsageError
 from lakecli.repository.cp import cp, cp_tree, mv, mv_tree
@@ -234,7 +233,7 @@ def across(
             origin,
             place,
             attributes=attributes,
-            parallelism=parallelism(context, place.repository, transfer.workers),
+            parallelism=context.parallelism(place.repository, transfer.workers),
             progress=shown,
             moves=moves,
         )

@@ -9,15 +9,14 @@ from typing import TypedDict
 from lakecli.base.model import Entry
 from lakecli.base.pipes import is_pipe, is_stdout, open_pipe
 from lakecli.base.uri import LakeUri, path_of, ref_of
+from lakecli.cli import params
 from lakecli.cli.commands.fs_cat import pieces_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
 from lakecli.cli.commands.transfers import TransferPlanJson, answer_transfer, shown_plan
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
-from lakecli.cli.option_groups import SelectionOptions, TransferOptions, check_mirror, parallelism
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
 from lakecli.cli.out.text import human_size, local_date, quote_path
-from lakecli.cli.params import AtOp, PrefixUri, PreSign, Recursive
 from lakecli.cli.parsers import check_local
 from lakecli.errors import AlreadyExists, UsageError
 from lakecli.repository.contract import Repository
@@ -74,12 +73,12 @@ class DownloadJson(TypedDict):
 @answers(TransferPlanJson, each=True, option="--dry-run")
 def fs_download(
     context: Context,
-    path: PrefixUri,
+    path: params.PrefixUri,
     destination: str = argument(
         "DEST", "File or directory; default: the current directory", default=".", kind=Kind.FILE
     ),
     *,
-    recursive: Recursive = False,
+    recursive: params.Recursive = False,
     delete: bool = flag("With -r, delete files in DEST that PATH lacks"),
     max_delete: int | None = option("N", "Refuse to delete more than N files", min=0),
     names: NamesOptions,
@@ -89,10 +88,10 @@ def fs_download(
         "Fetch large objects of a bucket in parts of this size; default: 8388608",
         min=64 << 10,
     ),
-    chosen: SelectionOptions,
-    transfer: TransferOptions,
-    _pre_sign: PreSign = False,
-    at_op: AtOp = "",
+    chosen: params.SelectionOptions,
+    transfer: params.TransferOptions,
+    _pre_sign: params.PreSign = False,
+    at_op: params.AtOp = "",
 ) -> None:
     """Download an object, or all objects below a path.
 
@@ -145,7 +144,7 @@ def fs_download(
         raise UsageError("--no-clobber is for one object, without -r and --files-from")
     if not recursive:
         path_of(path, hint="all objects: -r")
-    check_mirror(
+    params.check_mirror(
         delete=delete, max_delete=max_delete, recursive=recursive, is_listed=listed is not None
     )
 
@@ -157,7 +156,7 @@ def fs_download(
             deletes=_deletes(Path(destination)) if delete else None,
             max_delete=max_delete,
             part_size=part_size or PART_SIZE,
-            parallelism=parallelism(context, repository, transfer.workers),
+            parallelism=context.parallelism(repository, transfer.workers),
             progress=shown,
         )
         if not recursive:

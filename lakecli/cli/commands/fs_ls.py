@@ -71,7 +71,7 @@ def fs_ls(
     *,
     recursive: Recursive = False,
     amount: Amount = 0,
-    after: str = option("PATH", "Start after this path", default="", kind=Kind.NOTHING),
+    after: str = option("PATH", "Start after this path", kind=Kind.NOTHING),
     summarize: bool = flag("Show the number and size of the listed objects at the end"),
     at_op: AtOp = "",
 ) -> None:
@@ -153,9 +153,7 @@ def fs_find(
     context: Context,
     path: PrefixUri,
     *,
-    names: Sequence[str] = option(
-        "PATTERN", "Only names that match, such as '*.csv'", "--name", default=()
-    ),
+    names: Sequence[str] = option("PATTERN", "Only names that match, such as '*.csv'", "--name"),
     min_size: int | None = option("SIZE", "Only objects of at least this size", read=read_size),
     max_size: int | None = option("SIZE", "Only objects of at most this size", read=read_size),
     since: datetime | None = option(

@@ -11,10 +11,9 @@ from lakecli.cli.commands.names_from_file import NamesOptions, read_names
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Kind, argument, flag, option
-from lakecli.cli.option_groups import refuse_first
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
-from lakecli.cli.params import Expires, Recursive
+from lakecli.cli.params import Expires, Recursive, refuse_first
 from lakecli.cli.parsers import each, read_prefix, read_size
 from lakecli.repository.handoff.incoming import UploadLink
 from lakecli.repository.handoff.links import ObjectLink
@@ -81,7 +80,7 @@ def fs_presign(
     page: Path | None = option(
         "FILE", "Write a web page of the links; with --put, one that sends files"
     ),
-    title: str = option("TEXT", "The title of a web page; default: PATH", default=""),
+    title: str = option("TEXT", "The title of a web page; default: PATH"),
     signed_by: bool = flag("Name the committer in a web page as its sender"),
     check: Path | None = option(
         "MANIFEST", "Show which URLs expired and which objects changed", kind=Kind.FILE

@@ -11,7 +11,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import flag, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_size
-from lakecli.cli.params import BranchPathUris, DryRun, Recursive
+from lakecli.cli.params import NO_EFFECT, BranchPathUris, DryRun, Recursive
 from lakecli.errors import Refused, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.rm import find_nearest, is_directory, rm_paths, rm_trees
@@ -55,13 +55,7 @@ def fs_rm(
     names: NamesOptions,
     dry_run: DryRun = False,
     _concurrency: int = option(
-        None,
-        "Accepted for lakectl compatibility; has no effect",
-        "--concurrency",
-        "-C",
-        default=1,
-        min=1,
-        hidden=True,
+        None, NO_EFFECT, "--concurrency", "-C", default=1, min=1, hidden=True
     ),
 ) -> None:
     """Remove objects from a branch, or all objects at and below some paths.

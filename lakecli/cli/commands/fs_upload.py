@@ -8,20 +8,13 @@ from typing import BinaryIO, TypedDict, cast
 
 from lakecli.base.pipes import is_pipe, open_input
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
+from lakecli.cli import params
 from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, bytes_of, read_names
 from lakecli.cli.commands.transfers import TransferPlanJson, answer_transfer, emit_entry, shown_plan
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
-from lakecli.cli.option_groups import (
-    LinkOptions,
-    SelectionOptions,
-    TransferOptions,
-    check_mirror,
-    parallelism,
-)
 from lakecli.cli.out.records import EntryJson, FailureJson, answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.params import ContentType, Metadata, PreSign
 from lakecli.cli.parsers import NO_METADATA, check_local, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
@@ -83,12 +76,12 @@ def fs_upload(
     delete: bool = flag("With -r, remove objects below PATH that SRC lacks"),
     max_delete: int | None = option("N", "Refuse to remove more than N objects", min=0),
     names: NamesOptions,
-    content_type: ContentType = None,
-    metadata: Metadata = NO_METADATA,
-    links: LinkOptions,
-    chosen: SelectionOptions,
-    transfer: TransferOptions,
-    _pre_sign: PreSign = False,
+    content_type: params.ContentType = None,
+    metadata: params.Metadata = NO_METADATA,
+    links: params.LinkOptions,
+    chosen: params.SelectionOptions,
+    transfer: params.TransferOptions,
+    _pre_sign: params.PreSign = False,
 ) -> None:
     """Upload files, a directory or standard input to a branch.
 
@@ -143,7 +136,7 @@ def fs_upload(
     listed = read_names(context, names)
     _check_sources(sources, recursive=recursive, is_listed=listed is not None)
 
-    check_mirror(
+    params.check_mirror(
         delete=delete, max_delete=max_delete, recursive=recursive, is_listed=listed is not None
     )
     is_tree = listed is not None or (recursive and os.path.isdir(sources[0]))
@@ -160,7 +153,7 @@ def fs_upload(
             content_type=content_type,
             metadata=metadata,
             links=policy,
-            parallelism=parallelism(context, repository, transfer.workers),
+            parallelism=context.parallelism(repository, transfer.workers),
             progress=shown,
         )
         if not (is_many or chosen.dry_run):

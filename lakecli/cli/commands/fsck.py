@@ -11,10 +11,9 @@ from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.context import Context
 from lakecli.cli.hints import as_commands
 from lakecli.cli.line import flag, option
-from lakecli.cli.option_groups import EngineOptions
 from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.out.text import human_size, one_line, place_lines, quote_path
-from lakecli.cli.params import DryRun, RepositoryUri
+from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
 from lakecli.errors import UsageError
 from lakecli.fsck.check import fsck as check
 from lakecli.fsck.check import summarise
@@ -86,10 +85,7 @@ def fsck(
     external: bool = flag("Check the objects outside the storage namespace, too"),
     repair: bool = flag("Repair what can be repaired, and list what is lost"),
     places: Sequence[str] = option(
-        "PLACE",
-        "With --repair, also look in this directory or copy of the namespace",
-        "--from",
-        default=(),
+        "PLACE", "With --repair, also look in this directory or copy of the namespace", "--from"
     ),
     dry_run: DryRun = False,
     engine: EngineOptions,

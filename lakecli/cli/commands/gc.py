@@ -9,10 +9,9 @@ from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.commands.names_from_file import read_document
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, flag, option
-from lakecli.cli.option_groups import EngineOptions, TransferOptions
 from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.out.text import human_size, local_date
-from lakecli.cli.params import DryRun, RepositoryUri, Yes
+from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri, TransferOptions, Yes
 from lakecli.cli.parsers import read_duration
 from lakecli.gc.policy import Rules, delete_rules, get_rules, parse_rules, put_rules, rules_fields
 from lakecli.gc.report import GarbageSummary

@@ -6,21 +6,14 @@ from typing import TypedDict
 
 from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, ref_of
+from lakecli.cli import params
 from lakecli.cli.commands import transfers
 from lakecli.cli.commands.engine import open_runner
 from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, flag, option
-from lakecli.cli.option_groups import (
-    EngineOptions,
-    LinkOptions,
-    TransferOptions,
-    parallelism,
-    refuse_several,
-)
 from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size, local_date, one_line
-from lakecli.cli.params import AllowEmptyMessage, DryRun, Message, Metadata
 from lakecli.cli.parsers import NO_METADATA, check_message, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.imports import job
@@ -97,7 +90,6 @@ def import_(
         "URI",
         "Directory, prefix of a bucket, manifest or S3 Inventory; must be given",
         "--from",
-        default="",
         kind=Kind.DIRECTORY,
     ),
     target: LakeUri | None = option(
@@ -119,15 +111,15 @@ def import_(
     verify: Verify = option(
         None, "Check which objects of a manifest exist with the listed size", default=Verify.SAMPLE
     ),
-    links: LinkOptions,
+    links: params.LinkOptions,
     allow_empty: bool = flag("Allow an empty directory or prefix"),
-    message: Message = "Import objects",
-    allow_empty_message: AllowEmptyMessage = True,
-    metadata: Metadata = NO_METADATA,
+    message: params.Message = "Import objects",
+    allow_empty_message: params.AllowEmptyMessage = True,
+    metadata: params.Metadata = NO_METADATA,
     allow_empty_commit: bool = flag("Commit even if nothing changes"),
-    dry_run: DryRun = False,
-    engine: EngineOptions,
-    transfer: TransferOptions,
+    dry_run: params.DryRun = False,
+    engine: params.EngineOptions,
+    transfer: params.TransferOptions,
     merge: bool = flag("lakectl's old name of --mode merge", hidden=True),
 ) -> None:
     """Import existing objects in one commit, without copying them.
@@ -192,7 +184,7 @@ lakefs://demo/main/
     if not source or target is None:
         missing = "--to" if source else "--from"
         raise UsageError(f"{missing} is missing", hint="lakecli import --from URI --to PATH")
-    refuse_several({"--copy": copy, "--pin-versions": bool(pin_versions)})
+    params.refuse_several({"--copy": copy, "--pin-versions": bool(pin_versions)})
     policy = links.policy()
     check_message(message, allow_empty=allow_empty_message)
 
@@ -216,7 +208,7 @@ lakefs://demo/main/
             repository=repository,
             others=[opened.uri] if isinstance(opened, BucketSource) else roots_of(opened),
             size=opened.estimate() if isinstance(opened, Manifest) else None,
-            parallelism=1 if is_busy else parallelism(context, repository, transfer.workers),
+            parallelism=1 if is_busy else context.parallelism(repository, transfer.workers),
         ) as runner,
         context.out.progress("import", hidden=transfer.no_progress) as shown,
     ):

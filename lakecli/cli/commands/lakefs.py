@@ -11,14 +11,8 @@ from typing import NotRequired, TypedDict
 from lakecli.base.layout import MAX_TABLE_SIZE
 from lakecli.base.model import CommitId, RepositoryRecord
 from lakecli.base.pipes import is_stdout
+from lakecli.cli.commands import refs_manifest
 from lakecli.cli.commands.output_file import check_writable, replacing
-from lakecli.cli.commands.refs_manifest import (
-    NOT_IN_A_DUMP,
-    left_out_lines,
-    read_file,
-    read_manifest,
-    show_updates,
-)
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, flag, option
 from lakecli.cli.out.records import answers
@@ -119,7 +113,6 @@ def refs_dump(
     leave_out: list[str] = option(
         "KIND",
         "Dump although this is lost: names, paths, uncommitted or unpushed; repeatable",
-        default=[],
         kind=Kind.NOTHING,
     ),
 ) -> None:
@@ -205,22 +198,22 @@ def refs_restore(
     """
     context.out.say(f"Repository: {repository}")
     opened = context.synced_repository(repository) if update else context.repository(repository)
-    source = read_manifest(context, manifest)
+    source = refs_manifest.read_manifest(context, manifest)
     if update:
         restored = update_refs(opened, source)
-        show_updates(context, restored)
+        refs_manifest.show_updates(context, restored)
         done = f"New commits: {restored.commits}"
     else:
         restored = restore_refs(opened, source)
         done = "All references restored successfully!"
-        for line in left_out_lines(restored.left_out):
+        for line in refs_manifest.left_out_lines(restored.left_out):
             context.out.warn(f"left out: {line}")
     context.out.emit(restored, text=lambda: ["", done])
     if not update:
         context.out.note(
             f"branches: {restored.branches}, tags: {restored.tags}, commits: {restored.commits}"
         )
-    context.out.note(NOT_IN_A_DUMP)
+    context.out.note(refs_manifest.NOT_IN_A_DUMP)
 
 
 @answers(StoredRecordJson, each=True)
@@ -316,5 +309,5 @@ def _read_table(context: Context, source: str) -> SSTable:
         store, _ = context.runtime.find_store(folder)
         data = get_bounded(store, key, MAX_TABLE_SIZE)
     else:
-        data = read_file(source, MAX_TABLE_SIZE)
+        data = refs_manifest.read_file(source, MAX_TABLE_SIZE)
     return SSTable(BytesSource(source, data))

@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Annotated, TypedDict
 
 from lakecli.base.model import CommitId
+from lakecli.cli import params
 from lakecli.cli.commands import worktrees
 from lakecli.cli.commands.differences import DifferenceJson
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Argument, Option, argument, flag, option
-from lakecli.cli.option_groups import Exclude, Include, LinkOptions, TransferOptions, refuse_several
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.params import Message, Metadata, PrefixUri, PreSign, Yes
 from lakecli.cli.parsers import NO_METADATA, absolute
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository.transfer.ignore_patterns import Selection
@@ -50,18 +49,18 @@ class LinkedDirectoryJson(TypedDict):
 @answers(worktrees.SyncedJson)
 def local_clone(
     context: Context,
-    path: PrefixUri,
+    path: params.PrefixUri,
     directory: str = argument(
         "DIRECTORY",
         "An empty or missing directory; default: the last part of PATH, or the repository's name",
         default="",
     ),
     *,
-    include: Include = (),
-    exclude: Exclude = (),
+    include: params.Include = (),
+    exclude: params.Exclude = (),
     gitignore: GitIgnore = True,
-    transfer: TransferOptions,
-    _pre_sign: PreSign = False,
+    transfer: params.TransferOptions,
+    _pre_sign: params.PreSign = False,
 ) -> None:
     """Link a directory with a path of a ref, and download its objects.
 
@@ -101,13 +100,13 @@ def local_clone(
 @answers(LinkedDirectoryJson)
 def local_init(
     context: Context,
-    path: PrefixUri,
+    path: params.PrefixUri,
     directory: str = argument(
         "DIRECTORY", "The directory to link; default: this directory", default="."
     ),
     *,
-    include: Include = (),
-    exclude: Exclude = (),
+    include: params.Include = (),
+    exclude: params.Exclude = (),
     gitignore: GitIgnore = True,
     force: bool = flag("Link a directory anew that is linked"),
 ) -> None:
@@ -189,12 +188,12 @@ def local_checkout(
     context: Context,
     directory: Directory = ".",
     *,
-    ref: str = option("REF", "Branch, tag or commit to go to", "--ref", "-r", default=""),
+    ref: str = option("REF", "Branch, tag or commit to go to", "--ref", "-r"),
     all_: bool = flag("All linked directories below DIRECTORY"),
-    yes: Yes = False,
-    links: LinkOptions,
-    transfer: TransferOptions,
-    _pre_sign: PreSign = False,
+    yes: params.Yes = False,
+    links: params.LinkOptions,
+    transfer: params.TransferOptions,
+    _pre_sign: params.PreSign = False,
 ) -> None:
     """Undo the changes of a linked directory, and go to another ref.
 
@@ -207,7 +206,7 @@ def local_checkout(
         lakecli local checkout ./data --ref v1.0 -y
         lakecli local checkout --all -y
     """
-    refuse_several({"--all": all_, "--ref": bool(ref)})
+    params.refuse_several({"--all": all_, "--ref": bool(ref)})
     places = [directory]
     if all_:
         top, trust = absolute(directory), context.settings.local_trust
@@ -227,9 +226,9 @@ def local_pull(
     directory: Directory = ".",
     *,
     force: bool = flag("Overwrite changed files that the ref has changed too"),
-    links: LinkOptions,
-    transfer: TransferOptions,
-    _pre_sign: PreSign = False,
+    links: params.LinkOptions,
+    transfer: params.TransferOptions,
+    _pre_sign: params.PreSign = False,
 ) -> None:
     """Bring what has changed on the ref of a linked directory.
 
@@ -262,19 +261,17 @@ def local_commit(
     context: Context,
     directory: Directory = ".",
     *,
-    message: Message = "",
+    message: params.Message = "",
     allow_empty_message: bool = flag("Commit without a message"),
-    metadata: Metadata = NO_METADATA,
-    include: Include = (),
-    exclude: Exclude = (),
+    metadata: params.Metadata = NO_METADATA,
+    include: params.Include = (),
+    exclude: params.Exclude = (),
     ours: bool = flag("Commit the directory's file where others have changed it too"),
-    links: LinkOptions,
-    transfer: TransferOptions,
-    _force: bool = flag(
-        "Accepted for lakectl compatibility; has no effect", "--force", hidden=True
-    ),
-    _yes: Yes = False,
-    _pre_sign: PreSign = False,
+    links: params.LinkOptions,
+    transfer: params.TransferOptions,
+    _force: bool = flag(params.NO_EFFECT, "--force", hidden=True),
+    _yes: params.Yes = False,
+    _pre_sign: params.PreSign = False,
 ) -> None:
     """Commit the changes of a linked directory to its branch.
 
@@ -313,9 +310,9 @@ def local_status(
     directory: Directory = ".",
     *,
     local: bool = flag("Show only what has changed in the directory", "--local", "-l"),
-    include: Include = (),
-    exclude: Exclude = (),
-    links: LinkOptions,
+    include: params.Include = (),
+    exclude: params.Exclude = (),
+    links: params.LinkOptions,
 ) -> None:
     """Show what has changed in a linked directory, and on its ref.
 
@@ -346,10 +343,10 @@ def local_diff(
     context: Context,
     directory: Directory = ".",
     *,
-    include: Include = (),
-    exclude: Exclude = (),
+    include: params.Include = (),
+    exclude: params.Exclude = (),
     exit_code: bool = flag("Exit with 13 if there are differences"),
-    links: LinkOptions,
+    links: params.LinkOptions,
 ) -> ExitCode:
     """List what has changed in a linked directory since it was last synced.
 

@@ -13,10 +13,9 @@ from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, as_directory, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
-from lakecli.cli.option_groups import refuse_several
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import log_lines
-from lakecli.cli.params import AtOp, ShowMetarangeId
+from lakecli.cli.params import AtOp, ShowMetarangeId, refuse_several
 from lakecli.cli.parsers import read_list, read_patterns, read_ref_or_file, read_time, ref_here
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
@@ -48,30 +47,22 @@ def log(
         "N", "Show at most N; 0 or -1 for all", "--amount", "-n", default=0, min=-1
     ),
     limit: bool = flag("With --amount, do not report that there are more commits"),
-    after: str = option("REF", "Start after this commit", default="", kind=Kind.NOTHING),
+    after: str = option("REF", "Start after this commit", kind=Kind.NOTHING),
     since: Time = option("TIME", "Only commits since this time", read=read_time),
     until: Time = option("TIME", "Only commits until this time", read=read_time),
-    author: Patterns = option(
-        "REGEX", "Only commits of committers that match", default=(), read=read_patterns
-    ),
-    grep: Patterns = option(
-        "REGEX", "Only commits whose message matches", default=(), read=read_patterns
-    ),
-    stop_at: str = option("REF", "Stop at this commit", default="", kind=Kind.NOTHING),
+    author: Patterns = option("REGEX", "Only commits of committers that match", read=read_patterns),
+    grep: Patterns = option("REGEX", "Only commits whose message matches", read=read_patterns),
+    stop_at: str = option("REF", "Stop at this commit", kind=Kind.NOTHING),
     first_parent: bool = flag("Follow only the first parent of merge commits"),
     no_merges: bool = flag("Leave out merge commits"),
     objects: Texts = option(
-        "PATH",
-        "Only commits that changed these paths",
-        default=(),
-        read=read_list,
-        kind=Kind.NOTHING,
+        "PATH", "Only commits that changed these paths", read=read_list, kind=Kind.NOTHING
     ),
     prefixes: Texts = option(
-        "TEXT", "Only commits that changed paths with these prefixes", default=(), read=read_list
+        "TEXT", "Only commits that changed paths with these prefixes", read=read_list
     ),
     show_meta_range_id: ShowMetarangeId = False,
-    format: str = option("TEXT", "Show each commit as Git's --format does", default=""),
+    format: str = option("TEXT", "Show each commit as Git's --format does"),
     oneline: bool = flag("Show the short ID and the subject of each commit"),
     graph: bool = flag("Draw the graph of commits, one line each"),
     dot: bool = flag("Write the history as a graph for Graphviz"),

@@ -14,9 +14,9 @@ from lakecli.cli.commands.names_from_file import STANDARD_INPUT
 from lakecli.cli.commands.output_file import check_writable, replacing
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
-from lakecli.cli.option_groups import DecisionOptions, StatOptions
 from lakecli.cli.out.records import answers, to_json
 from lakecli.cli.out.text import commit_lines
+from lakecli.cli.params import DecisionOptions, StatOptions
 from lakecli.cli.parsers import NO_METADATA, check_message, read_ref, ref_here
 from lakecli.committed.change_counts import ChangeCounts
 from lakecli.committed.merge import Conflicts

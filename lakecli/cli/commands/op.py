@@ -11,7 +11,6 @@ from typing import Final, TypedDict
 from lakecli.base.model import RefKind
 from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.context import Context
-from lakecli.cli.option_groups import parallelism
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import human_size, local_date, one_line, quote_path, short_age
 from lakecli.cli.params import Amount, HereRepositoryUri, OperationId, Remote, RepositoryUri, Yes
@@ -448,7 +447,7 @@ def _has_finished(context: Context, repository: Repository) -> bool:
 
 
 def _download_options(context: Context, repository: Repository) -> DownloadOptions:
-    return DownloadOptions(parallelism=parallelism(context, repository, None))
+    return DownloadOptions(parallelism=context.parallelism(repository, None))
 
 
 def _overwrite_again(context: Context, repository: Repository, operation: Operation) -> None:

@@ -68,7 +68,7 @@ def policy_show(
     print_iam: Cloud | None = option(
         "CLOUD", "Print what the bucket's permissions can enforce, for this cloud"
     ),
-    person: str = option("EMAIL|ROLE", "Print it for this person or role", "--for", default=""),
+    person: str = option("EMAIL|ROLE", "Print it for this person or role", "--for"),
 ) -> None:
     """Show the rules about branches and tags, which hold for all clones.
 

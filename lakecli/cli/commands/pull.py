@@ -2,13 +2,12 @@
 
 from typing import TypedDict
 
+from lakecli.cli import params
 from lakecli.cli.commands import moved_refs
 from lakecli.cli.commands.worktrees import follow_branch, linking
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
-from lakecli.cli.option_groups import DecisionOptions
 from lakecli.cli.out.records import answers, fields_of
-from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, HereRepositoryUri, Message, Winner
 from lakecli.cli.parsers import linked, ref_here, repository_here
 from lakecli.repository.pull import Pulling, PullOptions, PullReport
 from lakecli.repository.pull import pull as pull_branch
@@ -43,7 +42,7 @@ class PulledJson(TypedDict):
 
 
 @answers(FetchedJson)
-def fetch(context: Context, repository: HereRepositoryUri = None) -> None:
+def fetch(context: Context, repository: params.HereRepositoryUri = None) -> None:
     """Fetch the branches, tags and commits of the bucket.
 
     Branches on this machine do not move; main@{upstream} names where main was in the bucket. New
@@ -66,13 +65,13 @@ def fetch(context: Context, repository: HereRepositoryUri = None) -> None:
 @answers(PulledJson)
 def pull(
     context: Context,
-    ref: HereRepositoryOrRefUri = None,
+    ref: params.HereRepositoryOrRefUri = None,
     *,
-    strategy: Winner = None,
-    decide: DecisionOptions,
+    strategy: params.Winner = None,
+    decide: params.DecisionOptions,
     ff_only: bool = flag("Refuse a pull that needs a merge"),
-    message: Message = "",
-    dry_run: DryRun = False,
+    message: params.Message = "",
+    dry_run: params.DryRun = False,
 ) -> None:
     """Update a branch from the bucket: fetch, then fast-forward or merge.
 

@@ -5,10 +5,9 @@ from pathlib import Path
 from lakecli.base.model import RepositoryRecord
 from lakecli.cli.context import Context
 from lakecli.cli.line import option
-from lakecli.cli.option_groups import PageOptions
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import one_line, quote_path
-from lakecli.cli.params import RepositoryUri, StorageNamespace, Yes
+from lakecli.cli.params import PageOptions, RepositoryUri, StorageNamespace, Yes
 from lakecli.stores.uri import is_local, normalise
 
 

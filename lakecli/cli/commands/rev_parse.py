@@ -9,10 +9,9 @@ from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.names_from_file import answer, bytes_of, check_found, iter_questions
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
-from lakecli.cli.option_groups import StatOptions
 from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.out.text import log_lines
-from lakecli.cli.params import AtOp, RefUri, RefUris, ShowMetarangeId
+from lakecli.cli.params import AtOp, RefUri, RefUris, ShowMetarangeId, StatOptions
 from lakecli.cli.parsers import read_ref
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository import log as library

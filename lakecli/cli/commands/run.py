@@ -39,7 +39,7 @@ def run(
     ),
     job: list[str] = argument("JOB", "Program to run, with its arguments, after --"),
     *,
-    branch: str = option("NAME", "Name of the branch of the run; default: a new one", default=""),
+    branch: str = option("NAME", "Name of the branch of the run; default: a new one"),
     check: Checks = (),
     keep: Keep = option(
         "WHEN", "Keep the branch: always, on-failure or never", default=Keep.ON_FAILURE

@@ -4,9 +4,8 @@ from lakecli.base.model import Tag
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import argument, flag
-from lakecli.cli.option_groups import PageOptions
 from lakecli.cli.out.records import answers
-from lakecli.cli.params import AtOp, HereRepositoryUri, TagUri, TagUris, Yes
+from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions, TagUri, TagUris, Yes
 from lakecli.cli.parsers import read_ref_of, repository_here
 from lakecli.repository import tag as library
 

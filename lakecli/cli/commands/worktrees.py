@@ -8,17 +8,12 @@ from typing import TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.base.uri import LakeUri
+from lakecli.cli.commands import transfers
 from lakecli.cli.commands.differences import LOOKS, show_counts, stream_differences, stream_paths
-from lakecli.cli.commands.transfers import (
-    failure_records,
-    note_left_out,
-    raise_failures,
-    summary_lines,
-)
 from lakecli.cli.context import Context
-from lakecli.cli.option_groups import LinkOptions, TransferOptions, parallelism
 from lakecli.cli.out.records import FailureJson, fields_of, pick
 from lakecli.cli.out.text import commit_lines, quote_path, shell_word
+from lakecli.cli.params import LinkOptions, TransferOptions
 from lakecli.cli.parsers import absolute, check_message
 from lakecli.errors import LakeError, is_interrupt
 from lakecli.repository.contract import Repository
@@ -28,14 +23,7 @@ from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
 from lakecli.settings.keys import HARDLINK_ROOT
 from lakecli.stores.uri import is_local
-from lakecli.worktree.checkout import (
-    MAX_LISTED,
-    RESOLVE,
-    Brought,
-    OwnChanges,
-    WorktreeConflict,
-    bring,
-)
+from lakecli.worktree import checkout
 from lakecli.worktree.commit import CommitOptions, Committed, commit
 from lakecli.worktree.create import link_target
 from lakecli.worktree.git import commit_metadata, find_git
@@ -178,7 +166,7 @@ def warn_of_state(context: Context, worktree: Worktree, found: Status) -> None:
     for problem in found.problems:
         context.out.warn(f"{quote_path(problem.path)}: {problem.reason}")
     if any(item.is_conflict for item in found.items):
-        context.out.hint(RESOLVE)
+        context.out.hint(checkout.RESOLVE)
 
 
 def show_diff(
@@ -234,11 +222,13 @@ def downloading(
     """Yield the options for downloading to a working directory; show the progress meanwhile."""
     transfer = transfer or TransferOptions()
     with context.out.progress(verb, hidden=transfer.no_progress) as shown:
-        workers = parallelism(context, repository, transfer.workers)
+        workers = context.parallelism(repository, transfer.workers)
         yield DownloadOptions(parallelism=workers, progress=shown)
 
 
-def answer_synced(context: Context, worktree: Worktree, brought: Brought, operation: str) -> None:
+def answer_synced(
+    context: Context, worktree: Worktree, brought: checkout.Brought, operation: str
+) -> None:
     """Report the result of checking out a commit in a working directory.
 
     Raises:
@@ -251,19 +241,19 @@ def answer_synced(context: Context, worktree: Worktree, brought: Brought, operat
         directory=worktree.root,
         uri=str(worktree.link.src),
         commit_id=brought.commit.id,
-        impossible=failure_records(brought.impossible),
-        failures=failure_records(brought.failures),
+        impossible=transfers.failure_records(brought.impossible),
+        failures=transfers.failure_records(brought.failures),
     )
     context.out.emit(
         record,
-        text=lambda: summary_lines(
+        text=lambda: transfers.summary_lines(
             operation, downloaded=brought.downloaded, removed=brought.removed
         ),
     )
     tell_brought(context, worktree, brought)
 
 
-def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None:
+def tell_brought(context: Context, worktree: Worktree, brought: checkout.Brought) -> None:
     """After a checkout, report overwritten files, files that were not written, and read-only files.
 
     Raises:
@@ -280,7 +270,7 @@ def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None
             "the files are no hard links: root could write through them to the repository; to link "
             f"anyway: lakecli config set local.link {HARDLINK_ROOT}"
         )
-    note_left_out(context, brought.left_out)
+    transfers.note_left_out(context, brought.left_out)
     for path in brought.blocked:
         context.out.warn(
             f"{quote_path(path)} is not here: a file or directory of yours is in its way; move it "
@@ -294,7 +284,7 @@ def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None
             f"{kept} overwritten; to bring back: lakecli undo {worktree.repository.uri}"
         )
     hint = "all others were downloaded; go on: lakecli local pull"
-    raise_failures(context, brought.failures, verb="download", hint=hint)
+    transfers.raise_failures(context, brought.failures, verb="download", hint=hint)
     raise_conflicts(worktree, brought.conflicts)
 
 
@@ -308,22 +298,22 @@ def raise_conflicts(worktree: Worktree, conflicts: Sequence[bytes]) -> None:
         return
 
     count = f"{len(conflicts)} files were" if conflicts[1:] else "a file was"
-    raise WorktreeConflict(
+    raise checkout.WorktreeConflict(
         f"conflict: {count} changed both in {worktree.root} and on {worktree.link.ref}; the "
         "directory's version stays",
-        hint=RESOLVE,
-        paths=conflicts[:MAX_LISTED],
+        hint=checkout.RESOLVE,
+        paths=conflicts[: checkout.MAX_LISTED],
     )
 
 
 def pull_worktree(
     context: Context,
     worktree: Worktree,
-    policy: OwnChanges,
+    policy: checkout.OwnChanges,
     transfer: TransferOptions | None = None,
     *,
     takes_back: bool = False,
-) -> Brought:
+) -> checkout.Brought:
     """Check out the current commit of a working directory's ref.
 
     If the ref was moved back to an earlier commit, the files of the later commit become uncommitted
@@ -332,7 +322,9 @@ def pull_worktree(
     with worktree.locked(), downloading(context, worktree.repository, "pull", transfer) as options:
         if not takes_back:
             worktree.follow_back()
-        return bring(worktree, worktree.head(), operation="pull", policy=policy, options=options)
+        return checkout.bring(
+            worktree, worktree.head(), operation="pull", policy=policy, options=options
+        )
 
 
 def follow_branch(context: Context, worktree: Worktree, *, takes_back: bool = False) -> None:
@@ -341,7 +333,7 @@ def follow_branch(context: Context, worktree: Worktree, *, takes_back: bool = Fa
     Raises:
         PartialFailure, WorktreeConflict: as raised by `tell_brought`.
     """
-    brought = pull_worktree(context, worktree, OwnChanges.KEEP, takes_back=takes_back)
+    brought = pull_worktree(context, worktree, checkout.OwnChanges.KEEP, takes_back=takes_back)
     if brought.downloaded or brought.removed:
         counts = f"written: {brought.downloaded}, removed: {brought.removed}"
         context.out.note(f"{worktree.root}: {counts}")
@@ -368,7 +360,7 @@ def try_to_follow(
     except LakeError as error:
         if is_interrupt(error):
             raise
-        is_conflict = isinstance(error, WorktreeConflict)
+        is_conflict = isinstance(error, checkout.WorktreeConflict)
         message = error.message if is_conflict else f"{worktree.root} has not followed: {error}"
         context.out.warn(message, error.hint if is_conflict else "go on: lakecli local pull")
         for path in error.paths:
@@ -393,9 +385,9 @@ def checkout_worktree(
         force: overwrite changed files if their objects differ in `ref`.
         yes: do not ask.
     """
-    policy = OwnChanges.REFUSE
+    policy = checkout.OwnChanges.REFUSE
     if discard or force:
-        policy = OwnChanges.DISCARD if discard else OwnChanges.FORCE
+        policy = checkout.OwnChanges.DISCARD if discard else checkout.OwnChanges.FORCE
     repository = worktree.repository
     with worktree.locked():
         worktree.follow_back()
@@ -412,7 +404,7 @@ def checkout_worktree(
             context.out.note("Uncommitted changes exist, the operation will revert all of them.")
             context.confirm(f"revert all changes in {worktree.root}", yes=yes)
         with downloading(context, repository, "checkout", transfer) as options:
-            brought = bring(
+            brought = checkout.bring(
                 worktree, target, operation="checkout", policy=policy, options=options, src=src
             )
     answer_synced(context, worktree, brought, "Checkout")
@@ -462,14 +454,14 @@ def commit_worktree(
         | pick(LocalCommitJson, made, downloaded=made.brought.downloaded),
         text=lambda: _lines(made, branch=worktree.link.ref),
     )
-    raise_failures(
+    transfers.raise_failures(
         context, made.left, verb="commit", hint="all others were committed; commit again"
     )
     raise_conflicts(worktree, made.brought.conflicts)
 
 
 def _lines(made: Committed, *, branch: str) -> Iterator[str]:
-    yield from summary_lines(
+    yield from transfers.summary_lines(
         "Sync", downloaded=made.brought.downloaded, uploaded=made.uploaded, removed=made.removed
     )
     yield "Finished syncing changes. Perform commit on branch..."

@@ -2,8 +2,8 @@
 
 Typer is imported only for lines that may have an error; it parses the line and reports usage
 errors. This module and `declare` implement features that Typer lacks: values that depend on the
-context (``read``), options with an optional value (``bare``), groups of options (the classes in
-`option_groups`), and kinds of names for completion.
+context (``read``), options with an optional value (``bare``), groups of options, and
+kinds of names for completion.
 """
 
 import inspect

@@ -105,6 +105,9 @@ class Option:
         return self.flags[-1].removeprefix("--").replace("-", "_")
 
 
+_EMPTY: Final[Mapping[object, object]] = {str: "", list: [], Sequence: ()}
+"""The defaults of options that may be omitted, by type; of other types, the default is ``None``."""
+
 REQUIRED: Final = object()
 """The default of a parameter that must be given."""
 
@@ -136,7 +139,10 @@ def option(
     read: Reader | None = None,
     kind: Kind | None = None,
 ) -> Any:  # noqa: ANN401 - of the type of the parameter
-    """Declare an option of one command; see `Option`."""
+    """Declare an option of one command; see `Option`.
+
+    The default is empty text or an empty collection, or ``None`` if the type allows it.
+    """
     mark = Option(*flags, metavar=metavar, help=help, min=min, hidden=hidden, read=read, kind=kind)
     return Declared(default, mark)
 
@@ -186,7 +192,7 @@ class Declaration:
     Attributes:
         function: the function; its first parameter is the context.
         parameters: the parameters by name, including one for each field of a group of options.
-        groups: the classes of `option_groups` that are types of parameters, by parameter name.
+        groups: the classes that are types of parameters, by parameter name.
     """
 
     def __init__(self, function: Callable[..., int | None]) -> None:
@@ -269,6 +275,8 @@ def _evaluated(declared: Any, names: Mapping[str, Any]) -> dict[str, Any]:  # no
 def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noqa: ANN401 - as above
     if isinstance(default, Declared):
         type_, mark, default = annotation, default.mark, default.default
+        if default is None:
+            default = _EMPTY.get(getattr(annotation, "__origin__", annotation))
     else:
         type_, (mark,) = annotation.__origin__, annotation.__metadata__
     if isinstance(type_, UnionType):
