@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import FinishedMove, Repository
     from lakecli.repository.handle.lake import Lake
     from lakecli.repository.runtime import GivenLater, Home, Runtime
+    from lakecli.repository.sharing.automatic import SharedMover
     from lakecli.settings.lakectl import LakectlFile
     from lakecli.settings.settings import Settings
 
@@ -334,20 +335,13 @@ class Context:
     def _synced(self, repository: "Repository") -> "Repository":
         """With ``sync = auto``, prepare a repository for moving refs in the bucket, and fetch.
 
-        Moves of refs that an interrupted command began are finished and reported. A namespace that
-        belongs to lakeFS is never written.
+        Moves of refs that an interrupted command began are finished and reported.
 
         Returns:
             The repository itself.
         """
-        if repository.record.is_borrowed or not self.settings.sync(repository.name):
-            return repository
-        from lakecli.repository.sharing.automatic import SharedMover
-        from lakecli.repository.undo.remote_undo import put_back
-
-        mover = SharedMover(self.new_id(), who=self.committer, put_back=put_back)
-        repository.mover = mover
-        if not repository.is_here():
+        repository.mover = mover = self.mover_of(repository)
+        if mover is None or not repository.is_here():
             return repository
         try:
             caught_up = mover.catch_up(repository)
@@ -358,6 +352,18 @@ class Context:
         for unsent in caught_up.unsent:
             self.out.warn(unsent.message, unsent.hint)
         return repository
+
+    def mover_of(self, repository: "Repository") -> "SharedMover | None":
+        """With ``sync = auto``, return what moves refs in the bucket, too; otherwise ``None``.
+
+        A namespace that belongs to lakeFS is never written.
+        """
+        if repository.record.is_borrowed or not self.settings.sync(repository.name):
+            return None
+        from lakecli.repository.sharing.automatic import SharedMover
+        from lakecli.repository.undo.remote_undo import put_back
+
+        return SharedMover(self.new_id(), who=self.committer, put_back=put_back)
 
     def tell_finished(self, finished: "Iterable[FinishedMove]") -> None:
         """Print the outcome of moves of refs in the bucket that an interrupted command began."""

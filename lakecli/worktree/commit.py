@@ -18,7 +18,7 @@ from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import unstage_equal
-from lakecli.repository.transfer.ignore_patterns import Selection
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.walk import FileChanged, FileOpener, SpecialFile
 from lakecli.repository.upload import Uploader, UploadOptions
@@ -49,9 +49,9 @@ class CommitOptions(NamedTuple):
     message: str
     committer: str
     metadata: Mapping[str, str]
-    selection: Selection
-    uploading: UploadOptions
-    downloading: DownloadOptions
+    selection: Selection = EVERYTHING
+    uploading: UploadOptions = UploadOptions()
+    downloading: DownloadOptions = DownloadOptions()
     ours: bool = False
 
 

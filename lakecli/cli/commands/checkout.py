@@ -16,6 +16,7 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.repository import branch
 from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.ignore_patterns import IgnoreMatch
+from lakecli.worktree.checkout import OwnChanges
 from lakecli.worktree.checkout import restore as restore_paths
 from lakecli.worktree.worktree import Worktree
 
@@ -77,9 +78,8 @@ def checkout(
     if create:
         branch.create(worktree.repository, ref, source=worktree.link.ref)
         context.out.note(f"created branch {ref}; the directory is on it now")
-    worktrees.checkout_worktree(
-        context, worktree, ref=ref, discard=False, force=force, transfer=transfer
-    )
+    policy = OwnChanges.FORCE if force else OwnChanges.REFUSE
+    worktrees.checkout_worktree(context, worktree, ref=ref, policy=policy, transfer=transfer)
 
 
 @answers(worktrees.SyncedJson)

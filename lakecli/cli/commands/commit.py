@@ -71,15 +71,10 @@ def commit(
                     hint="lakecli commit lakefs://REPOSITORY/BRANCH -m TEXT",
                 )
             from lakecli.cli.commands.worktrees import commit_worktree, open_worktree
+            from lakecli.worktree.commit import CommitOptions
 
-            commit_worktree(
-                context,
-                open_worktree(context),
-                message=message,
-                allow_empty_message=allow_empty_message,
-                metadata=metadata,
-                is_plain=True,
-            )
+            of_directory = CommitOptions(message, context.committer(), metadata)
+            commit_worktree(context, open_worktree(context), of_directory, is_plain=True)
             return
         branch = ref_here(None, context)
     created_at = None if epoch_time_seconds < 0 else _date(epoch_time_seconds)

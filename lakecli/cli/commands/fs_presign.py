@@ -155,15 +155,12 @@ def fs_presign(
     path = paths[0] if paths else None
     is_check, is_set = check is not None, bool(script or page)
     is_tree = recursive or (listed is not None and not put)
-    is_one = is_check or put or recursive or listed is not None
+    too_many = len(paths) > 1 and (is_check or put or recursive or listed is not None)
+    is_listed_put = put and listed is not None and not is_set
     too_large = max_size is not None and not 0 < max_size <= LARGEST_PUT
     of_put = count != 1 or max_size is not None
     refuse_first(
-        (
-            len(paths) > 1 and is_one,
-            "-r, --files-from, --put and --check take one PATH",
-            "run one command for each",
-        ),
+        (too_many, "-r, --files-from, --put and --check take one PATH", "run one command for each"),
         (is_check + put + is_tree > 1, "-r, --check and --put exclude each other", _ONE),
         (is_check and path, "--check takes no PATH; the manifest names it", f"{_CHECK} MANIFEST"),
         ((format_ or manifest) and not is_tree, "--format and --manifest need -r", None),
@@ -173,11 +170,7 @@ def fs_presign(
         (too_large, "--max-size is 1 byte to 5GiB", None),
         (is_check and expires is not None, "--expires and --check exclude each other", None),
         (not (is_check or path), "PATH is missing", f"{_PROGRAM} PATH"),
-        (
-            put and listed is not None and not is_set,
-            "with --put, --files-from needs --page or --script",
-            None,
-        ),
+        (is_listed_put, "with --put, --files-from needs --page or --script", None),
     )
     if check is not None:
         return presigned_links.check_manifest(context, check)

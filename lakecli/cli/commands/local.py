@@ -13,9 +13,11 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Argument, Option, argument, flag, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.parsers import NO_METADATA, absolute
+from lakecli.cli.parsers import NO_METADATA, absolute, check_message
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository.transfer.ignore_patterns import Selection
+from lakecli.worktree.checkout import OwnChanges
+from lakecli.worktree.commit import CommitOptions
 from lakecli.worktree.git import GitRepository, find_git, ignore_in_git
 from lakecli.worktree.index import DIRECTORIES
 from lakecli.worktree.index import prune as prune_indexes
@@ -216,7 +218,7 @@ def local_checkout(
     for place in places:
         worktree = worktrees.open_worktree(context, place, links=links)
         worktrees.checkout_worktree(
-            context, worktree, ref=ref, discard=True, yes=yes, transfer=transfer
+            context, worktree, ref=ref, policy=OwnChanges.DISCARD, transfer=transfer, yes=yes
         )
 
 
@@ -245,8 +247,6 @@ def local_pull(
         lakecli local pull
         lakecli local pull ./data --force
     """
-    from lakecli.worktree.checkout import OwnChanges
-
     worktree = worktrees.open_worktree(context, directory, links=links)
     brought = worktrees.pull_worktree(
         context, worktree, OwnChanges.FORCE if force else OwnChanges.KEEP, transfer
@@ -292,16 +292,11 @@ def local_commit(
         lakecli local commit -m "Add the numbers of March"
         lakecli local commit ./data -m "Clean up" --include 'raw/**'
     """
-    worktrees.commit_worktree(
-        context,
-        worktrees.open_worktree(context, directory, links=links),
-        message=message,
-        allow_empty_message=allow_empty_message,
-        metadata=metadata,
-        transfer=transfer,
-        selection=Selection(include, exclude),
-        ours=ours,
-    )
+    worktree = worktrees.open_worktree(context, directory, links=links)
+    check_message(message, allow_empty=allow_empty_message)
+    selection = Selection(include, exclude)
+    options = CommitOptions(message, context.committer(), metadata, selection, ours=ours)
+    worktrees.commit_worktree(context, worktree, options, transfer)
 
 
 @answers(ChangedPath, each=True)

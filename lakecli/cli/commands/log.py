@@ -3,11 +3,10 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, as_directory, ref_of
@@ -21,9 +20,6 @@ from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.log import LogOptions, log_graph
 from lakecli.repository.log import log as open_log
-
-if TYPE_CHECKING:
-    from lakecli.cli.commands.log_format import Drawn
 
 T = TypeVar("T")
 
@@ -128,7 +124,11 @@ def log(
         return context.out.page(items, amount=amount, name=id_of)
 
     if graph:
-        with _draw(context, repository, ref_of(ref), options) as drawn:
+        from lakecli.cli.commands.log_format import draw, ref_names
+
+        width = context.out.width if context.out.terminal and not context.out.whole else None
+        with log_graph(repository, ref_of(ref), options) as lines:
+            drawn = draw(lines, ref_names(repository), context.out.style, width)
             for item in cut(drawn, lambda item: item.commit.id):
                 context.out.say(item.text)
         return
@@ -144,7 +144,12 @@ def log(
     with open_log(repository, ref_of(ref), options) as commits:
         shown = cut(commits, lambda commit: commit.id)
         if dot:
-            _write_dot(context, shown)
+            from lakecli.cli.commands.log_format import DOT_END, DOT_START, dot_text
+
+            context.out.say(*DOT_START)
+            for commit in shown:
+                context.out.say(dot_text(commit))
+            context.out.say(*DOT_END)
             return
         if write is not None and not context.out.json:
             write(repository, shown)
@@ -187,24 +192,3 @@ def _paths(option: str, texts: Sequence[str]) -> list[bytes]:
     if "" in texts:
         raise UsageError(f"{option} has an empty path", hint=f"{option} a,b")
     return [os.fsencode(text) for text in texts]
-
-
-@contextmanager
-def _draw(
-    context: Context, repository: Repository, ref: str, options: LogOptions
-) -> "Iterator[Iterator[Drawn]]":
-    from lakecli.cli.commands.log_format import draw, ref_names
-
-    with log_graph(repository, ref, options) as lines:
-        out = context.out
-        width = out.width if out.terminal and not out.whole else None
-        yield draw(lines, ref_names(repository), out.style, width)
-
-
-def _write_dot(context: Context, commits: Iterable[Commit]) -> None:
-    from lakecli.cli.commands.log_format import DOT_END, DOT_START, dot_text
-
-    context.out.say(*DOT_START)
-    for commit in commits:
-        context.out.say(dot_text(commit))
-    context.out.say(*DOT_END)

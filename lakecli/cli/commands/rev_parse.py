@@ -152,23 +152,18 @@ def show_commit(
     """
     repository = context.synced_repository(ref, at_op=at_op)
     found = library.show_commit(repository, ref_of(ref))
-    if stat.stat:
-        _show_changes(context, repository, found, metarange=show_meta_range_id, depth=stat.depth)
+    lines = log_lines(found, show_metarange=show_meta_range_id)
+    if not stat.stat:
+        context.out.emit(found, text=lambda: lines)
         return
-    context.out.emit(found, text=lambda: log_lines(found, show_metarange=show_meta_range_id))
-
-
-def _show_changes(
-    context: Context, repository: Repository, commit: Commit, *, metarange: bool, depth: int
-) -> None:
     from lakecli.cli.commands.differences import show_counts
     from lakecli.committed.change_counts import count_changes
     from lakecli.repository.diff import diff_commit
 
-    changes = diff_commit(repository, commit)
+    changes = diff_commit(repository, found)
     if context.out.json:
-        counts = list(count_changes(changes, depth=depth))
-        context.out.emit({"commit": commit, "changes": counts})
+        counts = list(count_changes(changes, depth=stat.depth))
+        context.out.emit({"commit": found, "changes": counts})
         return
-    context.out.say(*log_lines(commit, show_metarange=metarange), "")
-    show_counts(context.out, changes, depth=depth)
+    context.out.say(*lines, "")
+    show_counts(context.out, changes, depth=stat.depth)

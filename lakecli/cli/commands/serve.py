@@ -20,7 +20,7 @@ from lakecli.errors import LakeError, Unsupported, UsageError, install_command
 from lakecli.serving.clients import ClientKind, EndpointAddress, lines_for
 
 if TYPE_CHECKING:
-    from lakecli.repository.contract import BranchMover, Notice
+    from lakecli.repository.contract import Notice
     from lakecli.repository.handle.lake import LocalRepository
     from lakecli.serving.served import Served
 
@@ -104,7 +104,8 @@ def serve(
     if print_ is not None and fixed is not None:
         url = f"http://{host}:{port or 8000}"
         connection = EndpointAddress(url, *fixed, bucket=_first(context, repositories))
-        _print(context, connection, repositories=[], page="", read_only=read_only, only=print_)
+        nothing = ServedJson(page="", repositories=[], read_only=read_only)
+        _print(context, connection, nothing, print_)
         return
     try:
         from lakecli.serving import server
@@ -133,7 +134,8 @@ def serve(
 
     def started() -> None:
         to = EndpointAddress(url, access.access_key, secret, bucket=names[0] if names else "")
-        _print(context, to, names, page=page, read_only=read_only, only=print_)
+        shown = ServedJson(page=page, repositories=names, read_only=read_only)
+        _print(context, to, shown, print_)
         if open_:
             import webbrowser
 
@@ -171,32 +173,27 @@ def _first(context: Context, repositories: Sequence[LakeUri]) -> str:
 
 
 def _print(
-    context: Context,
-    connection: EndpointAddress,
-    repositories: Sequence[str],
-    *,
-    page: str,
-    read_only: bool,
-    only: ClientKind | None,
+    context: Context, connection: EndpointAddress, served: ServedJson, only: ClientKind | None
 ) -> None:
     """Print how to connect to an endpoint."""
-    own = ServedJson(page=page, repositories=repositories, read_only=read_only)
+    names = served["repositories"]
 
     def text() -> list[str]:
         if only is not None:
             return lines_for(only, connection)
-        named = ", ".join(repositories[:_SHOWN]) + (", …" if repositories[_SHOWN:] else "")
+        named = ", ".join(names[:_SHOWN]) + (", …" if names[_SHOWN:] else "")
         lines = [
-            f"Serving {named or 'no repository yet'}" + (", read-only" if read_only else ""),
+            f"Serving {named or 'no repository yet'}"
+            + (", read-only" if served["read_only"] else ""),
             f"Address: {connection.url}",
-            f"Page: {page}",
+            f"Page: {served['page']}",
         ]
         for kind in (ClientKind.ENV, ClientKind.DUCKDB, ClientKind.LAKECTL):
             lines += ["", f"{kind}:", *(f"  {line}" for line in lines_for(kind, connection))]
         others = ", ".join(kind for kind in ClientKind)
         return [*lines, "", f"For one client: --print {others}", "Ctrl-C ends it."]
 
-    context.out.emit(fields_of(connection) | own, text=text)
+    context.out.emit(fields_of(connection) | served, text=text)
     context.out.flush()
 
 
@@ -223,8 +220,6 @@ def _served(
     """
     from lakecli.opening import catch_up
     from lakecli.repository.open_remote import open_remote
-    from lakecli.repository.sharing.automatic import SharedMover
-    from lakecli.repository.undo.remote_undo import put_back
     from lakecli.serving.served import Opening, Served
 
     lake = context.lake()
@@ -234,15 +229,10 @@ def _served(
         context.add_hooks(opened)  # not kept until the end, since it is opened again and again
         return opened
 
-    def mover(repository: LocalRepository) -> BranchMover | None:
-        if repository.record.is_borrowed or not context.settings.sync(repository.name):
-            return None
-        return SharedMover(context.new_id(), who=context.committer, put_back=put_back)
-
     opening = Opening(
         repository=open_repository,
         namespace=lambda uri: open_remote(context.lake_home(), context.runtime, uri),
-        mover=mover,
+        mover=context.mover_of,
         catch_up=catch_up,
         notify=_Notices(context).show,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypedDict
 
 from lakecli.base.model import Entry
 from lakecli.cli.context import Context
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
-    from lakecli.repository.download_tree import DownloadReport
-    from lakecli.repository.transfer.plan import Listed, PathStep, PlanTotals
-    from lakecli.repository.upload_tree import UploadReport
+    from lakecli.repository.transfer.plan import Listed, PathStep, PlanTotals, TransferReport
+
+
+Failures: TypeAlias = Sequence[tuple[bytes, str]]
+"""The paths of objects that failed, each with the reason."""
 
 
 class PlannedStep(TypedDict):
@@ -109,13 +111,7 @@ def _named(counts: Mapping[str, int]) -> list[str]:
 
 
 def answer_transfer(
-    context: Context,
-    verb: str,
-    report: UploadReport | DownloadReport,
-    answer: type,
-    *,
-    hint: str,
-    **given: object,
+    context: Context, verb: str, report: TransferReport, answer: type, *, hint: str, **given: object
 ) -> None:
     """Report the result of a recursive transfer.
 
@@ -243,18 +239,13 @@ def note_left_out(context: Context, paths: Sequence[bytes]) -> None:
     context.out.note(f"left out: {', '.join(map(quote_path, paths[:3]))}{more}: {LEFT_OUT}")
 
 
-def failure_records(failures: Sequence[tuple[bytes, str]]) -> list[dict[str, object]]:
+def failure_records(failures: Failures) -> list[dict[str, object]]:
     """Return the JSON records of failures."""
     return [{"path": path, "error": why} for path, why in failures]
 
 
 def raise_failures(
-    context: Context,
-    failures: Sequence[tuple[bytes, str]],
-    *,
-    verb: str,
-    hint: str,
-    count: int | None = None,
+    context: Context, failures: Failures, *, verb: str, hint: str, count: int | None = None
 ) -> None:
     """Print failures, one line each, and raise an error; do nothing if there are none.
 

@@ -1,7 +1,7 @@
 """Functions shared by commands about linked directories: opening, comparing, checkouts, commits."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypedDict
@@ -14,7 +14,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.out.records import FailureJson, fields_of, pick
 from lakecli.cli.out.text import commit_lines, quote_path, shell_word
 from lakecli.cli.params import LinkOptions, TransferOptions
-from lakecli.cli.parsers import absolute, check_message
+from lakecli.cli.parsers import absolute
 from lakecli.errors import LakeError, is_interrupt
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
@@ -372,22 +372,17 @@ def checkout_worktree(
     worktree: Worktree,
     *,
     ref: str,
-    discard: bool,
+    policy: checkout.OwnChanges,
     transfer: TransferOptions,
-    force: bool = False,
     yes: bool = False,
 ) -> None:
     """Check out another ref in a working directory, and report the result.
 
     Args:
         ref: the ref; ``""`` for the commit that is checked out.
-        discard: discard all changes in the directory, after asking the user.
-        force: overwrite changed files if their objects differ in `ref`.
+        policy: what becomes of changed files; before all changes are discarded, the user is asked.
         yes: do not ask.
     """
-    policy = checkout.OwnChanges.REFUSE
-    if discard or force:
-        policy = checkout.OwnChanges.DISCARD if discard else checkout.OwnChanges.FORCE
     repository = worktree.repository
     with worktree.locked():
         worktree.follow_back()
@@ -400,7 +395,8 @@ def checkout_worktree(
             target = worktree.head()
         else:
             target = worktree.commit(link.at_head)
-        if discard and worktree.scan().changes and not yes:
+        is_asked = policy is checkout.OwnChanges.DISCARD and not yes
+        if is_asked and worktree.scan().changes:
             context.out.note("Uncommitted changes exist, the operation will revert all of them.")
             context.confirm(f"revert all changes in {worktree.root}", yes=yes)
         with downloading(context, repository, "checkout", transfer) as options:
@@ -413,13 +409,9 @@ def checkout_worktree(
 def commit_worktree(
     context: Context,
     worktree: Worktree,
-    *,
-    message: str,
-    allow_empty_message: bool,
-    metadata: Mapping[str, str],
+    options: CommitOptions,
     transfer: TransferOptions | None = None,
-    selection: Selection = EVERYTHING,
-    ours: bool = False,
+    *,
     is_plain: bool = False,
 ) -> None:
     """Commit the changes in a working directory, and report the commit.
@@ -427,26 +419,17 @@ def commit_worktree(
     If there are no changes, print the same message as lakectl. With `is_plain`, write the same JSON
     record as the command ``commit``.
     """
-    check_message(message, allow_empty=allow_empty_message)
-
     context.out.say("", f"Getting branch: {worktree.link.ref}")
     git = find_git(worktree.root, context.environ)
-    found = {} if git is None else commit_metadata(git, host="lakecli")
-    with downloading(context, worktree.repository, "commit", transfer) as options:
-        made = commit(
-            worktree,
-            CommitOptions(
-                message=message,
-                committer=context.committer(),
-                metadata={**found, **metadata},
-                selection=selection,
-                ours=ours,
-                uploading=UploadOptions(
-                    links=worktree.links, parallelism=options.parallelism, progress=options.progress
-                ),
-                downloading=DownloadOptions(parallelism=options.parallelism),
-            ),
+    if git is not None:
+        found = commit_metadata(git, host="lakecli")
+        options = options._replace(metadata={**found, **options.metadata})
+    with downloading(context, worktree.repository, "commit", transfer) as bringing:
+        uploading = UploadOptions(
+            links=worktree.links, parallelism=bringing.parallelism, progress=bringing.progress
         )
+        following = DownloadOptions(parallelism=bringing.parallelism)
+        made = commit(worktree, options._replace(uploading=uploading, downloading=following))
     context.out.emit(
         made.commit
         if is_plain
