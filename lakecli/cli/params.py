@@ -119,91 +119,87 @@ OperationId = Annotated[
 AtOp = Annotated[
     str,
     Option(
-        "--at-op",
-        metavar="ID",
-        help="Read the state right after an operation; see op log",
-        kind=Kind.OPERATION,
+        "ID", "Read the state right after an operation; see op log", "--at-op", kind=Kind.OPERATION
     ),
 ]
-Remote = Annotated[bool, Option("--remote", help="Move pushed refs back in the bucket, too")]
-Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation")]
-Message = Annotated[str, Option("--message", "-m", metavar="TEXT", help="Commit message")]
+Remote = Annotated[bool, Option(None, "Move pushed refs back in the bucket, too", "--remote")]
+Yes = Annotated[bool, Option(None, "Do not ask for confirmation", "--yes", "-y")]
+Message = Annotated[str, Option("TEXT", "Commit message", "--message", "-m")]
 CheckName = Annotated[str, Argument("NAME", "Name of a check: the setting checks.NAME")]
 Checks = Annotated[
     Sequence[str],
     Option(
+        "CHECK",
+        "Publish only if this passes: the name of a check (checks.NAME), or a command",
         "--check",
-        metavar="CHECK",
-        help="Publish only if this passes: the name of a check (checks.NAME), or a command",
     ),
 ]
 NoVerify = Annotated[
-    bool, Option("--no-verify", help="Leave out hooks of this machine; the operation log says so")
+    bool, Option(None, "Leave out hooks of this machine; the operation log says so", "--no-verify")
 ]
 Metadata = Annotated[
     Mapping[str, str],
     Option(
+        "KEY=VALUE[,...]",
+        "Metadata to record; quote a pair whose value has a comma: '\"KEY=A,B\"'",
         "--meta",
-        metavar="KEY=VALUE[,...]",
-        help="Metadata to record; quote a pair whose value has a comma: '\"KEY=A,B\"'",
         read=read_metadata,
     ),
 ]
 AllowEmptyMessage = Annotated[
-    bool, Option("--allow-empty-message", help="Commit without a message")
+    bool, Option(None, "Commit without a message", "--allow-empty-message")
 ]
 ContentType = Annotated[
-    str | None,
-    Option("--content-type", metavar="TYPE", help="Content type; default: by the suffix of PATH"),
+    str | None, Option("TYPE", "Content type; default: by the suffix of PATH", "--content-type")
 ]
-Amount = Annotated[
-    int, Option("--amount", min=-1, metavar="N", help="Show at most N; 0 or -1 for all")
-]
-After = Annotated[str, Option("--after", metavar="NAME", help="Start after this name")]
-Prefix = Annotated[str, Option("--prefix", metavar="TEXT", help="Only what begins with this")]
+Amount = Annotated[int, Option("N", "Show at most N; 0 or -1 for all", "--amount", min=-1)]
+After = Annotated[str, Option("NAME", "Start after this name", "--after")]
+Prefix = Annotated[str, Option("TEXT", "Only what begins with this", "--prefix")]
 Expires = Annotated[
     timedelta | None,
     Option(
+        "TIME",
+        "Lifetime of the URL: 90s, 30m, 12h or 7d; default: 15m (presign.expires)",
         "--expires",
-        metavar="TIME",
-        help="Lifetime of the URL: 90s, 30m, 12h or 7d; default: 15m (presign.expires)",
         read=read_duration,
     ),
 ]
-Recursive = Annotated[bool, Option("--recursive", "-r", help="All objects below the path")]
+Recursive = Annotated[bool, Option(None, "All objects below the path", "--recursive", "-r")]
 ForceWithLease = Annotated[
     str | None,
     Option(
+        "[=COMMIT]",
+        "Move the branch or tag even backwards, unless somebody else moved it in the bucket",
         "--force-with-lease",
-        metavar="[=COMMIT]",
-        help="Move the branch or tag even backwards, unless somebody else moved it in the bucket",
         bare="",
     ),
 ]
-DryRun = Annotated[bool, Option("--dry-run", help="Show what would be done, but do nothing")]
+DryRun = Annotated[bool, Option(None, "Show what would be done, but do nothing", "--dry-run")]
 ParentNumber = Annotated[
     int | None,
     Option(
+        "N",
+        "Compare a merge commit with its parent N, counted from 1",
         "--parent-number",
         "-m",
         min=1,
-        metavar="N",
-        help="Compare a merge commit with its parent N, counted from 1",
     ),
 ]
 Winner = Annotated[
     Side | None,
-    Option("--strategy", help="Resolve all conflicts: take the source's side or the destination's"),
+    Option(
+        None, "Resolve all conflicts: take the source's side or the destination's", "--strategy"
+    ),
 ]
 AllowEmptyCommit = Annotated[
-    bool, Option("--allow-empty-commit", "--allow-empty", help="Commit even if nothing changes")
+    bool, Option(None, "Commit even if nothing changes", "--allow-empty-commit", "--allow-empty")
 ]
-ShowMetarangeId = Annotated[bool, Option("--show-meta-range-id", help="Show the metarange ID too")]
+ShowMetarangeId = Annotated[bool, Option(None, "Show the metarange ID too", "--show-meta-range-id")]
 SettingName = Annotated[
     str, Argument("KEY", "Name of a setting, as in lakecli config list", kind=Kind.SETTING)
 ]
 NO_EFFECT: Final = "Accepted for lakectl compatibility; has no effect"
-PreSign = Annotated[bool, Option("--pre-sign", hidden=True, help=NO_EFFECT)]
+PreSign = Annotated[bool, Option(None, NO_EFFECT, "--pre-sign", hidden=True)]
 
 
 class EngineName(StrEnum):
@@ -215,12 +211,10 @@ class EngineName(StrEnum):
 
 
 Include = Annotated[
-    Sequence[str],
-    Option("--include", metavar="PATTERN", help="Only paths that match, as in .gitignore"),
+    Sequence[str], Option("PATTERN", "Only paths that match, as in .gitignore", "--include")
 ]
 Exclude = Annotated[
-    Sequence[str],
-    Option("--exclude", metavar="PATTERN", help="Not paths that match, as in .gitignore"),
+    Sequence[str], Option("PATTERN", "Not paths that match, as in .gitignore", "--exclude")
 ]
 
 
@@ -256,8 +250,8 @@ class SelectionOptions(NamedTuple):
 class LinkOptions(NamedTuple):
     """Options for symbolic links in a directory."""
 
-    follow: Annotated[bool, Option("--follow", help="Follow symbolic links")] = False
-    skip: Annotated[bool, Option("--skip", help="Skip symbolic links and special files")] = False
+    follow: Annotated[bool, Option(None, "Follow symbolic links", "--follow")] = False
+    skip: Annotated[bool, Option(None, "Skip symbolic links and special files", "--skip")] = False
 
     def policy(self) -> "LinkPolicy":
         """Return the policy that ``--follow`` or ``--skip`` selects; by default, links are errors.
@@ -279,14 +273,14 @@ class TransferOptions(NamedTuple):
     workers: Annotated[
         int | None,
         Option(
+            "N",
+            "Transfer N objects at a time; default: 25 (transfer.parallelism)",
             "--parallelism",
             "-p",
             min=1,
-            metavar="N",
-            help="Transfer N objects at a time; default: 25 (transfer.parallelism)",
         ),
     ] = None
-    no_progress: Annotated[bool, Option("--no-progress", help="Show no progress")] = False
+    no_progress: Annotated[bool, Option(None, "Show no progress", "--no-progress")] = False
 
 
 def refuse_several(given: Mapping[str, bool]) -> None:
@@ -329,19 +323,17 @@ class EngineOptions(NamedTuple):
     engine: Annotated[
         EngineName,
         Option(
+            "ENGINE",
+            "Where the work runs: local (this process), spark, or auto (by number of objects)",
             "--engine",
-            metavar="ENGINE",
-            help="Where the work runs: local (this process), spark, or auto (by number of objects)",
         ),
     ] = EngineName.AUTO
     master: Annotated[
-        str, Option("--master", metavar="URL", help="Spark master; default: local[*], this machine")
+        str, Option("URL", "Spark master; default: local[*], this machine", "--master")
     ] = ""
     conf: Annotated[
         Mapping[str, str],
-        Option(
-            "--conf", metavar="KEY=VALUE", help="Spark setting, as for spark-submit", read=read_conf
-        ),
+        Option("KEY=VALUE", "Spark setting, as for spark-submit", "--conf", read=read_conf),
     ] = NO_METADATA
 
     @property
@@ -362,10 +354,10 @@ class StatOptions(NamedTuple):
     """Options that count differences by prefix instead of listing them."""
 
     stat: Annotated[
-        bool, Option("--stat", help="Count paths and bytes by prefix instead of listing paths")
+        bool, Option(None, "Count paths and bytes by prefix instead of listing paths", "--stat")
     ] = False
     depth: Annotated[
-        int, Option("--depth", min=0, metavar="N", help="With --stat, most directories in a prefix")
+        int, Option("N", "With --stat, most directories in a prefix", "--depth", min=0)
     ] = 1
 
 
@@ -375,14 +367,15 @@ class DecisionOptions(NamedTuple):
     take: Annotated[
         Sequence[str],
         Option(
-            "--take",
-            metavar="SIDE:PATTERN",
-            help="Resolve conflicts at matching paths: source:PATTERN or dest:PATTERN, as in "
+            "SIDE:PATTERN",
+            "Resolve conflicts at matching paths: source:PATTERN or dest:PATTERN, as in "
             ".gitignore; the last match counts",
+            "--take",
         ),
     ] = ()
     table_logs: Annotated[
-        bool, Option("--table-logs", help="Resolve conflicts in logs of tables, too, and lose rows")
+        bool,
+        Option(None, "Resolve conflicts in logs of tables, too, and lose rows", "--table-logs"),
     ] = False
 
     def decisions(self, strategy: "Side | None" = None, plan: "Path | None" = None) -> "Decisions":

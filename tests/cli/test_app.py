@@ -182,7 +182,7 @@ def test_parameters_are_converted_to_their_types(cli: Cli, probe: Callable[..., 
         metadata: params.Metadata = NO_METADATA,
         expires: params.Expires = None,
         yes: params.Yes = False,
-        pre_sign: Annotated[bool | None, Option("--pre-sign/--no-pre-sign")] = None,
+        pre_sign: Annotated[bool | None, Option(None, "", "--pre-sign/--no-pre-sign")] = None,
     ) -> int:
         seen.append((branch, refs, dict(metadata), expires, yes, pre_sign))
         return ExitCode.DIFFERENCES

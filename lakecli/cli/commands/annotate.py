@@ -13,7 +13,7 @@ from lakecli.repository.annotate import annotate as open_annotations
 
 FirstParent = Annotated[
     bool,
-    Option("--first-parent", help="Name the merge that brought a change, not the merged commit"),
+    Option(None, "Name the merge that brought a change, not the merged commit", "--first-parent"),
 ]
 
 _MAX_MESSAGE: Final = 200

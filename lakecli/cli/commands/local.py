@@ -30,7 +30,7 @@ Directory = Annotated[
 ]
 GitIgnore = Annotated[
     bool,
-    Option("--gitignore/--no-gitignore", help="In a Git work tree, have Git ignore the directory"),
+    Option(None, "In a Git work tree, have Git ignore the directory", "--gitignore/--no-gitignore"),
 ]
 
 

@@ -53,14 +53,14 @@ class NamesOptions(NamedTuple):
     files_from: Annotated[
         str | None,
         Option(
-            "--files-from",
-            metavar="FILE",
-            help="Only what FILE names, relative to the given path, one name a line; - for "
+            "FILE",
+            "Only what FILE names, relative to the given path, one name a line; - for "
             "standard input",
+            "--files-from",
         ),
     ] = None
     null: Annotated[
-        bool, Option("--null", "-z", help="Names of --files-from end with NUL, not with a newline")
+        bool, Option(None, "Names of --files-from end with NUL, not with a newline", "--null", "-z")
     ] = False
 
 

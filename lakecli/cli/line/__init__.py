@@ -10,7 +10,7 @@ argument or an option. An argument or option of several commands is declared by 
 the parameter. An argument or option of one command is declared by the default of the parameter,
 with `declare.argument`, `declare.option` or `declare.flag`::
 
-    Amount = Annotated[int, Option("--amount", min=0, metavar="N", help="Show at most N")]
+    Amount = Annotated[int, Option("N", "Show at most N", "--amount", min=0)]
 
     def log(context: Context, *, amount: Amount = 100, graph: bool = flag("Draw the graph")): ...
 
@@ -62,22 +62,6 @@ from lakecli.cli.line.declare import (
     option,
 )
 
-__all__ = [
-    "BOOLEANS",
-    "GLOBAL_OPTIONS",
-    "REQUIRED",
-    "VERSION_FLAGS",
-    "Argument",
-    "Declaration",
-    "Globals",
-    "Kind",
-    "Option",
-    "Parameter",
-    "argument",
-    "find_action",
-    "flag",
-    "option",
-    "split",
-    "take_globals",
-    "without_secrets",
-]
+__all__ = ["BOOLEANS", "GLOBAL_OPTIONS", "VERSION_FLAGS", "Globals", "split", "take_globals"]
+__all__ += ["REQUIRED", "Argument", "Declaration", "Kind", "Option", "Parameter"]
+__all__ += ["argument", "find_action", "flag", "option", "without_secrets"]

@@ -16,23 +16,23 @@ from lakecli.cli.line.declare import Kind, Option
 from lakecli.errors import UsageError
 
 GLOBAL_OPTIONS: Final = (
-    Option("--base-uri", metavar="URI", help="Prefix of URIs that do not begin with lakefs://"),
-    Option("-c", "--config", metavar="FILE", help="Use this configuration file"),
-    Option("--json", help="Answer in JSON"),
-    Option("-q", "--quiet", help="Show no progress and no notes"),
-    Option("--no-color", help="No colours or progress bars"),
-    Option("--no-pager", help="Show long output without a pager"),
-    Option("--no-trunc", help="Show IDs and cells of tables whole"),
-    Option("--verbose", help="Show debug messages, the number of requests, tracebacks"),
-    Option("--log-level", metavar="LEVEL", help="Log from this level on: debug, info, …"),
-    Option("--log-format", metavar="FORMAT", help="Format of the log: text or json"),
+    Option("URI", "Prefix of URIs that do not begin with lakefs://", "--base-uri"),
+    Option("FILE", "Use this configuration file", "-c", "--config"),
+    Option(None, "Answer in JSON", "--json"),
+    Option(None, "Show no progress and no notes", "-q", "--quiet"),
+    Option(None, "No colours or progress bars", "--no-color"),
+    Option(None, "Show long output without a pager", "--no-pager"),
+    Option(None, "Show IDs and cells of tables whole", "--no-trunc"),
+    Option(None, "Show debug messages, the number of requests, tracebacks", "--verbose"),
+    Option("LEVEL", "Log from this level on: debug, info, …", "--log-level"),
+    Option("FORMAT", "Format of the log: text or json", "--log-format"),
     Option(
+        "FILE",
+        "Write the log to this file; - for standard error",
         "--log-output",
-        metavar="FILE",
-        help="Write the log to this file; - for standard error",
         kind=Kind.NOTHING,
     ),
-    Option("-h", "--help", help="Show help"),
+    Option(None, "Show help", "-h", "--help"),
 )
 """The options that every command takes; the last spelling of an option names a field of `Globals`.
 """

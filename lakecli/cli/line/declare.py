@@ -79,9 +79,9 @@ class Option:
 
     def __init__(
         self,
+        metavar: str | None,
+        help: str,
         *flags: str,
-        metavar: str | None = None,
-        help: str = "",
         min: int | None = None,
         hidden: bool = False,
         bare: str | None = None,
@@ -126,7 +126,7 @@ class Declared(NamedTuple):
 
 def flag(help: str, *flags: str, hidden: bool = False) -> Any:  # noqa: ANN401 - a boolean
     """Declare an option of one command that takes no value; see `Option`."""
-    return Declared(default=False, mark=Option(*flags, help=help, hidden=hidden))
+    return Declared(default=False, mark=Option(None, help, *flags, hidden=hidden))
 
 
 def option(
@@ -143,7 +143,7 @@ def option(
 
     The default is empty text or an empty collection, or ``None`` if the type allows it.
     """
-    mark = Option(*flags, metavar=metavar, help=help, min=min, hidden=hidden, read=read, kind=kind)
+    mark = Option(metavar, help, *flags, min=min, hidden=hidden, read=read, kind=kind)
     return Declared(default, mark)
 
 

@@ -20,15 +20,7 @@ time of a long listing."""
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")
 _STEP = 1000
-_ESCAPES: Final = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\t": "\\t",
-    "\n": "\\n",
-    "\v": "\\v",
-    "\f": "\\f",
-    "\r": "\\r",
-}
+_ESCAPES: Final = dict(zip("\a\b\t\n\v\f\r", "abtnvfr", strict=True))
 _METADATA_KEY_WIDTH = 18
 _SHOWN_PLACES: Final = 20
 _NO_CONTENT_TYPE: Final = "application/octet-stream"
@@ -143,7 +135,8 @@ def quote_paths(paths: Sequence[bytes]) -> Sequence[str]:
 
 
 def _escape(character: str) -> str:
-    return _ESCAPES.get(character) or _octal(character)
+    letter = _ESCAPES.get(character)
+    return _octal(character) if letter is None else f"\\{letter}"
 
 
 def _octal(character: str) -> str:

@@ -8,11 +8,11 @@ from lakecli.cli.line.argv import Globals, normalise, split, without_secrets
 from lakecli.cli.line.declare import Option
 
 OPTIONS = (
-    Option("--message", "-m", metavar="TEXT"),
-    Option("--recursive", "-r"),
-    Option("--yes", "-y"),
-    Option("--pre-sign/--no-pre-sign"),
-    Option("--amount", metavar="N"),
+    Option("TEXT", "", "--message", "-m"),
+    Option(None, "", "--recursive", "-r"),
+    Option(None, "", "--yes", "-y"),
+    Option(None, "", "--pre-sign/--no-pre-sign"),
+    Option("N", "", "--amount"),
 )
 COMMANDS = {("log",), ("branch",), ("branch", "list"), ("refs-dump",)}
 
