@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from lakecli.base.model import Branch, Commit, CommitId
 from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
@@ -17,9 +17,8 @@ from lakecli.cli.parsers import read_ref_of, repository_here
 from lakecli.errors import UsageError
 from lakecli.repository import branch as library
 from lakecli.repository.contract import Repository
-
-if TYPE_CHECKING:
-    from lakecli.repository.status import BranchStatus
+from lakecli.repository.log import show_commit
+from lakecli.repository.status import BranchStatus, status, with_distances
 
 
 class ListedBranchJson(TypedDict):
@@ -122,8 +121,6 @@ def branch_list(
     if context.out.terminal and not context.out.json:
         _list_for_people(context, opened, shown)
     elif (long or context.out.json) and library.is_shared(opened):
-        from lakecli.repository.status import with_distances
-
         context.out.table(
             ("Branch", "Commit ID", "Bucket"),
             with_distances(opened, shown),
@@ -139,8 +136,6 @@ def branch_list(
 
 def _list_for_people(context: Context, repository: Repository, found: Iterable[Branch]) -> None:
     """Print a table of branches, each with the age and the first line of its newest commit."""
-    from lakecli.repository.status import with_distances
-
     is_shared = library.is_shared(repository)
     with repository.lake.kv.read() as txn:
         refs = repository.refs(txn)
@@ -178,8 +173,6 @@ def branch_show(context: Context, branch: params.BranchUri, *, at_op: params.AtO
     if not (context.out.json or context.out.terminal):
         context.out.say(f"Commit ID: {found.commit_id}")
         return
-    from lakecli.repository.log import show_commit
-    from lakecli.repository.status import status
 
     (state,) = status(repository, found.name)
     commit = show_commit(repository, found.commit_id)
@@ -188,7 +181,7 @@ def branch_show(context: Context, branch: params.BranchUri, *, at_op: params.AtO
     context.out.emit(fields_of(state) | own, text=lambda: _lines(state, commit))
 
 
-def _lines(state: "BranchStatus", commit: Commit) -> Iterator[str]:
+def _lines(state: BranchStatus, commit: Commit) -> Iterator[str]:
     yield f"Commit ID: {state.commit_id}"
     yield f"Date: {local_date(commit.created_at)}"
     yield f"Message: {subject(commit)}"
@@ -334,7 +327,6 @@ def _move(
         named = parse_ref(to)
         context.repository(named, LakeUri(opened.name))
         expression = ref_of(named)
-    from lakecli.repository.log import show_commit
     from lakecli.repository.push import PushOptions, push_reset
 
     target = show_commit(opened, expression)
@@ -423,7 +415,6 @@ def _check(repository: Repository, branch: str, expressions: list[str]) -> None:
     Refs that are relative to the branch itself are not checked.
     """
     from lakecli.refs.expression import parse_expression
-    from lakecli.repository.log import show_commit
 
     for expression in expressions:
         if parse_expression(expression).base != branch:

@@ -11,15 +11,14 @@ from lakecli.base.model import Entry
 from lakecli.base.temporary_files import temporary_space
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, answer, are_given, iter_found
-from lakecli.cli.commands.transfers import emit_entry
+from lakecli.cli.commands.transfers import emit_entry, entry_record
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
-from lakecli.cli.out.records import EntryJson, answers, entry_record
+from lakecli.cli.out.records import EntryJson, answers
 from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri, PathOrDirectoryUris, PreSign
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.recorded import AsRecorded, locate
 from lakecli.repository.stat import stat
@@ -194,9 +193,12 @@ def fs_stat(
     from lakecli.cli.commands.presigned_links import presigned
 
     signed = presigned(context, repository, entry, name, expires)
-    record = entry_record(name, entry, physical_address=full_address(repository, entry))
     context.out.emit(
-        {**record, "url": signed.url, "expires_at": signed.expires_at},
+        {
+            **entry_record(repository, name, entry),
+            "url": signed.url,
+            "expires_at": signed.expires_at,
+        },
         text=lambda: entry_lines(
             name, entry, physical_address=signed.url, expires_at=signed.expires_at
         ),
@@ -211,7 +213,6 @@ def _answer_many(
             missing = [f"Path: {quote_path(name)}", "Missing: true", ""]
             answer(context, AskedEntryJson(path=name, missing=True), missing)
             continue
-        address = full_address(repository, entry)
-        record = entry_record(name, entry, physical_address=address)
-        lines = entry_lines(name, entry, physical_address=address)
-        answer(context, {**record, "missing": False}, chain(lines, [""]))
+        record = {**entry_record(repository, name, entry), "missing": False}
+        lines = entry_lines(name, entry, physical_address=str(record["physical_address"]))
+        answer(context, record, chain(lines, [""]))

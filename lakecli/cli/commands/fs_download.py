@@ -12,17 +12,21 @@ from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli import params
 from lakecli.cli.commands.fs_cat import pieces_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
-from lakecli.cli.commands.transfers import TransferPlanJson, answer_transfer, shown_plan
+from lakecli.cli.commands.transfers import (
+    TransferPlanJson,
+    answer_transfer,
+    entry_record,
+    shown_plan,
+)
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
-from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
+from lakecli.cli.out.records import EntryJson, FailureJson, answers
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.parsers import check_local
 from lakecli.errors import AlreadyExists, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions, download_object
 from lakecli.repository.download_tree import download_tree
-from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.stat import stat
 from lakecli.repository.transfer.ignore_patterns import IGNORE_FILE, Ignore, is_own
 from lakecli.stores.capabilities import PART_SIZE
@@ -229,9 +233,8 @@ def _write_to_pipe(
 def _answer_one(
     context: Context, repository: Repository, uri: LakeUri, entry: Entry, place: Path
 ) -> None:
-    address = full_address(repository, entry)
     context.out.emit(
-        {**entry_record(path_of(uri), entry, physical_address=address), "destination": place},
+        {**entry_record(repository, path_of(uri), entry), "destination": place},
         text=lambda: [f"download: {quote_path(str(uri))} to {quote_path(str(place))}"],
     )
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 from lakecli import native
 from lakecli.base.model import Entry
 from lakecli.base.uri import ref_of
+from lakecli.cli.commands.transfers import entry_record
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, flag, option
-from lakecli.cli.out.records import EntryJson, answers, entry_record, pick
+from lakecli.cli.out.records import EntryJson, answers, pick
 from lakecli.cli.out.text import human_size, local_date, quote_path, zones_of
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
 from lakecli.cli.parsers import read_size, read_time
 from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 from lakecli.repository.ls import find, ls
-from lakecli.repository.reading.addresses import full_address
 
 if TYPE_CHECKING:
     from lakecli.repository.du import PrefixUsage
@@ -121,9 +121,7 @@ def fs_ls(
     def record(item: ListedObject | ListedPrefix) -> dict[str, object]:
         if not isinstance(item, ListedObject):
             return {"type": _PREFIX, "path": item.path}
-        entry = counted(item)
-        address = full_address(repository, entry)
-        return {"type": _OBJECT, **entry_record(item.path, entry, physical_address=address)}
+        return {"type": _OBJECT, **entry_record(repository, item.path, counted(item))}
 
     delimiter = b"" if recursive else DELIMITER
     with ls(
@@ -195,9 +193,7 @@ def fs_find(
             return
         context.out.stream(
             found,
-            record=lambda item: entry_record(
-                *item, physical_address=full_address(repository, item[1])
-            ),
+            record=lambda item: entry_record(repository, *item),
             text=lambda item: quote_path(repository.at(ref, os.fsdecode(item[0]))),
         )
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
-from lakecli.cli.commands.transfers import emit_entry, raise_failures
+from lakecli.cli.commands.transfers import emit_entry, entry_record, raise_failures
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag, option
-from lakecli.cli.out.records import EntryJson, answers, entry_record
+from lakecli.cli.out.records import EntryJson, answers
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import BranchPathUris, ContentType, Metadata, NewPathUri
 from lakecli.cli.parsers import NO_METADATA, read_new_metadata
@@ -17,7 +17,6 @@ from lakecli.errors import UsageError
 from lakecli.repository.cp import update_metadata
 from lakecli.repository.handoff.incoming import record_object, take_in
 from lakecli.repository.handoff.link_sets import Arrival, ArrivalState, stage_arrived
-from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.staged.stager import NewAttributes
 from lakecli.repository.stat import stat
 
@@ -189,6 +188,4 @@ def fs_update_metadata(
     update_metadata(repository, branch, names, NewAttributes(content_type, metadata))
     if context.out.json:
         for name in names:
-            entry = stat(repository, branch, name)
-            address = full_address(repository, entry)
-            context.out.emit(entry_record(name, entry, physical_address=address))
+            context.out.emit(entry_record(repository, name, stat(repository, branch, name)))

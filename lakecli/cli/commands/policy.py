@@ -3,12 +3,11 @@
 import json
 import shlex
 import subprocess
-from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import Final, TypedDict
 
 from lakecli.cli.commands.names_from_file import read_document
 from lakecli.cli.context import Context
@@ -18,13 +17,11 @@ from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Amount, RepositoryUri, Yes
 from lakecli.errors import LakeError, NothingToDo, Refused, UsageError
 from lakecli.remote.policy import PolicyRecord, iter_policies, read_policy
+from lakecli.repository import branch_protect
+from lakecli.repository.contract import Repository
 from lakecli.repository.policy.bucket_policy import Cloud, bucket_policy
 from lakecli.repository.policy.rules import NO_RULES, rules_of
 from lakecli.stores.uri import parse
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
-    from lakecli.repository.sharing.set_policy import RefusedMove
 
 _NOTHING: Final = "# see: lakecli help policy\n"
 
@@ -206,12 +203,12 @@ def _run_editor(context: Context, name: str) -> None:
 
 
 def _set(
-    context: Context, opened: "Repository", present: PolicyRecord | None, text: str, *, yes: bool
+    context: Context, opened: Repository, present: PolicyRecord | None, text: str, *, yes: bool
 ) -> None:
     """Show what new rules would have refused, ask, and set them."""
     from lakecli.repository.sharing.set_policy import MOST_MOVES, iter_refused, set_by_command
 
-    refused: Sequence[RefusedMove] = list(iter_refused(opened, text))
+    refused = list(iter_refused(opened, text))
     if refused:
         context.out.note(f"it would have refused {len(refused)} of the last {MOST_MOVES} moves:")
     for each in islice(refused, 10):
@@ -240,11 +237,11 @@ def branch_protect_list(
     Examples:
         lakecli branch-protect list lakefs://demo
     """
-    from lakecli.repository.branch_protect import patterns
-
     context.out.table(
         ("Branch Name Pattern",),
-        context.out.page(iter(patterns(context.repository(repository))), amount=amount),
+        context.out.page(
+            iter(branch_protect.patterns(context.repository(repository))), amount=amount
+        ),
         row=lambda item: (item,),
         record=lambda item: PatternJson(pattern=item),
     )
@@ -271,9 +268,7 @@ def branch_protect_add(
         lakecli branch-protect add lakefs://demo main
         lakecli branch-protect add lakefs://demo 'stable_*'
     """
-    from lakecli.repository.branch_protect import add
-
-    add(context.synced_repository(repository), pattern, who=context.committer())
+    branch_protect.add(context.synced_repository(repository), pattern, who=context.committer())
     context.out.emit(PatternJson(pattern=pattern), text=list)
 
 
@@ -288,7 +283,5 @@ def branch_protect_delete(
     Examples:
         lakecli branch-protect delete lakefs://demo stable_*
     """
-    from lakecli.repository.branch_protect import delete
-
-    delete(context.synced_repository(repository), pattern, who=context.committer())
+    branch_protect.delete(context.synced_repository(repository), pattern, who=context.committer())
     context.out.emit(PatternJson(pattern=pattern), text=list)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, ref_of
@@ -13,13 +13,11 @@ from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefUri, RefUris, ShowMetarangeId, StatOptions
 from lakecli.cli.parsers import read_ref
+from lakecli.committed.change_counts import ChangeCounts, count_changes
 from lakecli.errors import NotFound, UsageError
+from lakecli.refs.resolve import Resolved
 from lakecli.repository import log as library
 from lakecli.repository.contract import Repository
-
-if TYPE_CHECKING:
-    from lakecli.committed.change_counts import ChangeCounts
-    from lakecli.refs.resolve import Resolved
 
 
 class ResolvedJson(TypedDict):
@@ -55,7 +53,7 @@ class CommitChangesJson(TypedDict):
     """
 
     commit: Commit
-    changes: Sequence["ChangeCounts"]
+    changes: Sequence[ChangeCounts]
 
 
 @answers(ResolvedJson, each=True)
@@ -108,7 +106,7 @@ def rev_parse(
 
 def _resolve_each(
     context: Context, *, at_op: str
-) -> "Iterator[tuple[str, tuple[LakeUri, Resolved] | None]]":
+) -> Iterator[tuple[str, tuple[LakeUri, Resolved] | None]]:
     """Yield each ref from standard input with its commit, or ``None`` if it names no commit."""
     opened: dict[str, Repository] = {}
     for question in iter_questions(bytes_of(context), null=False):
@@ -126,7 +124,7 @@ def _resolve_each(
             yield text, found
 
 
-def _record(uri: LakeUri, resolved: "Resolved") -> dict[str, object]:
+def _record(uri: LakeUri, resolved: Resolved) -> dict[str, object]:
     return {"uri": str(uri)} | fields_of(resolved)
 
 
@@ -157,7 +155,6 @@ def show_commit(
         context.out.emit(found, text=lambda: lines)
         return
     from lakecli.cli.commands.differences import show_counts
-    from lakecli.committed.change_counts import count_changes
     from lakecli.repository.diff import diff_commit
 
     changes = diff_commit(repository, found)

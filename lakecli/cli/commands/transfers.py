@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypedDict
 
 from lakecli.base.model import Entry
 from lakecli.cli.context import Context
-from lakecli.cli.out.records import FailureJson, entry_record, pick
+from lakecli.cli.out.records import EntryJson, FailureJson, pick
 from lakecli.cli.out.text import entry_lines, human_size, quote_path
 from lakecli.errors import PartialFailure
 from lakecli.repository.reading.addresses import full_address
@@ -222,12 +222,25 @@ def _plan_record(plan: PlanTotals) -> dict[str, object]:
     return record | {"failed": len(plan.failures), "failures": failure_records(plan.failures)}
 
 
+def entry_record(repository: Repository, path: bytes, entry: Entry) -> EntryJson:
+    """Return the JSON record of an object, with the full URI of its bytes."""
+    # Not by `pick`: a listing has one for each object.
+    return {
+        "path": path,
+        "size": entry.size,
+        "checksum": entry.checksum,
+        "modified_at": entry.modified_at,
+        "content_type": entry.content_type,
+        "metadata": entry.metadata,
+        "physical_address": full_address(repository, entry),
+    }
+
+
 def emit_entry(context: Context, repository: Repository, path: bytes, entry: Entry) -> None:
     """Report one object, with the full URI of its bytes."""
-    address = full_address(repository, entry)
     context.out.emit(
-        lambda: entry_record(path, entry, physical_address=address),
-        text=lambda: entry_lines(path, entry, physical_address=address),
+        lambda: entry_record(repository, path, entry),
+        text=lambda: entry_lines(path, entry, physical_address=full_address(repository, entry)),
     )
 
 

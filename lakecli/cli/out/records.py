@@ -18,7 +18,6 @@ from json import JSONEncoder
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypedDict, TypeVar, cast
 
-from lakecli.base.model import Entry
 from lakecli.cli.out.text import rfc3339
 from lakecli.errors import LakeError
 
@@ -203,17 +202,3 @@ class FailureJson(TypedDict):
 
     path: bytes | str
     error: str
-
-
-def entry_record(path: bytes, entry: Entry, *, physical_address: str) -> EntryJson:
-    """Return the JSON record of an object; the address is the full URI."""
-    # Not by `pick`: a listing has one for each object.
-    return {
-        "path": path,
-        "size": entry.size,
-        "checksum": entry.checksum,
-        "modified_at": entry.modified_at,
-        "content_type": entry.content_type,
-        "metadata": entry.metadata,
-        "physical_address": physical_address,
-    }
