@@ -21,7 +21,7 @@ operation. Staged records are read from the images of the newer operations, whic
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from heapq import merge
 from itertools import chain, groupby, islice
@@ -129,12 +129,12 @@ class Operation(NamedTuple):
         id: 16 random bytes.
         repository: the 16 bytes of the repository's UUID.
         at: when the operation was appended, in whole seconds.
-        command: what the user typed, without secrets; may be empty.
-        kind: what was done: ``commit``, ``branch create``, …
+        command: the command line, without secrets; may be empty.
+        kind: kind of operation, such as commit.
         refs: the changes of refs, in the order in which they were made.
         staging: the staging areas that the operation wrote to.
         sealed: the staging tokens that the operation committed or discarded, kept for undo.
-        metadata: more facts for the operation log, by name.
+        metadata: further details, such as undoes: the ID of the operation that was undone.
         sequence: the operation's number in the repository, from 1; set by `append`.
         parts: the number of transactions that have written the operation; 0 if an older lakecli
             wrote it, which did not count transactions.
@@ -151,6 +151,16 @@ class Operation(NamedTuple):
     metadata: Mapping[str, str] = NO_METADATA
     sequence: int = 0
     parts: int = 1
+
+    @property
+    def hex_id(self) -> str:
+        """ID of the operation, 32 hex digits."""
+        return self.id.hex()
+
+    @property
+    def staged(self) -> Sequence[str]:
+        """Branches on which the operation staged or unstaged changes."""
+        return sorted({change.branch for change in self.staging})
 
 
 def append(txn: WriteTransaction, operation: Operation) -> Operation:

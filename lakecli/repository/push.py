@@ -108,7 +108,12 @@ class PushFailure(NamedTuple):
 
 
 class PushReport(NamedTuple):
-    """What a push did to all refs."""
+    """What a push did to all refs.
+
+    Attributes:
+        pushed: branches and tags that were pushed or did not need a push.
+        failed: branches and tags that were not pushed, with the reasons.
+    """
 
     pushed: tuple[RefPush, ...]
     failed: tuple[PushFailure, ...]

@@ -280,19 +280,29 @@ def write_link(root: Path, link: Link) -> None:
     sync_directory(root)
 
 
-class Linked(NamedTuple):
-    """A linked directory that a search has found.
+class LinkedDirectory(NamedTuple):
+    """A linked directory.
 
     Attributes:
-        directory: the path relative to the directory where the search began.
+        directory: path of the directory; in a list, relative to the directory searched.
         link: the link; ``None`` if the `.lakefs_ref.yaml` is malformed, or another user owns it.
     """
 
     directory: Path
     link: Link | None
 
+    @property
+    def uri(self) -> str | None:
+        """URI with which the directory is linked; ``None`` if its .lakefs_ref.yaml is malformed."""
+        return None if self.link is None else str(self.link.src)
 
-def find_linked(start: Path, *, trust: Collection[str] = ()) -> Iterator[Linked]:
+    @property
+    def commit_id(self) -> CommitId | None:
+        """Commit with which the directory was last synced; ``None`` before the first checkout."""
+        return None if self.link is None else self.link.at_head
+
+
+def find_linked(start: Path, *, trust: Collection[str] = ()) -> Iterator[LinkedDirectory]:
     """Yield the linked directories at and below a directory, in order of their names."""
     name = os.fsdecode(LINK_FILE)
     for place, directories, files in os.walk(start):
@@ -304,4 +314,4 @@ def find_linked(start: Path, *, trust: Collection[str] = ()) -> Iterator[Linked]
                 link = read_link(found, trust=trust)
             except (IntegrityError, Refused):
                 link = None
-            yield Linked(found.relative_to(start), link)
+            yield LinkedDirectory(found.relative_to(start), link)

@@ -2,9 +2,8 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import Annotated
 
-from lakecli.base.model import CommitId
 from lakecli.cli import params
 from lakecli.cli.commands import worktrees
 from lakecli.cli.commands.differences import DifferenceJson
@@ -21,7 +20,7 @@ from lakecli.worktree.commit import CommitOptions
 from lakecli.worktree.git import GitRepository, find_git, ignore_in_git
 from lakecli.worktree.index import DIRECTORIES
 from lakecli.worktree.index import prune as prune_indexes
-from lakecli.worktree.link import find_linked
+from lakecli.worktree.link import LinkedDirectory, find_linked
 from lakecli.worktree.status import ChangedPath, status
 from lakecli.worktree.worktree import Worktree, not_linked
 
@@ -32,20 +31,6 @@ GitIgnore = Annotated[
     bool,
     Option(None, "In a Git work tree, have Git ignore the directory", "--gitignore/--no-gitignore"),
 ]
-
-
-class LinkedDirectoryJson(TypedDict):
-    """A working directory.
-
-    Attributes:
-        directory: path of the directory; in a list, relative to the directory searched.
-        uri: URI with which the directory is linked; null if its .lakefs_ref.yaml is malformed.
-        commit_id: commit with which the directory was last synced; null before the first checkout.
-    """
-
-    directory: Path
-    uri: str | None
-    commit_id: CommitId | None
 
 
 @answers(worktrees.SyncedJson)
@@ -99,7 +84,7 @@ def local_clone(
     worktrees.answer_synced(context, worktree, brought, "Clone")
 
 
-@answers(LinkedDirectoryJson)
+@answers(LinkedDirectory)
 def local_init(
     context: Context,
     path: params.PrefixUri,
@@ -134,12 +119,12 @@ def local_init(
     _ignore(context, git, root)
     link = worktree.link
     context.out.emit(
-        LinkedDirectoryJson(directory=root, uri=str(link.src), commit_id=link.at_head),
+        LinkedDirectory(root, link),
         text=lambda: [f"Successfully linked local directory '{root}' with remote '{link.src}'"],
     )
 
 
-@answers(LinkedDirectoryJson, each=True)
+@answers(LinkedDirectory, each=True)
 def local_list(
     context: Context,
     directory: str = argument("DIRECTORY", "Where to search; default: this directory", default="."),
@@ -172,13 +157,8 @@ def local_list(
         find_linked(start if git is None else git.root, trust=context.settings.local_trust),
         row=lambda item: (
             quote_path(str(item.directory)),
-            "malformed .lakefs_ref.yaml" if item.link is None else str(item.link.src),
-            "" if item.link is None else item.link.at_head or "",
-        ),
-        record=lambda item: LinkedDirectoryJson(
-            directory=item.directory,
-            uri=None if item.link is None else str(item.link.src),
-            commit_id=None if item.link is None else item.link.at_head,
+            item.uri or "malformed .lakefs_ref.yaml",
+            item.commit_id or "",
         ),
         kept=("Directory", "Remote URI"),
     )

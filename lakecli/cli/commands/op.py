@@ -1,8 +1,7 @@
 """``lakecli op``, ``undo`` and ``redo``: the operation log, undo and redo."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Final, TypedDict
 from lakecli.base.model import RefKind
 from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.context import Context
-from lakecli.cli.out.records import answers, pick
+from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.out.text import human_size, local_date, one_line, quote_path, short_age
 from lakecli.cli.params import Amount, HereRepositoryUri, OperationId, Remote, RepositoryUri, Yes
 from lakecli.cli.parsers import repository_here
@@ -55,60 +54,16 @@ class StagedPathJson(TypedDict):
     before: str
 
 
-class OperationJson(TypedDict):
-    """An operation of the log.
-
-    Attributes:
-        id: 32 hex digits.
-        kind: kind of operation, such as commit.
-        command: the command line; may be empty.
-        staged: branches on which the operation staged or unstaged changes.
-        undone: whether the operation is undone at present.
-        metadata: further details, such as undoes: the ID of the operation that was undone.
-    """
-
-    id: str
-    at: datetime
-    kind: str
-    command: str
-    refs: Sequence[RefChange]
-    staged: Sequence[str]
-    undone: bool
-    metadata: Mapping[str, str]
-
-
-class OperationShownJson(OperationJson):
+class OperationShownJson(TypedDict):
     """An operation with the paths that it staged.
 
-    The other fields are those of `OperationJson`.
+    The other fields are those of `LoggedOperation`.
 
     Attributes:
         paths: staged paths, at most the number that --amount gives.
     """
 
     paths: Sequence[StagedPathJson]
-
-
-class UndoneJson(TypedDict):
-    """The result of an undo or redo.
-
-    Attributes:
-        operation: ID of the operation that was undone or redone.
-        kind: kind of that operation, such as commit.
-        command: command line of that operation; may be empty.
-        appended: ID of the new operation, the undo or redo.
-        refs: branches, tags and repositories that changed.
-        staged: branches whose uncommitted changes were restored.
-        remote: branches and tags that were moved back in the bucket.
-    """
-
-    operation: str
-    kind: str
-    command: str
-    appended: str
-    refs: Sequence[RefChange]
-    staged: Sequence[str]
-    remote: Sequence[str]
 
 
 class CompactedJson(TypedDict):
@@ -125,7 +80,7 @@ class CompactedJson(TypedDict):
     after: int
 
 
-@answers(UndoneJson)
+@answers(Undone)
 def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remote = False) -> None:
     """Undo the last operation on a repository.
 
@@ -176,7 +131,7 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
         )
 
 
-@answers(UndoneJson)
+@answers(Undone)
 def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     """Redo the last undone operation.
 
@@ -204,7 +159,7 @@ def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     _bring_along(context, opened, done.appended, stays=done.operation.kind == RESET)
 
 
-@answers(UndoneJson)
+@answers(Undone)
 def op_undo(context: Context, repository: RepositoryUri, *, remote: Remote = False) -> None:
     """Undo the last operation on a repository; the same as lakecli undo.
 
@@ -214,7 +169,7 @@ def op_undo(context: Context, repository: RepositoryUri, *, remote: Remote = Fal
     undo(context, repository, remote=remote)
 
 
-@answers(UndoneJson)
+@answers(Undone)
 def op_redo(context: Context, repository: RepositoryUri) -> None:
     """Redo the last undone operation; the same as lakecli redo.
 
@@ -224,7 +179,7 @@ def op_redo(context: Context, repository: RepositoryUri) -> None:
     redo(context, repository)
 
 
-@answers(OperationJson, each=True)
+@answers(log.LoggedOperation, each=True)
 def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Amount = 100) -> None:
     """Show the operation log of a repository, newest operation first.
 
@@ -242,11 +197,11 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
     found = log.iter_log(context.logged_repository(repository_here(repository, context)))
     is_short = context.out.terminal and not context.out.whole
 
-    def row(item: log.Logged) -> tuple[str, ...]:
+    def row(item: log.LoggedOperation) -> tuple[str, ...]:
         operation = item.operation
         kind = operation.kind + (" (undone)" if item.undone else "")
         return (
-            operation.id.hex()[: log.SHORT_ID],
+            operation.hex_id[: log.SHORT_ID],
             short_age(operation.at, context.now()) if is_short else local_date(operation.at),
             *([] if is_short else [kind]),
             changes_line(operation, with_ids=not is_short),
@@ -257,12 +212,11 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
         ("Operation", "Time", *([] if is_short else ["Kind"]), "Changes", "Command"),
         context.out.page(found, amount=amount),
         row=row,
-        record=lambda item: operation_record(item.operation, undone=item.undone),
         kept=("Changes", "Command"),
     )
 
 
-def _with_kind(item: log.Logged) -> str:
+def _with_kind(item: log.LoggedOperation) -> str:
     """Return the command line of an operation; if it lacks the kind, put the kind before it."""
     kind, command = item.operation.kind, one_line(item.operation.command)
     said = command if kind in command else f"{kind}: {command}".rstrip(": ")
@@ -290,7 +244,7 @@ def op_show(
     logged = log.find_operation(opened, operation)
     paths, more = _paths(opened, logged.operation, amount)
     record = {
-        **operation_record(logged.operation, undone=logged.undone),
+        **fields_of(logged),
         "paths": [StagedPathJson(branch=name, path=path, before=was) for name, path, was in paths],
     }
 
@@ -352,7 +306,7 @@ def _paths(
     return shown, next(staged, None) is not None
 
 
-@answers(OperationJson)
+@answers(log.LoggedOperation)
 def op_restore(
     context: Context,
     repository: RepositoryUri,
@@ -375,15 +329,15 @@ def op_restore(
     opened = context.logged_repository(repository, operation=operation, syncs=True)
     wanted = log.find_operation(opened, operation).operation
     context.confirm(
-        f"restore {repository} to its state after operation {wanted.id.hex()[:12]}", yes=yes
+        f"restore {repository} to its state after operation {wanted.hex_id[:12]}", yes=yes
     )
     shared = remote or opened.syncs
     who = context.committer() if shared else ""
-    done = restore(opened, wanted.id.hex(), remote=shared, committer=who)
+    done = restore(opened, wanted.hex_id, remote=shared, committer=who)
     context.out.emit(
-        operation_record(done, undone=False),
+        log.LoggedOperation(done, undone=False),
         text=lambda: [
-            f"Restored {repository} to its state after operation {wanted.id.hex()[:12]}",
+            f"Restored {repository} to its state after operation {wanted.hex_id[:12]}",
             f"Changed: {changes_line(done)}",
         ],
     )
@@ -433,7 +387,7 @@ def _has_finished(context: Context, repository: Repository) -> bool:
     if not is_unfinished(repository, operation):
         return False
     written = _bring_back(context, repository, operation)
-    id_ = operation.id.hex()
+    id_ = operation.hex_id
     appended = next(
         each.operation
         for each in log.iter_log(repository)
@@ -489,18 +443,8 @@ def _warn_of_rest(context: Context, written: WriteReport, verb: str) -> None:
 
 
 def _answer(context: Context, word: str, done: Undone) -> None:
-    operation, appended = done.operation, done.appended
-    record = pick(
-        UndoneJson,
-        operation,
-        operation=operation.id.hex(),
-        appended=appended.id.hex(),
-        refs=appended.refs,
-        staged=_staged(appended),
-        remote=[each.name for each in done.remote],
-    )
-    context.out.emit(record, text=lambda: undone_lines(word, done))
-    warn_of_gone(context, appended)
+    context.out.emit(done, text=lambda: undone_lines(word, done))
+    warn_of_gone(context, done.appended)
 
 
 def warn_of_gone(context: Context, appended: Operation) -> None:
@@ -511,17 +455,6 @@ def warn_of_gone(context: Context, appended: Operation) -> None:
             f"garbage collection has deleted {gone} of the restored objects and lists of paths; "
             "upload these objects again before you push"
         )
-
-
-def operation_record(operation: Operation, *, undone: bool) -> OperationJson:
-    """Return the JSON record of an operation."""
-    return pick(
-        OperationJson, operation, id=operation.id.hex(), staged=_staged(operation), undone=undone
-    )
-
-
-def _staged(operation: Operation) -> list[str]:
-    return sorted({change.branch for change in operation.staging})
 
 
 def changes_line(operation: Operation, *, with_ids: bool = True) -> str:
@@ -555,7 +488,7 @@ def _change_text(change: RefChange, *, with_ids: bool) -> str:
 
 def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
     """Yield the lines that ``op show`` prints for an operation, except its staged paths."""
-    yield f"Operation: {operation.id.hex()}"
+    yield f"Operation: {operation.hex_id}"
     yield f"Time:      {local_date(operation.at)}"
     yield f"Kind:      {operation.kind}"
     if operation.command:
@@ -582,7 +515,7 @@ def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
 def undone_lines(word: str, done: Undone) -> Iterator[str]:
     """Yield the lines about an undo or redo; `word` is "Undone" or "Redone"."""
     operation = done.operation
-    yield f"{word} operation {operation.id.hex()[: log.SHORT_ID]}: {operation.kind}"
+    yield f"{word} operation {operation.hex_id[: log.SHORT_ID]}: {operation.kind}"
     if operation.command:
         yield f"Command: {one_line(operation.command)}"
     yield f"Changed: {changes_line(done.appended)}"

@@ -1,33 +1,30 @@
 """``lakecli push``."""
 
-from collections.abc import Sequence
 from typing import TypedDict
 
 from lakecli.cli.commands.moved_refs import UP_TO_DATE, pushed_line, read_lease, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
-from lakecli.cli.out.records import answers
+from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri, NoVerify
 from lakecli.cli.parsers import ref_here, repository_here
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.repository import push as pushing
-from lakecli.repository.push import PushFailure, Pushing, PushReport, RefPush
+from lakecli.repository.push import Pushing, PushReport
 
 
 class PushedJson(TypedDict):
     """The result of a push.
 
+    The other fields are those of `PushReport`.
+
     Attributes:
         repository: URI of the repository.
         dry_run: true if nothing was moved, because of --dry-run.
-        refs: branches and tags that were pushed or did not need a push.
-        failed: branches and tags that were not pushed, with the reasons.
     """
 
     repository: str
     dry_run: bool
-    refs: Sequence[RefPush]
-    failed: Sequence[PushFailure]
 
 
 @answers(PushedJson)
@@ -85,12 +82,8 @@ def push(
             report = pushing.PushReport((pushed,), ())
     for failed in report.failed:
         context.out.warn(f"{failed.kind} {failed.name}: {failed.error.message}")
-    context.out.emit(
-        PushedJson(
-            repository=repository.uri, dry_run=dry_run, refs=report.pushed, failed=report.failed
-        ),
-        text=lambda: _lines(report, dry_run=dry_run),
-    )
+    own = PushedJson(repository=repository.uri, dry_run=dry_run)
+    context.out.emit(own | fields_of(report), text=lambda: _lines(report, dry_run=dry_run))
     if report.failed:
         count = len(report.failed) + len(report.pushed)
         raise PartialFailure(

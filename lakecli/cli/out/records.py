@@ -45,15 +45,21 @@ VIEWS: Final[Mapping[str, str]] = {
     "KeptDump": "commits_meta_range_id=manifest.commits tags_meta_range_id=manifest.tags "
     "branches_meta_range_id=manifest.branches since until",
     "LeftOut": "kind name before after=commit_id change=reason",
+    "LinkedDirectory": "directory uri commit_id",
     "LinkFinding": "path state expired=is_expired expires_at seconds_left",
+    "LoggedOperation": "id=operation.hex_id operation.at operation.kind operation.command "
+    "operation.refs operation.staged undone operation.metadata",
     "LoggedMove": "commit_id=after before_commit_id=before at what=why who shared",
     "ObjectLink": "path size checksum url expires_at",
     "PullReport": "name before after state fetched.updated fetched.damaged",
+    "PushReport": "refs=pushed failed",
     "RefChange": "kind name before=position_before after=position_after",
     "RefOutcome": "kind name before after change",
     "RepositoryRecord": "name storage_namespace default_branch created_at range_entries uuid",
     "Resolved": "commit_id=commit.id kind base=name base_commit_id=base_id staging steps",
     "Restored": "repository=uri branches tags commits left_out updated",
+    "Undone": "operation=operation.hex_id operation.kind operation.command "
+    "appended=appended.hex_id appended.refs appended.staged remote=moved_back",
     "UploadLink": "id signed.url signed.expires_at signed.headers signed.fields physical_address",
 }
 """The fields of answers that contain only some fields of a library record, in order. Each is a

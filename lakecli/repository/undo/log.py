@@ -32,8 +32,12 @@ _MAX_CANDIDATES: Final = 10
 _DIGITS: Final = frozenset("0123456789abcdef")
 
 
-class Logged(NamedTuple):
-    """An operation of the log, and whether it is undone."""
+class LoggedOperation(NamedTuple):
+    """An operation of the log.
+
+    Attributes:
+        undone: whether the operation is undone at present.
+    """
 
     operation: Operation
     undone: bool
@@ -64,13 +68,13 @@ def is_passed_over(operation: Operation) -> bool:
     return operation.kind == FOLLOWED or not changes_something(operation)
 
 
-def iter_log(repository: Repository) -> Iterator[Logged]:
+def iter_log(repository: Repository) -> Iterator[LoggedOperation]:
     """Yield the operations of a repository, newest first."""
     with repository.lake.kv.read() as txn:
         yield from iter_logged(txn, repository)
 
 
-def iter_logged(txn: ReadTransaction, repository: Repository) -> Iterator[Logged]:
+def iter_logged(txn: ReadTransaction, repository: Repository) -> Iterator[LoggedOperation]:
     """Yield the operations of a repository that are not expired, newest first."""
     now = repository.lake.runtime.now()
     expired = expired_through(txn, repository, now=now, cutoff=now - KEPT_FOR)
@@ -79,7 +83,7 @@ def iter_logged(txn: ReadTransaction, repository: Repository) -> Iterator[Logged
     for operation in log.iter_operations(txn, repository.key):
         if operation.sequence <= expired:
             return
-        yield Logged(operation, operation.id.hex() in undone)
+        yield LoggedOperation(operation, operation.hex_id in undone)
         if UNDOES in operation.metadata and operation.metadata[UNDOES] not in redone:
             undone.add(operation.metadata[UNDOES])
         elif REDOES in operation.metadata and operation.metadata[REDOES] not in undone:
@@ -121,7 +125,7 @@ def redo_target(repository: Repository) -> Operation | None:
         return None if target is None else log.find(txn, repository.key, target.operation)
 
 
-def find_operation(repository: Repository, prefix: str) -> Logged:
+def find_operation(repository: Repository, prefix: str) -> LoggedOperation:
     """Return an operation by its ID or the beginning of the ID.
 
     Raises:

@@ -246,7 +246,7 @@ RESTORES: Final = "restores"
 
 
 class Undone(NamedTuple):
-    """What `undo` or `redo` did.
+    """The result of an undo or redo.
 
     Attributes:
         operation: the user's operation that was undone or redone; if it is expired, a redo or undo
@@ -261,6 +261,11 @@ class Undone(NamedTuple):
     appended: Operation
     remote: tuple[PushedRef, ...] = ()
     is_completed: bool = False
+
+    @property
+    def moved_back(self) -> Sequence[str]:
+        """Branches and tags that were moved back in the bucket."""
+        return [each.name for each in self.remote]
 
 
 class Answering:

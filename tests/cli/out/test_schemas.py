@@ -43,6 +43,7 @@ def test_every_view_is_of_a_record_that_is_answered() -> None:
         "gc report",
         "logged move",
         "pull report",
+        "push report",
         "resolved",
     }
     # An answer has its fields, and more.
