@@ -174,7 +174,9 @@ MUTANTS: Final = {
     "sends what was put back": Mutant(
         _sends_what_was_put_back, _meeting("staged", RESET, f"undo {REPOSITORY}")
     ),
-    "says that it moved": Mutant(_says_that_it_moved, _meeting("clean", RESET, f"pull {MAIN}")),
+    "says that it moved": Mutant(
+        _says_that_it_moved, _meeting("staged", RESET, f"undo {REPOSITORY}")
+    ),
     "registers twice": Mutant(_registers_twice, _meeting("clean", CREATE, CREATE)),
     "claims blindly": Mutant(_claims_blindly, _meeting("clean", CREATE, CREATE, "bob")),
     "undo moves back over others": Mutant(

@@ -35,4 +35,5 @@
     worktrees, exchanges         working directories; one that is exchanged for a link meanwhile
     cores                        the compiled core, and tests with and without it
     tools, waits                 programs that a test needs; waits for a bucket that end at once
+    clients                      Python environments of clients that do not fit the tests' own
 """
